@@ -1,0 +1,195 @@
+#include "base/dtype.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ROW(NAME, name, bits, class, code, roundoff) {#name, bits, DTYPE_CLASS_##class, code, roundoff},
+static const struct {
+  const char *name;
+  int bits;
+  dtype_class class;
+  uint8_t code;
+  double roundoff;
+} TABLE[DTYPE_COUNT] = {DTYPES(ROW)};
+#undef ROW
+
+/* Formats of the small floats. e4m3 (OCP FP8) has no infinity and one NaN pattern; e2m1 has neither. */
+typedef struct float_format {
+  int exponent_bits, mantissa_bits, bias;
+  bool has_infinity, saturates;
+  double max;
+} float_format;
+
+static bool small_format(dtype t, float_format *f) {
+  switch (t) {
+  case DTYPE_F16: *f = (float_format){5, 10, 15, true, false, 65504.0}; return true;
+  case DTYPE_BF16: *f = (float_format){8, 7, 127, true, false, 0x1.FEp127}; return true;
+  case DTYPE_E4M3: *f = (float_format){4, 3, 7, false, true, 448.0}; return true;
+  case DTYPE_E5M2: *f = (float_format){5, 2, 15, true, true, 57344.0}; return true;
+  case DTYPE_E2M1: *f = (float_format){2, 1, 1, false, true, 6.0}; return true;
+  default: return false;
+  }
+}
+
+static uint32_t small_nan(dtype t) {
+  switch (t) {
+  case DTYPE_F16: return 0x7E00;
+  case DTYPE_BF16: return 0x7FC0;
+  case DTYPE_E4M3: return 0x7F;
+  case DTYPE_E5M2: return 0x7E;
+  default: return 0; /* e2m1: nothing to represent it */
+  }
+}
+
+static uint32_t encode(dtype t, const float_format *f, double value) {
+  int width = 1 + f->exponent_bits + f->mantissa_bits;
+  uint32_t sign = signbit(value) ? 1u << (width - 1) : 0;
+  if (isnan(value)) return small_nan(t);
+  double magnitude = fabs(value);
+  uint32_t infinity = ((1u << f->exponent_bits) - 1) << f->mantissa_bits;
+  int exponent;
+  frexp(magnitude, &exponent); /* magnitude in [2^(exponent-1), 2^exponent) */
+  int least = 1 - f->bias;     /* exponent of the smallest normal number */
+  int e = magnitude == 0 || exponent - 1 < least ? least : exponent - 1;
+  double quantum = ldexp(1.0, e - f->mantissa_bits);
+  double rounded = isinf(magnitude) ? magnitude : rint(magnitude / quantum) * quantum;
+  if (rounded > f->max) {
+    if (!f->saturates) return sign | infinity;
+    rounded = f->max;
+  }
+  frexp(rounded, &exponent);
+  e = rounded == 0 || exponent - 1 < least ? least : exponent - 1;
+  uint32_t mantissa = (uint32_t)(rounded / ldexp(1.0, e - f->mantissa_bits)); /* hidden bit included */
+  uint32_t hidden = 1u << f->mantissa_bits;
+  if (mantissa < hidden) return sign | mantissa; /* subnormal or zero */
+  return sign | (uint32_t)(e + f->bias) << f->mantissa_bits | (mantissa - hidden);
+}
+
+static double decode(dtype t, const float_format *f, uint32_t bits) {
+  int width = 1 + f->exponent_bits + f->mantissa_bits;
+  double sign = bits >> (width - 1) & 1 ? -1.0 : 1.0;
+  uint32_t mantissa = bits & ((1u << f->mantissa_bits) - 1);
+  int exponent = (int)(bits >> f->mantissa_bits & ((1u << f->exponent_bits) - 1));
+  int top = (1 << f->exponent_bits) - 1;
+  if (f->has_infinity && exponent == top) return mantissa != 0 ? NAN : sign * INFINITY;
+  if (t == DTYPE_E4M3 && exponent == top && mantissa == 7) return NAN;
+  if (exponent == 0) return sign * ldexp((double)mantissa, 1 - f->bias - f->mantissa_bits);
+  return sign * ldexp((double)(mantissa | 1u << f->mantissa_bits), exponent - f->bias - f->mantissa_bits);
+}
+
+const char *dtype_name(dtype t) {
+  return TABLE[t].name;
+}
+
+bool dtype_from_name(const char *name, dtype *t) {
+  for (int i = 0; i < DTYPE_COUNT; i++)
+    if (strcmp(name, TABLE[i].name) == 0) {
+      *t = (dtype)i;
+      return true;
+    }
+  return false;
+}
+
+int dtype_bits(dtype t) {
+  return TABLE[t].bits;
+}
+
+dtype_class dtype_class_of(dtype t) {
+  return TABLE[t].class;
+}
+
+double dtype_roundoff(dtype t) {
+  return TABLE[t].roundoff;
+}
+
+static double integer_max(dtype t) {
+  if (TABLE[t].class == DTYPE_CLASS_BOOL) return 1;
+  return ldexp(1.0, TABLE[t].bits - (TABLE[t].class == DTYPE_CLASS_INT)) - 1;
+}
+
+double dtype_max(dtype t) {
+  float_format f;
+  if (small_format(t, &f)) return f.max;
+  if (t == DTYPE_F32) return 0x1.FFFFFEp127;
+  if (t == DTYPE_F64) return 0x1.FFFFFFFFFFFFFp1023;
+  return integer_max(t);
+}
+
+bool dtype_from_dlpack(uint8_t code, uint8_t bits, uint16_t lanes, dtype *t) {
+  if (lanes != 1) return false;
+  for (int i = 0; i < DTYPE_COUNT; i++)
+    if (TABLE[i].code == code && TABLE[i].bits == bits) {
+      *t = (dtype)i;
+      return true;
+    }
+  return false;
+}
+
+uint8_t dtype_dlpack_code(dtype t) {
+  return TABLE[t].code;
+}
+
+int64_t dtype_bytes(dtype t, int64_t n) {
+  return TABLE[t].bits == 4 ? n / 2 + n % 2 : n * (TABLE[t].bits / 8);
+}
+
+double dtype_load(dtype t, const void *data, int64_t i) {
+  const uint8_t *p = (const uint8_t *)data + (TABLE[t].bits == 4 ? i / 2 : i * (TABLE[t].bits / 8));
+  uint64_t bits = 0;
+  memcpy(&bits, p, TABLE[t].bits == 4 ? 1 : (size_t)TABLE[t].bits / 8);
+  if (TABLE[t].bits == 4) bits = bits >> (i % 2 * 4) & 15;
+  float_format f;
+  if (small_format(t, &f)) return decode(t, &f, (uint32_t)bits);
+  if (t == DTYPE_F32) {
+    float v;
+    memcpy(&v, p, sizeof v);
+    return (double)v;
+  }
+  if (t == DTYPE_F64) {
+    double v;
+    memcpy(&v, p, sizeof v);
+    return v;
+  }
+  if (TABLE[t].class == DTYPE_CLASS_BOOL) return bits != 0;
+  if (TABLE[t].class == DTYPE_CLASS_UINT) return (double)bits;
+  int unused = 64 - TABLE[t].bits;
+  return (double)((int64_t)(bits << unused) >> unused);
+}
+
+void dtype_store(dtype t, void *data, int64_t i, double value) {
+  uint8_t *p = (uint8_t *)data + (TABLE[t].bits == 4 ? i / 2 : i * (TABLE[t].bits / 8));
+  float_format f;
+  uint64_t bits;
+  if (small_format(t, &f)) {
+    bits = encode(t, &f, value);
+  } else if (t == DTYPE_F32) {
+    float v = (float)value;
+    memcpy(p, &v, sizeof v);
+    return;
+  } else if (t == DTYPE_F64) {
+    memcpy(p, &value, sizeof value);
+    return;
+  } else if (TABLE[t].class == DTYPE_CLASS_BOOL) {
+    bits = value != 0;
+  } else {
+    double max = integer_max(t), min = TABLE[t].class == DTYPE_CLASS_INT ? -max - 1 : 0;
+    double v = isnan(value) ? 0 : rint(value);
+    if (v >= max) { /* 2^63 - 1 is not a double: compare before converting */
+      bits = TABLE[t].bits == 64 ? (uint64_t)INT64_MAX : (uint64_t)(int64_t)max;
+    } else {
+      bits = (uint64_t)(int64_t)(v < min ? min : v);
+    }
+  }
+  if (TABLE[t].bits == 4) {
+    int shift = (int)(i % 2) * 4;
+    *p = (uint8_t)((*p & ~(15 << shift)) | (int)(bits & 15) << shift);
+  } else {
+    memcpy(p, &bits, (size_t)TABLE[t].bits / 8);
+  }
+}
+
+double dtype_round(dtype t, double value) {
+  uint64_t cell = 0;
+  dtype_store(t, &cell, 0, value);
+  return dtype_load(t, &cell, 0);
+}

@@ -1,0 +1,175 @@
+/* The tuned store: one SQLite file (docs/cache.md). Environments, problems, trials, kernels, winners.
+ * A handle is used by one thread at a time; any number of processes may share the file. */
+#ifndef ARKE_CACHE_CACHE_H
+#define ARKE_CACHE_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/strbuf.h"
+
+typedef struct cache cache;
+
+typedef enum cache_mode {
+  CACHE_WRITE,     /* create if missing, WAL, busy timeout */
+  CACHE_READ,      /* read-only, sees later commits of others */
+  CACHE_IMMUTABLE, /* read-only on media that do not change: no locks, no -wal or -shm files */
+} cache_mode;
+
+/* A file that is not SQLite, not ours, of a newer schema, or damaged is ARKE_ERR_CORRUPT with a sentence and is
+ * left untouched. With CACHE_WRITE and `set_aside`, such a file is renamed to PATH.damaged-N (never
+ * overwriting) and a fresh one is made; *aside (may be NULL, arena memory) tells the name. */
+arke_status cache_open(const char *path, cache_mode mode, cache **c, arke_error *err);
+arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const char **aside, arke_error *err);
+void cache_close(cache *c);
+const char *cache_path(const cache *c);
+
+/* --- keys ------------------------------------------------------------------------------------------------ */
+
+/* Where times were taken. Equal records share a row. */
+typedef struct cache_environment {
+  const char *device;    /* "NVIDIA H200", "emulator", "model:NVIDIA H200" */
+  const char *driver;    /* "580.159.04 (CUDA 13.0)" or "" */
+  const char *llvm;      /* "22.1.8" */
+  const char *generator; /* version of Arke's generated code */
+  int sm_count, clock_khz, memory_clock_khz;
+} cache_environment;
+
+/* One tensor of an operator's signature, as the runtime needs it to bind a call without the notation. */
+typedef struct cache_tensor {
+  const char *name;
+  bool output;
+  const char *type;  /* dtype name or type variable */
+  int rank;
+  bool any_rank;
+  const char *dims[8]; /* "M", "2*H", "8" */
+} cache_tensor;
+
+/* The full key is op_text + bindings + target + ptx; it is stored and compared as text, never only hashed. */
+typedef struct cache_problem {
+  const char *op_name;   /* "matmul" */
+  const char *op_text;   /* canonical notation with symbols */
+  const char *bindings;  /* "T=bf16 M=4096 N=4096 K=4096" */
+  const char *target;    /* "sm_90a" */
+  const char *ptx;       /* "8.6" */
+  const char *bucket;    /* "" or ranges this entry also serves: "M=1..128" */
+  int n_tensors;
+  const cache_tensor *tensors;
+} cache_problem;
+
+void cache_key_print(const cache_problem *p, strbuf *out);
+
+/* --- writing (tuner) -------------------------------------------------------------------------------------- */
+
+/* X(NAME, text): how a trial ended. */
+#define CACHE_OUTCOMES(X)                                                                                    \
+  X(MEASURED, "measured")           /* verified and timed */                                                 \
+  X(VERIFIED, "verified")           /* verified, not timed (emulator or model) */                            \
+  X(LOWER_FAILED, "lower_failed")                                                                            \
+  X(ASSEMBLE_FAILED, "assemble_failed")                                                                      \
+  X(LAUNCH_FAILED, "launch_failed")                                                                          \
+  X(FAULT, "fault")                                                                                          \
+  X(WRONG, "wrong")                                                                                          \
+  X(TIMEOUT, "timeout")                                                                                      \
+  X(CRASHED, "crashed")             /* its worker died */                                                    \
+  X(DUPLICATE, "duplicate")         /* same PTX as another candidate */                                      \
+  X(LOWERED, "lowered")             /* compiled and ranked, not run */
+
+typedef enum cache_outcome {
+#define X(NAME, text) CACHE_##NAME,
+  CACHE_OUTCOMES(X)
+#undef X
+      CACHE_OUTCOME_COUNT,
+} cache_outcome;
+const char *cache_outcome_name(cache_outcome o);
+
+typedef struct cache_time {
+  double median_ns, p10_ns, p90_ns;
+  int samples;
+} cache_time;
+
+typedef struct cache_trial {
+  const char *template_name, *config;
+  cache_outcome outcome;
+  const char *reason;    /* sentence for failures, else "" */
+  double model_ns;       /* cost model's estimate */
+  cache_time time;       /* MEASURED only */
+  const char *ptx_sha256; /* "" if it never got that far */
+  double lower_ms, assemble_ms;
+  int registers, spill_bytes;
+} cache_trial;
+
+typedef struct cache_kernel {
+  const char *ptx;
+  size_t ptx_bytes;
+  const void *cubin; /* NULL: none */
+  size_t cubin_bytes;
+  const char *recipe_json;
+  char sha256[SHA256_HEX_SIZE]; /* of PTX, cubin and recipe, each with its length; filled by the cache */
+} cache_kernel;
+
+typedef enum cache_origin { CACHE_ORIGIN_MODELLED, CACHE_ORIGIN_MEASURED } cache_origin;
+
+typedef struct cache_winner {
+  const char *template_name, *config;
+  cache_origin origin;
+  cache_time time; /* modelled: median_ns is the estimate, samples 0 */
+  const char *policy; /* how it was measured: "l2=cold method=events+graph …" */
+} cache_winner;
+
+/* Identifiers of rows; positive. */
+typedef int64_t cache_id;
+arke_status cache_environment_id(cache *c, const cache_environment *e, cache_id *id, arke_error *err);
+arke_status cache_problem_id(cache *c, const cache_problem *p, cache_id *id, arke_error *err);
+/* Stores one trial at once (its own transaction), replacing an earlier one of the same problem, environment
+ * device and configuration. */
+arke_status cache_put_trial(cache *c, cache_id problem, cache_id environment, const cache_trial *t,
+                            arke_error *err);
+/* Every stored trial of a problem on a device of that name, by the same generator version. */
+typedef void (*cache_trial_fn)(const cache_trial *t, void *user);
+arke_status cache_each_trial(cache *c, cache_id problem, const cache_environment *e, cache_trial_fn fn, void *user,
+                             arke_error *err);
+/* Publishes kernel and winner in one transaction. A measured winner is never replaced by a modelled one; a
+ * slower measured result replaces a faster one only of the same environment (a fresh measurement). */
+arke_status cache_put_winner(cache *c, cache_id problem, cache_id environment, cache_kernel *k,
+                             const cache_winner *w, bool *published, arke_error *err);
+
+/* --- reading (runtime, tuner) ------------------------------------------------------------------------------ */
+
+typedef struct cache_entry {
+  cache_problem problem;
+  cache_environment environment;
+  cache_winner winner;
+  cache_kernel kernel; /* PTX, cubin and recipe only after cache_load_kernel */
+  cache_id id;
+} cache_entry;
+
+/* Winners of operator `op_name` for a target, in no order, without kernels; strings are the arena's. A damaged
+ * row is skipped and counted. `fn` returns false to stop. */
+typedef bool (*cache_entry_fn)(const cache_entry *e, void *user);
+arke_status cache_each_entry(cache *c, const char *op_name, const char *target, arena *a, cache_entry_fn fn,
+                             void *user, int *damaged, arke_error *err);
+/* The winner for exactly this operator name, bindings and target: one indexed look-up. ARKE_ERR_NOT_FOUND if
+ * there is none. `modelled_too`: otherwise only measured ones are found. */
+arke_status cache_find_entry(cache *c, const char *op_name, const char *bindings, const char *target,
+                             bool modelled_too, arena *a, cache_entry *e, arke_error *err);
+/* Distinct signatures stored for an operator name (dtypes as type variables): what a call is bound against. */
+typedef bool (*cache_signature_fn)(const cache_problem *p, void *user);
+arke_status cache_each_signature(cache *c, const char *op_name, const char *target, arena *a, cache_signature_fn fn,
+                                 void *user, arke_error *err);
+/* Loads PTX, cubin and recipe and verifies the SHA-256; ARKE_ERR_CORRUPT when it does not match. */
+arke_status cache_load_kernel(cache *c, arena *a, cache_entry *e, arke_error *err);
+
+/* Copies everything of `from` that is missing or better into `to`. */
+arke_status cache_merge(cache *to, cache *from, arke_error *err);
+/* Rows per table and damaged rows found by checking every kernel. */
+typedef struct cache_stats {
+  int64_t environments, problems, trials, kernels, winners, damaged;
+} cache_stats;
+arke_status cache_verify(cache *c, cache_stats *stats, arke_error *err);
+
+#endif

@@ -1,0 +1,36 @@
+# How every target of the project is built: one function each for a module, a program and a test.
+
+add_library(arke_options INTERFACE)
+target_compile_options(arke_options INTERFACE -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes
+                       -Wmissing-prototypes -Werror)
+target_compile_definitions(arke_options INTERFACE _GNU_SOURCE)
+target_include_directories(arke_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
+if(ARKE_SANITIZE)
+  target_compile_options(arke_options INTERFACE -fsanitize=${ARKE_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(arke_options INTERFACE -fsanitize=${ARKE_SANITIZE})
+endif()
+
+# arke_module(name SOURCES a.c b.c [LIBS …]): static library arke_<name>, usable inside the shared library too.
+function(arke_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(arke_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(arke_${name} PUBLIC arke_options ${ARG_LIBS})
+endfunction()
+
+# arke_test(name SOURCES … LIBS … [TIMEOUT s]): a Check program `test_<name>` run by CTest. malloc and its kin are
+# wrapped so that tests/support/failing_alloc.h can fail the n-th allocation of any module.
+function(arke_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  if(NOT CHECK_FOUND)
+    return()
+  endif()
+  add_executable(test_${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/failing_alloc.c)
+  target_link_libraries(test_${name} PRIVATE ${ARG_LIBS} arke_options PkgConfig::CHECK m)
+  target_link_options(test_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
+  add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()

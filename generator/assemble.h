@@ -1,0 +1,26 @@
+/* PTX to cubin, with whichever assembler is there: the CUDA driver's linker, nvJitLink, or the ptxas program.
+ * None is required: PTX alone runs through the driver's JIT. */
+#ifndef ARKE_GENERATOR_ASSEMBLE_H
+#define ARKE_GENERATOR_ASSEMBLE_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+typedef enum assembler_kind { ASSEMBLER_NONE, ASSEMBLER_NVJITLINK, ASSEMBLER_PTXAS } assembler_kind;
+
+typedef struct assembled {
+  void *cubin; /* malloc'ed */
+  size_t cubin_bytes;
+  int registers, spill_bytes; /* -1 where the assembler does not say */
+  char log[4096];             /* its warnings, e.g. C7510 "serialized" */
+} assembled;
+
+/* What is available on this machine, found once per call (no global state); order: nvJitLink, ptxas. */
+assembler_kind assembler_find(void);
+/* Errors carry the assembler's text and the PTX line it points at. */
+arke_status assemble_ptx(assembler_kind kind, const char *ptx, const char *target, assembled *out,
+                         arke_error *err);
+void assembled_free(assembled *a);
+
+#endif

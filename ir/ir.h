@@ -1,0 +1,268 @@
+/* Operators as tensor comprehensions (docs/notation.md), problems (an operator with dtypes, sizes and
+ * attributes bound), and what follows from them: shapes, flops, bytes, an fp64 reference, a cache key. */
+#ifndef ARKE_IR_IR_H
+#define ARKE_IR_IR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/strbuf.h"
+
+/* --- expressions ---------------------------------------------------------------------------------------- */
+
+/* X(NAME): kinds of expression node. */
+#define IR_NODES(X)                                                                                          \
+  X(FLOAT)    /* literal with a point or exponent: `number` */                                               \
+  X(INT)      /* integer literal: `integer` */                                                               \
+  X(INDEX)    /* an index variable: `id` is its slot in the definition's index table */                      \
+  X(SIZE)     /* a size symbol used as a value: `id` is the axis */                                          \
+  X(ATTR)     /* an attribute: `id` */                                                                       \
+  X(READ)     /* tensor or temporary `id` at args[0..n); args[n], if has_else, is the out-of-range value */  \
+  X(CALL)     /* function `id` (ir_function) of args */                                                      \
+  X(OPERATOR) /* operator `id` (ir_operator) of args */                                                      \
+  X(REDUCE)   /* reduction `id` (ir_reduction) over index `index` of args[0]; args[1] is the condition */    \
+  X(CAST)     /* args[0] as dtype `id` (or type variable, see ir_type) */
+
+typedef enum ir_node {
+#define X(NAME) IR_##NAME,
+  IR_NODES(X)
+#undef X
+} ir_node;
+
+/* X(NAME, text, arity, precedence): higher binds tighter. */
+#define IR_OPERATORS(X)                                                                                      \
+  X(ADD, "+", 2, 5)                                                                                          \
+  X(SUB, "-", 2, 5)                                                                                          \
+  X(MUL, "*", 2, 6)                                                                                          \
+  X(DIV, "/", 2, 6)                                                                                          \
+  X(MOD, "%", 2, 6)                                                                                          \
+  X(LT, "<", 2, 4)                                                                                           \
+  X(LE, "<=", 2, 4)                                                                                          \
+  X(GT, ">", 2, 4)                                                                                           \
+  X(GE, ">=", 2, 4)                                                                                          \
+  X(EQ, "==", 2, 3)                                                                                          \
+  X(NE, "!=", 2, 3)                                                                                          \
+  X(AND, "&&", 2, 2)                                                                                         \
+  X(OR, "||", 2, 1)                                                                                          \
+  X(NOT, "!", 1, 7)                                                                                          \
+  X(NEG, "-", 1, 7)                                                                                          \
+  X(SELECT, "?:", 3, 0)
+
+typedef enum ir_operator {
+#define X(NAME, text, arity, precedence) IR_OP_##NAME,
+  IR_OPERATORS(X)
+#undef X
+      IR_OP_COUNT,
+} ir_operator;
+
+/* X(NAME, name, arity, reference expression in C over doubles x, y, z, meaning): semantics live here once. */
+#define IR_FUNCTIONS(X)                                                                                      \
+  X(ABS, abs, 1, fabs(x), "absolute value")                                                                  \
+  X(NEG, neg, 1, -x, "negation")                                                                             \
+  X(EXP, exp, 1, exp(x), "e^x")                                                                              \
+  X(EXP2, exp2, 1, exp2(x), "2^x")                                                                           \
+  X(LOG, log, 1, log(x), "natural logarithm")                                                                \
+  X(LOG2, log2, 1, log2(x), "base-2 logarithm")                                                              \
+  X(LOG1P, log1p, 1, log1p(x), "log(1 + x)")                                                                 \
+  X(SQRT, sqrt, 1, sqrt(x), "square root")                                                                   \
+  X(RSQRT, rsqrt, 1, 1.0 / sqrt(x), "1 / sqrt(x)")                                                           \
+  X(RECIP, recip, 1, 1.0 / x, "1 / x")                                                                       \
+  X(SIN, sin, 1, sin(x), "sine")                                                                             \
+  X(COS, cos, 1, cos(x), "cosine")                                                                           \
+  X(TANH, tanh, 1, tanh(x), "hyperbolic tangent")                                                            \
+  X(SIGMOID, sigmoid, 1, 1.0 / (1.0 + exp(-x)), "1 / (1 + e^-x)")                                            \
+  X(ERF, erf, 1, erf(x), "error function")                                                                   \
+  X(FLOOR, floor, 1, floor(x), "round down")                                                                 \
+  X(CEIL, ceil, 1, ceil(x), "round up")                                                                      \
+  X(ROUND, round, 1, rint(x), "round to nearest, ties to even")                                              \
+  X(TRUNC, trunc, 1, trunc(x), "round toward zero")                                                          \
+  X(SIGN, sign, 1, (double)((x > 0) - (x < 0)), "-1, 0 or 1")                                                \
+  X(POW, pow, 2, pow(x, y), "x^y")                                                                           \
+  X(FMA, fma, 3, fma(x, y, z), "x * y + z")                                                                  \
+  X(MIN, min, 2, ir_min(x, y), "smaller; NaN if either is")                                                  \
+  X(MAX, max, 2, ir_max(x, y), "larger; NaN if either is")                                                   \
+  X(WHERE, where, 3, (x != 0 ? y : z), "y where x is true, else z")                                          \
+  X(RELU, relu, 1, ir_max(x, 0.0), "max(x, 0)")                                                              \
+  X(SILU, silu, 1, x / (1.0 + exp(-x)), "x * sigmoid(x)")                                                    \
+  X(GELU, gelu, 1, 0.5 * x * (1.0 + erf(x * 0.70710678118654752)), "exact GELU")                             \
+  X(GELU_TANH, gelu_tanh, 1,                                                                                 \
+    0.5 * x * (1.0 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))), "tanh form of GELU")           \
+  X(SOFTPLUS, softplus, 1, ir_max(x, 0.0) + log1p(exp(-fabs(x))), "log(1 + e^x)")
+
+typedef enum ir_function {
+#define X(NAME, name, arity, reference, meaning) IR_FN_##NAME,
+  IR_FUNCTIONS(X)
+#undef X
+      IR_FN_COUNT,
+} ir_function;
+
+/* X(NAME, name, meaning) */
+#define IR_REDUCTIONS(X)                                                                                     \
+  X(SUM, sum, "sum; 0 over nothing")                                                                         \
+  X(PROD, prod, "product; 1 over nothing")                                                                   \
+  X(MAX, max, "largest, NaN if any is; -inf over nothing")                                                   \
+  X(MIN, min, "smallest, NaN if any is; inf over nothing")                                                   \
+  X(ANY, any, "1 if any is true")                                                                            \
+  X(ALL, all, "1 if all are true")                                                                           \
+  X(ARGMAX, argmax, "index of the first largest; of the first NaN if any is")                                \
+  X(ARGMIN, argmin, "index of the first smallest; of the first NaN if any is")
+
+typedef enum ir_reduction {
+#define X(NAME, name, meaning) IR_RED_##NAME,
+  IR_REDUCTIONS(X)
+#undef X
+      IR_RED_COUNT,
+} ir_reduction;
+
+typedef struct ir_expr {
+  ir_node node;
+  int id;    /* meaning by node, above */
+  int index; /* REDUCE: slot of the index it introduces */
+  bool has_else;
+  int n_args;
+  struct ir_expr **args;
+  double number;
+  int64_t integer;
+  int line, column; /* in the operator's text, 1-based */
+} ir_expr;
+
+/* --- operators ------------------------------------------------------------------------------------------ */
+
+/* A dtype or a type variable (T, U) bound by the problem. */
+typedef struct ir_type {
+  int variable; /* -1: fixed dtype; else index into op->type_vars */
+  dtype fixed;
+} ir_type;
+
+/* One dimension: factor * axis (axis >= 0), or the constant `factor` (axis == -1): "2*H", "M", "8". */
+typedef struct ir_dim {
+  int axis;
+  int64_t factor;
+} ir_dim;
+
+typedef enum ir_role { IR_INPUT, IR_OUTPUT, IR_TEMPORARY } ir_role;
+
+typedef struct ir_tensor {
+  const char *name;
+  ir_role role;
+  ir_type type;
+  bool any_rank; /* "[...]": leading axes are bound by the call */
+  int rank;      /* dims after the "..." */
+  ir_dim dims[LIMIT_RANK];
+} ir_tensor;
+
+typedef enum ir_attr_kind { IR_ATTR_INT, IR_ATTR_FLOAT, IR_ATTR_BOOL, IR_ATTR_DTYPE } ir_attr_kind;
+
+typedef struct ir_attr {
+  const char *name;
+  ir_attr_kind kind;
+  bool has_default;
+  double value; /* DTYPE: the dtype's number */
+} ir_attr;
+
+typedef enum ir_update { IR_ASSIGN, IR_ADD, IR_MAX, IR_MIN } ir_update;
+
+/* One index variable of a definition; where it is a plain axis index, `axis` is that axis, else -1. */
+typedef struct ir_index {
+  const char *name;
+  int axis;
+  bool reduced; /* introduced by a reduction, not by the left side */
+} ir_index;
+
+typedef struct ir_definition {
+  int tensor;        /* written tensor (output or temporary) */
+  int tensor2;       /* topk's second result, else -1 */
+  int n_subscripts;
+  ir_expr **subscripts; /* left side; plain INDEX nodes unless it scatters */
+  ir_update update;
+  ir_expr *value;
+  int n_indices;
+  ir_index *indices;
+} ir_definition;
+
+typedef struct ir_op {
+  const char *name;
+  const char *text; /* as written */
+  int n_types;
+  const char *type_vars[4];
+  int n_axes;
+  const char *axes[LIMIT_AXES];
+  int n_tensors; /* inputs, then outputs, then temporaries; the call passes the first n_args */
+  int n_inputs, n_args;
+  ir_tensor *tensors;
+  int n_attrs;
+  ir_attr attrs[LIMIT_ATTRS];
+  int n_definitions;
+  ir_definition *definitions;
+} ir_op;
+
+/* Parses and validates one operator. All memory is the arena's. The error's text holds every fault found (up to
+ * 20), each "line:column: what, and what is accepted" with the source line and a caret under it. */
+arke_status ir_op_parse(arena *a, const char *text, const ir_op **op, arke_error *err);
+/* The canonical form: parsing it gives an equal operator, printing that gives the same text. */
+void ir_op_print(const ir_op *op, strbuf *out);
+void ir_expr_print(const ir_op *op, const ir_definition *def, const ir_expr *e, strbuf *out);
+
+/* --- the catalogue -------------------------------------------------------------------------------------- */
+
+/* X(name, text, axes of --shape in order, dtypes of T the templates serve first, help).
+ * The one list of built-in operators. */
+typedef struct ir_catalogue_entry {
+  const char *name;
+  const char *text;
+  const char *shape_axes; /* "M,N,K": what --shape MxNxK binds */
+  const char *help;
+} ir_catalogue_entry;
+
+int ir_catalogue_count(void);
+const ir_catalogue_entry *ir_catalogue_get(int i);
+/* NULL when there is none; *nearest (may be NULL) then gets a suggestion or NULL. */
+const ir_catalogue_entry *ir_catalogue_find(const char *name, const char **nearest);
+
+/* --- problems ------------------------------------------------------------------------------------------- */
+
+typedef struct ir_problem {
+  const ir_op *op;
+  dtype types[4];            /* by type variable */
+  int64_t sizes[LIMIT_AXES]; /* by axis */
+  double attrs[LIMIT_ATTRS];
+} ir_problem;
+
+/* Binds and checks: every axis >= 0 and <= LIMIT_AXIS_SIZE, no tensor of more than 2^62 bytes, every attribute
+ * given or defaulted. `bindings`: "T=bf16 M=4096 N=4096 K=4096" (also accepts commas). */
+arke_status ir_problem_bind(const ir_op *op, const char *bindings, ir_problem *p, arke_error *err);
+/* "T=bf16 M=4096 N=4096 K=4096": types, axes, then attributes in the operator's order; ir_problem_bind reads it. */
+void ir_problem_print_bindings(const ir_problem *p, strbuf *out);
+dtype ir_tensor_dtype(const ir_problem *p, int tensor);
+/* Sizes of a tensor; returns its rank. */
+int ir_tensor_shape(const ir_problem *p, int tensor, int64_t shape[LIMIT_RANK]);
+int64_t ir_tensor_elements(const ir_problem *p, int tensor);
+
+/* Arithmetic operations of the whole problem (a multiply-add is 2), and bytes of inputs read once and outputs
+ * written once. */
+double ir_flops(const ir_problem *p);
+double ir_min_bytes(const ir_problem *p);
+
+/* --- the fp64 reference --------------------------------------------------------------------------------- */
+
+/* Data of one tensor argument, in its own dtype, with strides in elements. */
+typedef struct ir_data {
+  const void *data;
+  int64_t strides[LIMIT_RANK];
+} ir_data;
+
+/* One element of an output, evaluated on demand, temporaries included; nothing else is computed. `value` is in
+ * fp64 before the final rounding to the output's dtype (temporaries that are outputs are rounded, since later
+ * definitions read them rounded). `magnitude` (may be NULL) is the same expression with every term's absolute
+ * value, the scale of the rounding error of a sum; for max and maps it is |value|. */
+arke_status ir_eval(const ir_problem *p, const ir_data *tensors, int output, const int64_t *coords,
+                    double *value, double *magnitude, arke_error *err);
+
+/* Length of the longest reduction behind an element of `output` (1 for a map): what a tolerance is made from. */
+int64_t ir_reduction_length(const ir_problem *p, int output);
+
+#endif

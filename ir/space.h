@@ -1,0 +1,41 @@
+/* Tiling spaces: a template's tuning parameters as one table, and points in it. */
+#ifndef ARKE_IR_SPACE_H
+#define ARKE_IR_SPACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/strbuf.h"
+
+typedef struct space_param {
+  const char *name;    /* "BLOCK_M" */
+  const char *meaning; /* one line for --list-configs and docs */
+  int n_values;
+  int values[LIMIT_PARAM_VALUES]; /* ascending; the order is the neighbourhood */
+} space_param;
+
+typedef struct space {
+  const char *template_name;
+  int n_params;
+  const space_param *params;
+} space;
+
+/* A point: one value per parameter, in the space's order. */
+typedef struct config {
+  int values[LIMIT_PARAMS];
+} config;
+
+/* Number of points (the product of the value counts), and the i-th in lexicographic order. */
+int64_t space_size(const space *s);
+void space_point(const space *s, int64_t i, config *c);
+int64_t space_index(const space *s, const config *c); /* -1: not a point of it */
+int space_value(const space *s, const config *c, const char *param); /* parameter must exist */
+/* "BLOCK_M=128,BLOCK_N=256,…" both ways. Parsing accepts any order; parameters left out take `defaults`; unknown
+ * names, values outside the table and repeats are errors that list what is accepted. */
+void config_print(const space *s, const config *c, strbuf *out);
+arke_status config_parse(const space *s, const char *text, const config *defaults, config *c, arke_error *err);
+bool config_equal(const space *s, const config *a, const config *b);
+
+#endif

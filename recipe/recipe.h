@@ -1,0 +1,138 @@
+/* Launch recipes: how to launch a tuned operator, as data. The offline side (templates) writes them, the cache
+ * stores them as JSON, the runtime evaluates them without knowing any template.
+ *
+ * A plan is a list of launches; each names a kernel of an image and gives its parameters, grid, block, cluster,
+ * dynamic shared memory as expressions over the axis sizes ("M"), tensor strides in elements ("A.stride0"),
+ * and the device's number of SMs ("SMS"). Workspace is one expression for the whole plan. */
+#ifndef ARKE_RECIPE_RECIPE_H
+#define ARKE_RECIPE_RECIPE_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/strbuf.h"
+
+/* --- integer expressions ------------------------------------------------------------------------------- */
+
+/* X(NAME, text, arity): everything an expression can be. Arithmetic is in int64 with overflow detection;
+ * division by zero and overflow are errors of evaluation. ceildiv and div expect non-negative values. */
+#define RECIPE_OPS(X)                                                                                        \
+  X(CONST, "", 0)                                                                                            \
+  X(VAR, "", 0)                                                                                              \
+  X(ADD, "+", 2)                                                                                             \
+  X(SUB, "-", 2)                                                                                             \
+  X(MUL, "*", 2)                                                                                             \
+  X(DIV, "/", 2)                                                                                             \
+  X(MOD, "%", 2)                                                                                             \
+  X(CEILDIV, "ceildiv", 2)                                                                                   \
+  X(MIN, "min", 2)                                                                                           \
+  X(MAX, "max", 2)
+
+typedef enum recipe_op {
+#define X(NAME, text, arity) RECIPE_##NAME,
+  RECIPE_OPS(X)
+#undef X
+} recipe_op;
+
+typedef struct recipe_expr {
+  recipe_op op;
+  int64_t value;    /* CONST */
+  const char *name; /* VAR */
+  const struct recipe_expr *args[2];
+} recipe_expr;
+
+/* Builders. NULL in gives NULL out, so a chain needs one check at its end. */
+const recipe_expr *recipe_const(arena *a, int64_t value);
+const recipe_expr *recipe_var(arena *a, const char *name);
+const recipe_expr *recipe_binary(arena *a, recipe_op op, const recipe_expr *x, const recipe_expr *y);
+/* "min(SMS, ceildiv(M, 128) * ceildiv(N, 256))". Errors name the column. */
+arke_status recipe_expr_parse(arena *a, const char *text, const recipe_expr **expr, arke_error *err);
+void recipe_expr_print(strbuf *out, const recipe_expr *expr);
+
+/* One variable of an environment. */
+typedef struct recipe_binding {
+  const char *name;
+  int64_t value;
+} recipe_binding;
+arke_status recipe_expr_eval(const recipe_expr *expr, const recipe_binding *env, int n_env, int64_t *value,
+                             arke_error *err);
+
+/* --- launches ------------------------------------------------------------------------------------------- */
+
+/* X(NAME, text) */
+#define RECIPE_PARAM_KINDS(X)                                                                                \
+  X(POINTER, "pointer")     /* device address of tensor `tensor` (its byte_offset added) */                  \
+  X(TENSORMAP, "tensormap") /* 128-byte TMA descriptor over tensor `tensor`, passed by value */              \
+  X(I32, "i32")             /* value of `value`; must fit */                                                 \
+  X(I64, "i64")                                                                                              \
+  X(F32, "f32")             /* attribute `attr` */                                                           \
+  X(WORKSPACE, "workspace") /* workspace base + value of `value` */
+
+typedef enum recipe_param_kind {
+#define X(NAME, text) RECIPE_PARAM_##NAME,
+  RECIPE_PARAM_KINDS(X)
+#undef X
+} recipe_param_kind;
+
+/* Swizzle and L2 promotion use cuTensorMapEncodeTiled's numbers (CUDA driver API, "Tensor Map Object"). */
+typedef struct recipe_tensormap {
+  int rank;                    /* 1..5; dimension 0 is the fastest */
+  const recipe_expr *dim[5];   /* elements */
+  const recipe_expr *stride[5]; /* elements; [0] is unused (contiguous) */
+  uint32_t box[5];
+  int swizzle;                 /* 0 none, 1 32 B, 2 64 B, 3 128 B */
+  int l2_promotion;            /* 0 none, 1 64 B, 2 128 B, 3 256 B */
+} recipe_tensormap;
+
+typedef struct recipe_param {
+  recipe_param_kind kind;
+  int tensor;                 /* POINTER, TENSORMAP: index in the signature */
+  recipe_tensormap map;       /* TENSORMAP */
+  const recipe_expr *value;   /* I32, I64, WORKSPACE */
+  const char *attr;           /* F32 */
+} recipe_param;
+
+typedef struct recipe_launch {
+  const char *kernel; /* entry name in the image */
+  int n_params;
+  recipe_param *params;
+  const recipe_expr *grid[3];
+  uint32_t block[3];
+  uint32_t cluster[3]; /* 1,1,1: no cluster; already compiled into the kernel where the target allows */
+  const recipe_expr *smem_bytes; /* dynamic shared memory */
+} recipe_launch;
+
+/* What the kernels take for granted; checked at plan time against the call's tensors. `expr` % divisor == 0,
+ * or expr <= max. A failed requirement is reported with `why`. */
+typedef struct recipe_requirement {
+  const recipe_expr *expr;
+  int64_t divisor; /* 0: not a divisibility requirement */
+  int64_t max;     /* used when divisor is 0 */
+  const char *why;
+} recipe_requirement;
+
+/* Required alignment of a tensor's address, in bytes, and whether its last axis must be contiguous. */
+typedef struct recipe_tensor_rule {
+  int alignment;
+  bool contiguous_last;
+} recipe_tensor_rule;
+
+typedef struct recipe {
+  int n_tensors;
+  recipe_tensor_rule tensors[LIMIT_TENSORS];
+  int n_requirements;
+  recipe_requirement *requirements;
+  int n_launches;
+  recipe_launch *launches;
+  const recipe_expr *workspace_bytes; /* NULL: none */
+} recipe;
+
+/* JSON text both ways; parsing validates everything (counts, ranges, unknown fields are errors), since a cache
+ * file is untrusted input. */
+arke_status recipe_print(const recipe *r, strbuf *out, arke_error *err);
+arke_status recipe_parse(arena *a, const char *json, size_t length, recipe *r, arke_error *err);
+
+#endif

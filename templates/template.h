@@ -1,0 +1,74 @@
+/* Templates: schedules for classes of operators. Each is one record; a new template is one file and one line
+ * in the list (template_list.c). */
+#ifndef ARKE_TEMPLATES_TEMPLATE_H
+#define ARKE_TEMPLATES_TEMPLATE_H
+
+#include "generator/target.h"
+#include "ir/ir.h"
+#include "ir/space.h"
+#include "recipe/recipe.h"
+
+/* X(NAME, text): why a configuration, or a whole template, is not for a problem. */
+#define TEMPLATE_REASONS(X)                                                                                  \
+  X(OK, "feasible")                                                                                          \
+  X(OPERATOR, "the operator does not have the template's form")                                              \
+  X(DTYPE, "no instruction for these dtypes")                                                                \
+  X(TARGET, "the target lacks an instruction it needs")                                                      \
+  X(ALIGNMENT, "rows are not a multiple of 16 bytes")                                                        \
+  X(SIZE, "an axis is empty or too large")                                                                   \
+  X(SHARED_MEMORY, "shared memory exceeded")                                                                 \
+  X(REGISTERS, "registers exceeded")                                                                         \
+  X(THREADS, "threads exceeded")                                                                             \
+  X(STAGES, "too few pipeline stages")                                                                       \
+  X(TILE, "tile sizes do not fit together")                                                                  \
+  X(CLUSTER, "cluster does not fit the tiles")                                                               \
+  X(REDUNDANT, "does the same as a simpler configuration here")
+
+typedef enum template_reason {
+#define X(NAME, text) TEMPLATE_##NAME,
+  TEMPLATE_REASONS(X)
+#undef X
+      TEMPLATE_REASON_COUNT,
+} template_reason;
+
+const char *template_reason_name(template_reason r); /* "shared_memory" */
+const char *template_reason_text(template_reason r);
+
+/* What lowering a configuration yields. All memory is the arena's. */
+typedef struct lowered {
+  const char *ptx;
+  size_t ptx_bytes;
+  const char *llvm_ir; /* optimised module as text; NULL unless asked for */
+  recipe recipe;
+} lowered;
+
+typedef struct lower_options {
+  bool keep_llvm_ir;
+} lower_options;
+
+typedef struct kernel_template {
+  const char *name;    /* "gemm" */
+  const char *meaning; /* one line */
+  /* Whether the schedule covers the problem on the target; `detail` (may be NULL) gets a sentence when not. */
+  template_reason (*fits)(const ir_problem *p, const target *t, strbuf *detail);
+  /* The whole tiling space for the target (static). */
+  const space *(*space)(const target *t);
+  /* A sound configuration to start from, and the one defaults in config_parse come from. */
+  void (*defaults)(const ir_problem *p, const target *t, config *c);
+  template_reason (*feasible)(const ir_problem *p, const target *t, const config *c);
+  /* Predicted time. `rates` may be those of the device at hand. Only for feasible configurations. */
+  double (*cost_ns)(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
+  /* LLVM IR -> PTX and the recipe. Only for feasible configurations. May be called in a worker process, since
+   * LLVM can abort. */
+  arke_status (*lower)(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                       arena *a, lowered *out, arke_error *err);
+  /* A small problem of the same kind on which this configuration takes every path it has: several tiles in each
+   * axis, ragged edges, more k-steps than stages, more tiles than `sm_count` CTAs. Feasible for `c`. */
+  void (*reduced_problem)(const ir_problem *p, const target *t, const config *c, int sm_count, ir_problem *reduced);
+} kernel_template;
+
+int template_count(void);
+const kernel_template *template_get(int i);
+const kernel_template *template_find(const char *name);
+
+#endif
