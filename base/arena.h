@@ -11,7 +11,8 @@ typedef struct arena {
   size_t total_bytes;  /* handed out, for limits and tests */
 } arena;
 
-#define ARENA_INIT {NULL, 0}
+#define ARENA_INIT                                                                                           \
+  { NULL, 0 }
 
 /* Zeroed memory aligned to 16 bytes, or NULL when memory is out (the arena stays usable). */
 void *arena_alloc(arena *a, size_t bytes);

@@ -28,10 +28,15 @@ typedef enum dtype {
 #define X(NAME, name, bits, class, code, roundoff) DTYPE_##NAME,
   DTYPES(X)
 #undef X
-  DTYPE_COUNT,
+      DTYPE_COUNT,
 } dtype;
 
-typedef enum dtype_class { DTYPE_CLASS_FLOAT, DTYPE_CLASS_INT, DTYPE_CLASS_UINT, DTYPE_CLASS_BOOL } dtype_class;
+typedef enum dtype_class {
+  DTYPE_CLASS_FLOAT,
+  DTYPE_CLASS_INT,
+  DTYPE_CLASS_UINT,
+  DTYPE_CLASS_BOOL
+} dtype_class;
 
 const char *dtype_name(dtype t);
 bool dtype_from_name(const char *name, dtype *t);
@@ -46,7 +51,8 @@ int64_t dtype_bytes(dtype t, int64_t n);
 
 /* Element i of a packed array as a double, exactly (i64 beyond 2^53 rounds). */
 double dtype_load(dtype t, const void *data, int64_t i);
-/* Stores with one rounding to nearest even; integers, e4m3, e5m2, e2m1 saturate; NaN becomes 0 in integers. */
+/* Stores with one rounding to nearest even; integers, e4m3, e5m2, e2m1 saturate; NaN becomes 0 in integers.
+ */
 void dtype_store(dtype t, void *data, int64_t i, double value);
 /* The value a store followed by a load gives. */
 double dtype_round(dtype t, double value);

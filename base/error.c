@@ -37,7 +37,8 @@ arke_status status_from_code(int code) {
   return ARKE_ERR_INTERNAL;
 }
 
-arke_status error_vset(arke_error *err, arke_status code, const char *stage, const char *format, va_list args) {
+arke_status error_vset(arke_error *err, arke_status code, const char *stage, const char *format,
+                       va_list args) {
   if (err == NULL || err->code != ARKE_OK) return code;
   err->code = code;
   snprintf(err->stage, sizeof err->stage, "%s", stage);

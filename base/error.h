@@ -1,5 +1,6 @@
 /* Filling an arke_error. Any function that can fail takes an `arke_error *err` (NULL allowed) and returns the
- * status these helpers give back: `return error_set(err, ARKE_ERR_SHAPE, "plan", "tensor %s has rank %d", …)`. */
+ * status these helpers give back: `return error_set(err, ARKE_ERR_SHAPE, "plan", "tensor %s has rank %d",
+ * …)`. */
 #ifndef ARKE_BASE_ERROR_H
 #define ARKE_BASE_ERROR_H
 
@@ -10,7 +11,8 @@
 /* Records the error unless one is already recorded; returns `code` either way. Stage is a short noun. */
 arke_status error_set(arke_error *err, arke_status code, const char *stage, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-arke_status error_vset(arke_error *err, arke_status code, const char *stage, const char *format, va_list args);
+arke_status error_vset(arke_error *err, arke_status code, const char *stage, const char *format,
+                       va_list args);
 arke_status error_memory(arke_error *err, const char *stage);
 
 /* Adds where it happened, if not already known. */

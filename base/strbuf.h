@@ -12,7 +12,8 @@ typedef struct strbuf {
   bool failed;
 } strbuf;
 
-#define STRBUF_INIT {NULL, 0, 0, false}
+#define STRBUF_INIT                                                                                          \
+  { NULL, 0, 0, false }
 
 void strbuf_add(strbuf *s, const char *text);
 void strbuf_add_bytes(strbuf *s, const void *bytes, size_t n);

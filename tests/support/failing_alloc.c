@@ -2,7 +2,8 @@
 
 #include <stddef.h>
 
-/* The linker's --wrap sends every call here (see arke_test in cmake/arke.cmake). State is per test process. */
+/* The linker's --wrap sends every call here (see arke_test in cmake/arke.cmake). State is per test process.
+ */
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t bytes);
