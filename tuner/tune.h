@@ -21,6 +21,12 @@ typedef enum tune_device_kind {
 
 typedef enum tune_effort { TUNE_QUICK, TUNE_FULL, TUNE_EXHAUSTIVE } tune_effort;
 
+/* The templates to choose from: tests bring their own. */
+typedef struct tune_templates {
+  int count;
+  const kernel_template *const *list;
+} tune_templates;
+
 typedef struct tune_options {
   tune_device_kind device;
   int device_index;
@@ -35,6 +41,9 @@ typedef struct tune_options {
   bool dry_run;         /* prune and rank only; nothing is compiled or stored */
   bool keep_llvm_ir;    /* fill tune_result.llvm_ir (for --dump) */
   int jobs;             /* compile workers; 0: one per core */
+  const tune_templates *templates; /* NULL: every template of templates/ */
+  double compile_timeout_s; /* for one candidate; 0: 60 s */
+  double run_timeout_s;     /* verifying or timing one candidate; 0: 30 s on CUDA, 300 s on the emulator */
 } tune_options;
 
 /* Progress, at most ten times a second and at every change of phase. Pointers are valid during the call. */
@@ -85,6 +94,8 @@ typedef struct tune_session tune_session; /* cache handle, device facts, workers
 /* Called by any program that wants to tune, first thing in main: a child started as a worker never returns from
  * it. `argv` is main's. */
 void tune_worker_main_if_asked(int argc, char **argv);
+/* The same for a program with templates of its own, which its sessions name in tune_options. */
+void tune_worker_main_with(int argc, char **argv, const tune_templates *templates);
 
 arke_status tune_session_open(const tune_options *options, tune_session **s, arke_error *err);
 void tune_session_close(tune_session *s);
