@@ -1,9 +1,9 @@
-/* Launch recipes: how to launch a tuned operator, as data. The offline side (templates) writes them, the cache
- * stores them as JSON, the runtime evaluates them without knowing any template.
+/* Launch recipes: how to launch a tuned operator, as data. The offline side (templates) writes them, the
+ * cache stores them as JSON, the runtime evaluates them without knowing any template.
  *
- * A plan is a list of launches; each names a kernel of an image and gives its parameters, grid, block, cluster,
- * dynamic shared memory as expressions over the axis sizes ("M"), tensor strides in elements ("A.stride0"),
- * and the device's number of SMs ("SMS"). Workspace is one expression for the whole plan. */
+ * A plan is a list of launches; each names a kernel of an image and gives its parameters, grid, block,
+ * cluster, dynamic shared memory as expressions over the axis sizes ("M"), tensor strides in elements
+ * ("A.stride0"), and the device's number of SMs ("SMS"). Workspace is one expression for the whole plan. */
 #ifndef ARKE_RECIPE_RECIPE_H
 #define ARKE_RECIPE_RECIPE_H
 
@@ -79,20 +79,20 @@ typedef enum recipe_param_kind {
 
 /* Swizzle and L2 promotion use cuTensorMapEncodeTiled's numbers (CUDA driver API, "Tensor Map Object"). */
 typedef struct recipe_tensormap {
-  int rank;                    /* 1..5; dimension 0 is the fastest */
-  const recipe_expr *dim[5];   /* elements */
+  int rank;                     /* 1..5; dimension 0 is the fastest */
+  const recipe_expr *dim[5];    /* elements */
   const recipe_expr *stride[5]; /* elements; [0] is unused (contiguous) */
   uint32_t box[5];
-  int swizzle;                 /* 0 none, 1 32 B, 2 64 B, 3 128 B */
-  int l2_promotion;            /* 0 none, 1 64 B, 2 128 B, 3 256 B */
+  int swizzle;      /* 0 none, 1 32 B, 2 64 B, 3 128 B */
+  int l2_promotion; /* 0 none, 1 64 B, 2 128 B, 3 256 B */
 } recipe_tensormap;
 
 typedef struct recipe_param {
   recipe_param_kind kind;
-  int tensor;                 /* POINTER, TENSORMAP: index in the signature */
-  recipe_tensormap map;       /* TENSORMAP */
-  const recipe_expr *value;   /* I32, I64, WORKSPACE */
-  const char *attr;           /* F32 */
+  int tensor;               /* POINTER, TENSORMAP: index in the signature */
+  recipe_tensormap map;     /* TENSORMAP */
+  const recipe_expr *value; /* I32, I64, WORKSPACE */
+  const char *attr;         /* F32 */
 } recipe_param;
 
 typedef struct recipe_launch {
@@ -120,6 +120,8 @@ typedef struct recipe_tensor_rule {
   bool contiguous_last;
 } recipe_tensor_rule;
 
+enum { RECIPE_MAX_REQUIREMENTS = 64 }; /* templates have a handful; bounds a hostile file */
+
 typedef struct recipe {
   int n_tensors;
   recipe_tensor_rule tensors[LIMIT_TENSORS];
@@ -130,8 +132,12 @@ typedef struct recipe {
   const recipe_expr *workspace_bytes; /* NULL: none */
 } recipe;
 
-/* JSON text both ways; parsing validates everything (counts, ranges, unknown fields are errors), since a cache
- * file is untrusted input. */
+/* Every count, range and missing part, whoever made the recipe; recipe_print and recipe_parse call it. Errors
+ * name the place: "launches[0].params[2].box[1] is 512; accepted are 1 to 256". */
+arke_status recipe_check(const recipe *r, arke_error *err);
+
+/* JSON text both ways; parsing validates everything (counts, ranges, unknown fields are errors), since a
+ * cache file is untrusted input. */
 arke_status recipe_print(const recipe *r, strbuf *out, arke_error *err);
 arke_status recipe_parse(arena *a, const char *json, size_t length, recipe *r, arke_error *err);
 

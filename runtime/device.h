@@ -1,6 +1,6 @@
 /* The device interface: what the CUDA driver and the emulator have in common. The tuner, the tests and the
- * runtime see only this. A device is used from several threads for launching; opening, loading and memory calls
- * are made by one thread at a time. Functions return a status and fill `err` with the driver's or the
+ * runtime see only this. A device is used from several threads for launching; opening, loading and memory
+ * calls are made by one thread at a time. Functions return a status and fill `err` with the driver's or the
  * emulator's own text. */
 #ifndef ARKE_RUNTIME_DEVICE_H
 #define ARKE_RUNTIME_DEVICE_H
@@ -20,15 +20,15 @@ typedef uint64_t device_ptr; /* a device address; on the emulator a host address
 typedef struct device_info {
   arke_device_kind kind;
   int index;
-  char name[128];           /* "NVIDIA H200" or "emulator" */
-  int cc_major, cc_minor;   /* the emulator takes those of the target it was opened for */
+  char name[128];         /* "NVIDIA H200" or "emulator" */
+  int cc_major, cc_minor; /* the emulator takes those of the target it was opened for */
   int sm_count;
   int smem_per_block_bytes; /* opt-in maximum of dynamic shared memory */
   int64_t l2_bytes, memory_bytes;
   int clock_khz, memory_clock_khz, memory_bus_bits;
-  int driver_version;       /* 13000 for CUDA 13.0; 0 on the emulator */
-  char driver_text[64];     /* "580.159.04" where known */
-  bool can_measure;         /* times mean something */
+  int driver_version;   /* 13000 for CUDA 13.0; 0 on the emulator */
+  char driver_text[64]; /* "580.159.04" where known */
+  bool can_measure;     /* times mean something */
 } device_info;
 
 /* Arguments of cuTensorMapEncodeTiled (interleave none, element strides 1, zero fill). */
@@ -71,17 +71,19 @@ typedef struct device_ops {
   arke_status (*copy_in)(device *d, device_ptr to, const void *from, size_t bytes, arke_error *err);
   arke_status (*copy_out)(device *d, void *to, device_ptr from, size_t bytes, arke_error *err);
   arke_status (*fill)(device *d, device_ptr p, int byte, size_t bytes, arke_error *err);
-  /* Tells the device of memory the caller owns, so that the emulator can check accesses to it. No-op on CUDA. */
-  arke_status (*mem_import)(device *d, device_ptr p, size_t bytes, const char *name, device_memory_state state,
-                            arke_error *err);
+  /* Tells the device of memory the caller owns, so that the emulator can check accesses to it. No-op on CUDA.
+   */
+  arke_status (*mem_import)(device *d, device_ptr p, size_t bytes, const char *name,
+                            device_memory_state state, arke_error *err);
   void (*mem_release)(device *d, device_ptr p);
 
   /* image: PTX text (NUL-terminated, size without the NUL) or a cubin. The emulator takes PTX only. */
   arke_status (*module_load)(device *d, const void *image, size_t bytes, device_module **m, arke_error *err);
   void (*module_unload)(device *d, device_module *m);
-  /* The kernel lives as long as its module. smem_bytes: the most dynamic shared memory a launch will ask for. */
-  arke_status (*kernel_get)(device *d, device_module *m, const char *name, uint32_t smem_bytes, device_kernel **k,
-                            arke_error *err);
+  /* The kernel lives as long as its module. smem_bytes: the most dynamic shared memory a launch will ask for.
+   */
+  arke_status (*kernel_get)(device *d, device_module *m, const char *name, uint32_t smem_bytes,
+                            device_kernel **k, arke_error *err);
   arke_status (*kernel_info)(device *d, device_kernel *k, device_kernel_info *info, arke_error *err);
 
   arke_status (*tensormap_encode)(device *d, const device_tensormap_desc *desc, device_tensormap *map,
@@ -90,7 +92,8 @@ typedef struct device_ops {
 
   /* Asynchronous on CUDA; on the emulator it returns the kernel's fault, if any (ARKE_ERR_FAULT). */
   arke_status (*launch)(device *d, device_kernel *k, const device_launch *l, arke_error *err);
-  arke_status (*synchronize)(device *d, arke_error *err); /* whole context; returns a fault of earlier launches */
+  arke_status (*synchronize)(device *d,
+                             arke_error *err); /* whole context; returns a fault of earlier launches */
 
   /* Streams, events and graphs: NULL where can_measure is false. */
   arke_status (*stream_create)(device *d, void **stream, arke_error *err);
@@ -119,8 +122,8 @@ struct device {
  * ARKE_ERR_DEVICE with the reason when there is no driver or no such GPU. */
 arke_status device_open_cuda(int index, device **d, arke_error *err);
 
-/* An emulated GPU for a target ("sm_90a"); `seed` varies the order of asynchronous completions. Implemented in
- * emulator/, declared here so that the runtime needs no header of it. */
+/* An emulated GPU for a target ("sm_90a"); `seed` varies the order of asynchronous completions. Implemented
+ * in emulator/, declared here so that the runtime needs no header of it. */
 arke_status device_open_emulator(const char *target, uint64_t seed, device **d, arke_error *err);
 
 #endif

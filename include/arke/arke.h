@@ -63,13 +63,14 @@ typedef enum arke_status {
 /* What went wrong. The first error recorded wins: later ones do not overwrite it. */
 typedef struct arke_error {
   arke_status code;
-  char stage[32];  /* part of Arke that found it: "parse", "plan", "launch", "emulator", ... */
-  char op[64];     /* operator concerned, or "" */
+  char stage[32];   /* part of Arke that found it: "parse", "plan", "launch", "emulator", ... */
+  char op[64];      /* operator concerned, or "" */
   char config[256]; /* configuration concerned, or "" */
-  char text[2048]; /* one sentence for a person: what, where, what is accepted */
+  char text[2048];  /* one sentence for a person: what, where, what is accepted */
 } arke_error;
 
-#define ARKE_ERROR_INIT {ARKE_OK, "", "", "", ""}
+#define ARKE_ERROR_INIT                                                                                      \
+  { ARKE_OK, "", "", "", "" }
 
 /* Name ("ARKE_ERR_SHAPE") and meaning of a status; for any value, never NULL. Static storage. */
 ARKE_API const char *arke_status_name(arke_status status);
@@ -86,12 +87,12 @@ typedef enum arke_device_kind {
 } arke_device_kind;
 
 typedef struct arke_options {
-  const char *cache_path;  /* the user's cache file; NULL: none */
+  const char *cache_path;   /* the user's cache file; NULL: none */
   const char *shipped_path; /* consulted after cache_path; NULL: none. At least one of the two */
   arke_device_kind device;
-  int device_index;        /* CUDA ordinal */
-  int strict;              /* anything but an exact hit is ARKE_ERR_NOT_TUNED */
-  int allow_modelled;      /* serve entries that were never measured on a GPU; off by default */
+  int device_index;   /* CUDA ordinal */
+  int strict;         /* anything but an exact hit is ARKE_ERR_NOT_TUNED */
+  int allow_modelled; /* serve entries that were never measured on a GPU; off by default */
 } arke_options;
 
 /* Opens caches read-only and the device. For CUDA, uses the device's primary context (as PyTorch does);
@@ -116,10 +117,10 @@ typedef enum arke_match {
 
 typedef struct arke_plan_info {
   arke_match match;
-  int modelled;            /* 1: ranked by the cost model, never measured */
-  double time_ns;          /* median when tuned (or the model's estimate) at the tuned sizes */
-  const char *key;         /* key of the entry that serves; these strings live as long as the plan */
-  const char *config;      /* "BLOCK_M=128,BLOCK_N=256,..." */
+  int modelled;       /* 1: ranked by the cost model, never measured */
+  double time_ns;     /* median when tuned (or the model's estimate) at the tuned sizes */
+  const char *key;    /* key of the entry that serves; these strings live as long as the plan */
+  const char *config; /* "BLOCK_M=128,BLOCK_N=256,..." */
   const char *cache_path;
   int launches;
 } arke_plan_info;
