@@ -1,0 +1,255 @@
+#include "tuner/cli_report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void cli_time_print(double ns, strbuf *out) {
+  static const struct {
+    double ns;
+    const char *unit;
+  } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+  size_t i = 0;
+  while (i + 1 < COUNT_OF(units) && ns < units[i].ns * 0.99995) i++; /* 999.97 ns prints as 1.000 us */
+  double value = ns / units[i].ns;
+  strbuf_addf(out, "%.*f %s", value < 9.9995 ? 3 : value < 99.995 ? 2 : 1, value, units[i].unit);
+}
+
+void cli_problem_title(const cli_problem *p, strbuf *out) {
+  strbuf_addf(out, "%s ", p->entry->name);
+  ir_problem_print_bindings(&p->problem, out);
+}
+
+bool cli_outcome_failed(cache_outcome o) {
+  return o != CACHE_MEASURED && o != CACHE_VERIFIED && o != CACHE_LOWERED && o != CACHE_DUPLICATE;
+}
+
+int cli_failed_total(const int *failed) {
+  int total = 0;
+  for (int i = 0; i < CACHE_OUTCOME_COUNT; i++)
+    if (cli_outcome_failed((cache_outcome)i)) total += failed[i];
+  return total;
+}
+
+void cli_failed_print(const int *failed, strbuf *out) {
+  const char *comma = "";
+  for (int i = 0; i < CACHE_OUTCOME_COUNT; i++) {
+    if (!cli_outcome_failed((cache_outcome)i) || failed[i] == 0) continue;
+    strbuf_addf(out, "%s%s %d", comma, cache_outcome_name((cache_outcome)i), failed[i]);
+    comma = ", ";
+  }
+}
+
+void cli_pruned_print(const int64_t *pruned, strbuf *out) {
+  const char *comma = "";
+  for (int i = TEMPLATE_OK + 1; i < TEMPLATE_REASON_COUNT; i++) {
+    if (pruned[i] == 0) continue;
+    strbuf_addf(out, "%s%s %lld", comma, template_reason_text((template_reason)i), (long long)pruned[i]);
+    comma = ", ";
+  }
+}
+
+static int64_t pruned_total(const tune_trials *t) {
+  int64_t total = 0;
+  for (int i = TEMPLATE_OK + 1; i < TEMPLATE_REASON_COUNT; i++) total += t->pruned[i];
+  return total;
+}
+
+/* The value of --device that leads to the same way of tuning. */
+static void add_device(const cli_settings *s, const tune_result *r, strbuf *out) {
+  if (strncmp(r->environment.device, "model:", 6) == 0)
+    strbuf_add(out, "model");
+  else if (strcmp(r->environment.device, "emulator") == 0)
+    strbuf_add(out, "emulator");
+  else if (s->tune.device_index > 0)
+    strbuf_addf(out, "cuda:%d", s->tune.device_index);
+  else
+    strbuf_add(out, "cuda");
+}
+
+static void add_option(strbuf *out, cli_option option, const char *value) {
+  strbuf_addf(out, " --%s ", cli_option_table[option].name);
+  cli_shell_quote(value, out);
+}
+
+void cli_reproduce_print(const cli_settings *s, const cli_problem *p, const tune_result *r, strbuf *out) {
+  strbuf shape = STRBUF_INIT, device = STRBUF_INIT;
+  cli_shape_print(p, &shape);
+  add_device(s, r, &device);
+  cli_shell_quote(s->line->program, out);
+  add_option(out, CLI_OPT_OP, p->entry->name);
+  add_option(out, CLI_OPT_SHAPE, strbuf_text(&shape));
+  add_option(out, CLI_OPT_DTYPE, dtype_name(p->problem.op->n_types > 0 ? p->problem.types[0] : s->type));
+  add_option(out, CLI_OPT_TARGET, r->target->name);
+  add_option(out, CLI_OPT_DEVICE, strbuf_text(&device));
+  if (p->bucket[0] != '\0') add_option(out, CLI_OPT_BUCKET, p->bucket);
+  if (s->tune.seed != 0)
+    strbuf_addf(out, " --%s %llu", cli_option_table[CLI_OPT_SEED].name, (unsigned long long)s->tune.seed);
+  if (s->line->given[CLI_OPT_CACHE] || s->line->given[CLI_OPT_OUTPUT])
+    add_option(out, CLI_OPT_CACHE, r->cache_path);
+  add_option(out, CLI_OPT_CONFIG, r->config_text);
+  if (shape.failed || device.failed) out->failed = true;
+  strbuf_free(&shape);
+  strbuf_free(&device);
+}
+
+static void add_label(strbuf *out, const char *label) {
+  strbuf_addf(out, "  %-16s", label);
+}
+
+static void add_times(const tune_result *r, strbuf *out) {
+  add_label(out, "time");
+  cli_time_print(r->time.median_ns, out);
+  if (r->origin == CACHE_ORIGIN_MODELLED) {
+    strbuf_add(out, "  (the cost model's estimate, not measured)\n");
+  } else {
+    strbuf_add(out, "  (median; p10 ");
+    cli_time_print(r->time.p10_ns, out);
+    strbuf_add(out, ", p90 ");
+    cli_time_print(r->time.p90_ns, out);
+    strbuf_addf(out, ", %d samples)\n", r->time.samples);
+  }
+  if (r->flops > 0) {
+    add_label(out, "rate");
+    strbuf_addf(out, "%.1f TFLOP/s\n", r->flops / r->time.median_ns * 1e-3);
+  }
+  add_label(out, "speed of light");
+  cli_time_print(r->speed_of_light_ns, out);
+  strbuf_addf(out, ", of which %.1f %% is reached\n", 100 * r->speed_of_light_ns / r->time.median_ns);
+}
+
+static void add_trials(const tune_trials *t, strbuf *out) {
+  int64_t pruned = pruned_total(t);
+  int failed = cli_failed_total(t->failed);
+  add_label(out, "configurations");
+  strbuf_addf(out, "%lld in the space, %lld pruned, %lld feasible\n", (long long)t->total, (long long)pruned,
+              (long long)(t->total - pruned));
+  if (pruned > 0) {
+    add_label(out, "pruned");
+    cli_pruned_print(t->pruned, out);
+    strbuf_add(out, "\n");
+  }
+  add_label(out, "tried");
+  strbuf_addf(out, "%d compiled, %d verified, %d measured, %d failed", t->compiled, t->verified, t->measured,
+              failed);
+  if (t->failed[CACHE_DUPLICATE] > 0) strbuf_addf(out, ", %d duplicates", t->failed[CACHE_DUPLICATE]);
+  if (t->resumed > 0) strbuf_addf(out, "; %d results taken from the cache", t->resumed);
+  strbuf_add(out, "\n");
+  if (failed > 0) {
+    add_label(out, "failed");
+    cli_failed_print(t->failed, out);
+    strbuf_add(out, "\n");
+  }
+}
+
+void cli_result_print(const cli_settings *s, const cli_problem *p, const tune_result *r, strbuf *out) {
+  cli_problem_title(p, out);
+  strbuf_addf(out, " on %s (%s, PTX %s)\n", r->environment.device, r->target->name, r->target->ptx_version);
+  add_label(out, "winner");
+  strbuf_addf(out, "%s %s\n", r->chosen->name, r->config_text);
+  add_times(r, out);
+  add_trials(&r->trials, out);
+  if (r->tolerance > 0) {
+    add_label(out, "accuracy");
+    strbuf_addf(out, "largest error %.3g, tolerance %.3g, relative to the sum of magnitudes\n",
+                r->worst_error, r->tolerance);
+  }
+  if (r->origin == CACHE_ORIGIN_MEASURED && r->policy != NULL && r->policy[0] != '\0') {
+    add_label(out, "method");
+    strbuf_addf(out, "%s\n", r->policy);
+  }
+  add_label(out, "kernel");
+  strbuf_addf(out, "sha256 %s\n", r->sha256);
+  add_label(out, "cache");
+  strbuf_addf(out, "%s\n", r->cache_path);
+  if (r->interrupted) {
+    add_label(out, "interrupted");
+    strbuf_add(out, "the best so far is stored; the same command goes on from here\n");
+  }
+  strbuf_add(out, "reproduce: ");
+  cli_reproduce_print(s, p, r, out);
+  strbuf_add(out, "\n");
+  if (r->origin == CACHE_ORIGIN_MODELLED)
+    strbuf_addf(
+        out,
+        "modelled: no GPU was measured; the configuration was ranked by the cost model of %s and verified on "
+        "the emulator, and the entry is stored as modelled\n",
+        r->target->rates.device);
+}
+
+json_t *cli_trials_json(const tune_trials *t) {
+  json_t *pruned = json_object(), *failed = json_object();
+  for (int i = TEMPLATE_OK + 1; i < TEMPLATE_REASON_COUNT; i++)
+    if (t->pruned[i] > 0)
+      json_object_set_new(pruned, template_reason_name((template_reason)i), json_integer(t->pruned[i]));
+  for (int i = 0; i < CACHE_OUTCOME_COUNT; i++)
+    if (cli_outcome_failed((cache_outcome)i) && t->failed[i] > 0)
+      json_object_set_new(failed, cache_outcome_name((cache_outcome)i), json_integer(t->failed[i]));
+  return json_pack("{s:I, s:o, s:o, s:i, s:i}", "total", (json_int_t)t->total, "pruned", pruned, "failed",
+                   failed, "verified", t->verified, "measured", t->measured);
+}
+
+/* A modelled time has no distribution: null, never a number that looks measured. */
+static json_t *time_json(const tune_result *r) {
+  bool measured = r->origin == CACHE_ORIGIN_MEASURED;
+  return json_pack("{s:f, s:o, s:o, s:i}", "median", r->time.median_ns, "p10",
+                   measured ? json_real(r->time.p10_ns) : json_null(), "p90",
+                   measured ? json_real(r->time.p90_ns) : json_null(), "samples",
+                   measured ? r->time.samples : 0);
+}
+
+json_t *cli_result_json(const tune_result *r) {
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:f, s:f, s:o, s:s, s:s}", "key", r->key, "target",
+                   r->target->name, "device", r->environment.device, "origin",
+                   r->origin == CACHE_ORIGIN_MEASURED ? "measured" : "modelled", "config", r->config_text,
+                   "time_ns", time_json(r), "tflops", r->flops / r->time.median_ns * 1e-3,
+                   "speed_of_light_ns", r->speed_of_light_ns, "trials", cli_trials_json(&r->trials), "sha256",
+                   r->sha256, "cache", r->cache_path);
+}
+
+arke_status cli_json_line(json_t *object, strbuf *out, arke_error *err) {
+  char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
+  json_decref(object);
+  if (text == NULL) return error_memory(err, "report");
+  strbuf_addf(out, "%s\n", text);
+  free(text);
+  return strbuf_failed(out) ? error_memory(err, "report") : ARKE_OK;
+}
+
+void cli_sweep_print(const cli_sweep_line *lines, int n, strbuf *out) {
+  static const char *const states[] = {"tuned", "in cache", "failed"}; /* by cli_sweep_state */
+  int count[COUNT_OF(states)] = {0};
+  double weighted_ns = 0;
+  int width = 7;
+  for (int i = 0; i < n; i++) {
+    strbuf title = STRBUF_INIT;
+    cli_problem_title(lines[i].problem, &title);
+    if ((int)title.length > width) width = (int)title.length;
+    strbuf_free(&title);
+  }
+  strbuf_addf(out, "%-*s  %-8s  %-8s  %10s  %8s  %6s  %s\n", width, "problem", "state", "origin", "time",
+              "TFLOP/s", "of SOL", "configuration");
+  for (int i = 0; i < n; i++) {
+    const cli_sweep_line *l = &lines[i];
+    strbuf title = STRBUF_INIT, time = STRBUF_INIT;
+    cli_problem_title(l->problem, &title);
+    count[l->state]++;
+    if (l->state == CLI_FAILED) {
+      strbuf_addf(out, "%-*s  %-8s  %s\n", width, strbuf_text(&title), states[l->state], l->config);
+    } else {
+      weighted_ns += l->problem->weight * l->median_ns;
+      cli_time_print(l->median_ns, &time);
+      strbuf_addf(out, "%-*s  %-8s  %-8s  %10s  %8.1f  %5.1f%%  %s\n", width, strbuf_text(&title),
+                  states[l->state], l->origin == CACHE_ORIGIN_MEASURED ? "measured" : "modelled",
+                  strbuf_text(&time), l->flops / l->median_ns * 1e-3,
+                  100 * l->speed_of_light_ns / l->median_ns, l->config);
+    }
+    if (title.failed || time.failed) out->failed = true;
+    strbuf_free(&title);
+    strbuf_free(&time);
+  }
+  strbuf_addf(out, "%d problems: %d tuned, %d already in the cache, %d failed; times by weight add up to ", n,
+              count[CLI_SWEPT], count[CLI_SKIPPED], count[CLI_FAILED]);
+  cli_time_print(weighted_ns, out);
+  strbuf_add(out, "\n");
+}
