@@ -175,43 +175,17 @@ const target *cli_default_target(void) {
   return target_find("sm_90a", NULL);
 }
 
-const kernel_template *cli_template_find(arena *a, const ir_problem *p, const target *t, arke_error *err) {
-  const char *reasons = "";
-  for (int i = 0; i < template_count(); i++) {
-    const kernel_template *k = template_get(i);
-    strbuf detail = STRBUF_INIT;
-    template_reason reason = k->fits(p, t, &detail);
-    if (reason == TEMPLATE_OK) {
-      strbuf_free(&detail);
-      return k;
-    }
-    const char *text = detail.length > 0 ? strbuf_text(&detail) : template_reason_text(reason);
-    const char *more = arena_printf(a, "%s%s%s: %s", reasons, i == 0 ? "" : "; ", k->name, text);
-    strbuf_free(&detail);
-    if (more != NULL) reasons = more;
-  }
-  strbuf bindings = STRBUF_INIT;
-  ir_problem_print_bindings(p, &bindings);
-  error_set(err, ARKE_ERR_UNSUPPORTED, "templates", "no template covers %s %s on %s (%s)", p->op->name,
-            strbuf_text(&bindings), t->name, reasons);
-  strbuf_free(&bindings);
-  return NULL;
-}
-
-arke_status cli_config_check(arena *a, const ir_problem *p, const target *t, const char *text,
-                             arke_error *err) {
-  const kernel_template *k = cli_template_find(a, p, t, err);
-  if (k == NULL) return ARKE_ERR_UNSUPPORTED;
-  config defaults = {{0}}, c = {{0}};
+arke_status cli_candidates(const ir_problem *p, const target *t, const char *config_text, tune_candidates *c,
+                           arke_error *err) {
+  TRY(tune_candidates_rank(p, t, &t->rates, NULL, c, err));
+  if (config_text == NULL) return ARKE_OK;
+  int64_t index;
   arke_error inner = ARKE_ERROR_INIT;
-  k->defaults(p, t, &defaults);
-  if (config_parse(k->space(t), text, &defaults, &c, &inner) != ARKE_OK)
-    return cli_usage(err, "--config %s: %s", cli_printable(a, text), inner.text);
-  template_reason reason = k->feasible(p, t, &c);
-  if (reason == TEMPLATE_OK) return ARKE_OK;
-  return cli_usage(err,
-                   "--config %s: not feasible for this problem: %s; --list-configs lists what is accepted",
-                   cli_printable(a, text), template_reason_text(reason));
+  arke_status status = tune_candidates_parse(c, p, t, config_text, &index, &inner);
+  if (status == ARKE_OK) return ARKE_OK;
+  tune_candidates_release(c);
+  if (status == ARKE_ERR_MEMORY) return error_memory(err, CLI_USAGE);
+  return cli_usage(err, "--config: %s", inner.text);
 }
 
 void cli_shape_print(const cli_problem *p, strbuf *out) {

@@ -3,7 +3,7 @@
 #define ARKE_TUNER_CLI_PROBLEM_H
 
 #include "ir/ir.h"
-#include "templates/template.h"
+#include "tuner/candidates.h"
 #include "tuner/cli_settings.h"
 
 typedef struct cli_problem {
@@ -30,12 +30,10 @@ arke_status cli_problem_read(const cli_settings *s, arena *a, cli_problem *p, ar
 
 /* The target meant when no GPU and no --target decides. */
 const target *cli_default_target(void);
-/* The first template that covers the problem; NULL with a sentence about each that does not
- * (ARKE_ERR_UNSUPPORTED). */
-const kernel_template *cli_template_find(arena *a, const ir_problem *p, const target *t, arke_error *err);
-/* Checks --config: names and values of the template's space, and feasible for the problem. */
-arke_status cli_config_check(arena *a, const ir_problem *p, const target *t, const char *text,
-                             arke_error *err);
+/* Ranks the configurations for the problem, and checks --config if `config_text` is not NULL: what it names
+ * must be feasible. On success *c is the caller's, for tune_candidates_release. */
+arke_status cli_candidates(const ir_problem *p, const target *t, const char *config_text, tune_candidates *c,
+                           arke_error *err);
 
 /* "4096x4096x4096", as --shape takes it. */
 void cli_shape_print(const cli_problem *p, strbuf *out);

@@ -1,0 +1,155 @@
+#include "tuner/cli_cache.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "cache/cache.h"
+#include "tuner/cli_output.h"
+#include "tuner/cli_report.h"
+
+typedef struct listing {
+  bool json;
+  strbuf *out;
+  int entries;
+  arke_status status;
+  arke_error *err;
+} listing;
+
+static json_t *entry_json(const cache_entry *e, const char *key) {
+  bool measured = e->winner.origin == CACHE_ORIGIN_MEASURED;
+  json_t *time = json_pack("{s:f, s:o, s:o, s:i}", "median", e->winner.time.median_ns, "p10",
+                           measured ? json_real(e->winner.time.p10_ns) : json_null(), "p90",
+                           measured ? json_real(e->winner.time.p90_ns) : json_null(), "samples",
+                           measured ? e->winner.time.samples : 0);
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "key", key, "op", e->problem.op_name,
+                   "bindings", e->problem.bindings, "target", e->problem.target, "bucket", e->problem.bucket,
+                   "device", e->environment.device, "origin", measured ? "measured" : "modelled", "config",
+                   e->winner.config, "time_ns", time, "sha256", e->kernel.sha256);
+}
+
+static bool list_entry(const cache_entry *e, void *user) {
+  listing *l = user;
+  l->entries++;
+  if (l->json) {
+    strbuf key = STRBUF_INIT;
+    cache_key_print(&e->problem, &key);
+    l->status = cli_json_line(entry_json(e, strbuf_text(&key)), l->out, l->err);
+    strbuf_free(&key);
+    return l->status == ARKE_OK;
+  }
+  strbuf time = STRBUF_INIT;
+  cli_time_print(e->winner.time.median_ns, &time);
+  strbuf_addf(l->out, "%s %s", e->problem.op_name, e->problem.bindings);
+  if (e->problem.bucket[0] != '\0') strbuf_addf(l->out, " (serves %s)", e->problem.bucket);
+  strbuf_addf(l->out, "  %s  %s %s on %s  %s %s\n", e->problem.target,
+              e->winner.origin == CACHE_ORIGIN_MEASURED ? "measured" : "modelled", strbuf_text(&time),
+              e->environment.device, e->winner.template_name, e->winner.config);
+  strbuf_free(&time);
+  return true;
+}
+
+static arke_status list(const cli_settings *s, const char *path, arena *a, strbuf *out, arke_error *err) {
+  cache *c;
+  int damaged = 0;
+  listing l = {.json = s->json, .out = out, .err = err};
+  TRY(cache_open(path, CACHE_READ, &c, err));
+  arke_status status = cache_each_entry(c, NULL, NULL, a, list_entry, &l, &damaged, err);
+  cache_close(c);
+  if (status == ARKE_OK) status = l.status;
+  if (status == ARKE_OK && !s->json) strbuf_addf(out, "%d entries in %s\n", l.entries, path);
+  if (damaged > 0)
+    cli_complain("%s: %d damaged rows are skipped; 'arke-tune cache verify' tells more", path, damaged);
+  return status;
+}
+
+static arke_status verify(const cli_settings *s, const char *path, strbuf *out, arke_error *err) {
+  cache *c;
+  cache_stats n = {0};
+  TRY(cache_open(path, CACHE_READ, &c, err));
+  arke_status status = cache_verify(c, &n, err);
+  cache_close(c);
+  TRY(status);
+  if (s->json) {
+    TRY(cli_json_line(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "cache", path, "environments",
+                                (json_int_t)n.environments, "problems", (json_int_t)n.problems, "trials",
+                                (json_int_t)n.trials, "kernels", (json_int_t)n.kernels, "winners",
+                                (json_int_t)n.winners, "damaged", (json_int_t)n.damaged),
+                      out, err));
+  } else {
+    strbuf_addf(
+        out, "%s: %lld problems, %lld winners, %lld kernels, %lld trials, %lld environments; %lld damaged\n",
+        path, (long long)n.problems, (long long)n.winners, (long long)n.kernels, (long long)n.trials,
+        (long long)n.environments, (long long)n.damaged);
+  }
+  if (n.damaged == 0) return ARKE_OK;
+  return error_set(err, ARKE_ERR_CORRUPT, "cache",
+                   "%s: %lld damaged rows; they count as missing, and tuning again "
+                   "replaces them",
+                   path, (long long)n.damaged);
+}
+
+static arke_status merge(const cli_settings *s, arena *a, const char *const *from, int n, strbuf *out,
+                         arke_error *err) {
+  const char *into = s->line->texts[CLI_OPT_OUTPUT], *aside = NULL;
+  cache *to = NULL, *one = NULL;
+  arke_status status = ARKE_OK;
+  cache_stats before = {0}, after = {0};
+  if (into == NULL || n == 0)
+    return cli_usage(
+        err,
+        "cache merge takes the files to join and the file to write: arke-tune cache merge FILE... -o FILE");
+  status = cli_make_parents(a, into, err);
+  if (status == ARKE_OK) status = cache_open_set_aside(into, a, &to, &aside, err);
+  if (status == ARKE_OK && aside != NULL)
+    cli_complain("%s was damaged or not a cache of Arke; it is kept as %s", into, aside);
+  if (status == ARKE_OK) status = cache_verify(to, &before, err);
+  for (int i = 0; i < n && status == ARKE_OK; i++) {
+    status = cache_open(from[i], CACHE_READ, &one, err);
+    if (status == ARKE_OK) status = cache_merge(to, one, err);
+    cache_close(one);
+    one = NULL;
+  }
+  if (status == ARKE_OK) status = cache_verify(to, &after, err);
+  cache_close(to);
+  TRY(status);
+  if (s->json)
+    return cli_json_line(json_pack("{s:s, s:i, s:I, s:I}", "cache", into, "files", n, "winners",
+                                   (json_int_t)after.winners, "new",
+                                   (json_int_t)(after.winners - before.winners)),
+                         out, err);
+  strbuf_addf(out, "%s: joined %d files; %lld winners, %lld of them new\n", into, n, (long long)after.winners,
+              (long long)(after.winners - before.winners));
+  return ARKE_OK;
+}
+
+arke_status cli_cache_run(const cli_settings *s, arena *a, arke_error *err) {
+  static const char *const actions[] = {"ls", "verify", "merge"};
+  const cli_line *line = s->line;
+  if (line->n_operands == 0)
+    return cli_usage(err, "cache takes one of ls, verify, merge: arke-tune cache %s",
+                     cli_command_table[CLI_CACHE].operands);
+  const char *action = line->operands[0], *path = line->n_operands > 1 ? line->operands[1] : NULL;
+  size_t which = 0;
+  while (which < COUNT_OF(actions) && strcmp(actions[which], action) != 0) which++;
+  if (which == COUNT_OF(actions)) {
+    const char *nearest = text_nearest(action, actions, COUNT_OF(actions));
+    return cli_usage(err, "cache %s: unknown;%s%s%s accepted: ls, verify, merge", cli_printable(a, action),
+                     nearest == NULL ? "" : " did you mean ", nearest == NULL ? "" : nearest,
+                     nearest == NULL ? "" : "?");
+  }
+  if (which < 2 && line->n_operands > 2)
+    return cli_usage(err, "cache %s takes one file; found %d", action, line->n_operands - 1);
+  if (which < 2 && line->given[CLI_OPT_OUTPUT])
+    return cli_usage(err, "cache %s writes no file; --output belongs to cache merge", action);
+  if (path == NULL && which < 2) TRY(cli_default_cache_path(a, &path, err));
+  strbuf out = STRBUF_INIT;
+  arke_status status = which == 0   ? list(s, path, a, &out, err)
+                       : which == 1 ? verify(s, path, &out, err)
+                                    : merge(s, a, line->operands + 1, line->n_operands - 1, &out, err);
+  arke_error printing = ARKE_ERROR_INIT;
+  arke_status printed = cli_print(&out, &printing);
+  strbuf_free(&out);
+  if (status == ARKE_OK && printed != ARKE_OK)
+    return error_set(err, printed, printing.stage, "%s", printing.text);
+  return status;
+}
