@@ -1,0 +1,137 @@
+#include <string.h>
+
+#include "tuner/cli_list.h"
+#include "tuner/cli_output.h"
+#include "tuner/cli_report.h"
+#include "tuner/cli_tune.h"
+#include "tuner/cli_workload.h"
+
+/* A sweep under way. */
+typedef struct sweep {
+  cli_settings *settings;
+  cli_workload workload;
+  tune_session *session;
+  cli_sweep_line *lines; /* one a problem, filled up to n_lines */
+  int n_lines;
+  arena *memory; /* lives as long as the sweep */
+} sweep;
+
+/* Tunes one problem; what fails is written into the line, and only what ends the sweep is returned. */
+static arke_status tune_one(sweep *w, const cli_problem *p, cli_sweep_line *line, arke_error *err) {
+  arena a = ARENA_INIT;
+  strbuf label = STRBUF_INIT, out = STRBUF_INIT;
+  cli_progress progress;
+  tune_result r = {0};
+  arke_error failure = ARKE_ERROR_INIT;
+  strbuf_addf(&label, "[%d/%d] ", w->n_lines, w->workload.n_problems);
+  cli_problem_title(p, &label);
+  strbuf_add(&label, ": ");
+  cli_progress_start(&progress, strbuf_text(&label));
+  arke_status status = tune_problem(w->session, &p->problem, cli_progress_show, &progress, &a, &r, &failure);
+  cli_progress_end(&progress);
+  cli_tell_set_aside(&r);
+  *line = (cli_sweep_line){.problem = p, .state = CLI_FAILED};
+  if (r.config_text != NULL && (status == ARKE_OK || status == ARKE_ERR_INTERRUPTED)) {
+    line->state = CLI_SWEPT;
+    line->origin = r.origin;
+    line->median_ns = r.time.median_ns;
+    line->speed_of_light_ns = r.speed_of_light_ns;
+    line->flops = r.flops;
+    line->config = arena_strdup(w->memory, r.config_text);
+    if (w->settings->json) {
+      arke_error printing = ARKE_ERROR_INIT;
+      arke_status printed = cli_json_line(cli_result_json(&r), &out, &printing);
+      if (printed == ARKE_OK) printed = cli_print(&out, &printing);
+      if (printed != ARKE_OK) status = error_set(err, printed, printing.stage, "%s", printing.text);
+    }
+  } else {
+    line->config = arena_strdup(w->memory, failure.text);
+    cli_complain("%s%s", strbuf_text(&label), failure.text);
+  }
+  strbuf_free(&label);
+  strbuf_free(&out);
+  arena_release(&a);
+  if (line->config == NULL) return error_memory(err, "sweep");
+  if (status == ARKE_ERR_INTERRUPTED)
+    return error_set(err, status, "sweep", "%s", "interrupted; the same command goes on from here");
+  /* A cache that cannot be written fails every problem alike. */
+  if (status == ARKE_ERR_IO || status == ARKE_ERR_MEMORY)
+    return error_set(err, status, failure.stage, "%s", failure.text);
+  return ARKE_OK;
+}
+
+/* Opens a session for the problem's bucket, keeping the one before where that fits: workers and device facts
+ * are worth reusing. */
+static arke_status open_session(sweep *w, const cli_problem *p, arke_error *err) {
+  if (w->session != NULL && strcmp(w->settings->tune.bucket, p->bucket) == 0) return ARKE_OK;
+  tune_session_close(w->session);
+  w->session = NULL;
+  w->settings->tune.bucket = p->bucket;
+  return tune_session_open(&w->settings->tune, &w->session, err);
+}
+
+static arke_status run(sweep *w, arke_error *err) {
+  for (int i = 0; i < w->workload.n_problems; i++) {
+    const cli_problem *p = &w->workload.problems[i];
+    cli_sweep_line *line = &w->lines[w->n_lines++];
+    *line = (cli_sweep_line){.problem = p, .state = CLI_FAILED, .config = ""};
+    TRY(open_session(w, p, err));
+    TRY(tune_one(w, p, line, err));
+  }
+  return ARKE_OK;
+}
+
+static arke_status dry_run(const sweep *w, arke_error *err) {
+  const target *t = w->settings->tune.target != NULL ? w->settings->tune.target : cli_default_target();
+  int worked = 0;
+  for (int i = 0; i < w->workload.n_problems; i++) {
+    strbuf out = STRBUF_INIT;
+    arke_error failure = ARKE_ERROR_INIT;
+    arke_status status = cli_list_ranking(&w->workload.problems[i], t, w->settings->json, &out, &failure);
+    if (status == ARKE_OK)
+      status = cli_print(&out, err);
+    else
+      cli_complain("%s", failure.text);
+    strbuf_free(&out);
+    if (err->code != ARKE_OK) return status;
+    worked += status == ARKE_OK;
+  }
+  if (worked > 0) return ARKE_OK;
+  return error_set(err, ARKE_ERR_NOT_FOUND, "sweep", "no template covers any of the %d problems",
+                   w->workload.n_problems);
+}
+
+static arke_status summary(const sweep *w, arke_error *err) {
+  strbuf out = STRBUF_INIT;
+  cli_sweep_print(w->lines, w->n_lines, &out);
+  arke_status status = cli_print(&out, err);
+  strbuf_free(&out);
+  return status;
+}
+
+arke_status cli_sweep_run(cli_settings *s, arena *a, arke_error *err) {
+  sweep w = {.settings = s, .memory = a};
+  if (s->line->n_operands != 1)
+    return cli_usage(err, "sweep takes one workload file; found %d: arke-tune sweep FILE -o tuned.arke",
+                     s->line->n_operands);
+  TRY(cli_workload_read(a, s->line->operands[0], &w.workload, err));
+  if (w.workload.repeated > 0)
+    cli_complain("%s: %d repeated problems are tuned once", s->line->operands[0], w.workload.repeated);
+  if (s->tune.dry_run) return dry_run(&w, err);
+  TRY(cli_settings_cache(s, a, err));
+  TRY(cli_make_parents(a, s->tune.cache_path, err));
+  w.lines = ARENA_NEW_N(a, cli_sweep_line, (size_t)w.workload.n_problems);
+  if (w.lines == NULL) return error_memory(err, "sweep");
+  arke_status status = run(&w, err);
+  tune_session_close(w.session);
+  if (w.n_lines > 0 && !s->json) {
+    arke_error printing = ARKE_ERROR_INIT;
+    arke_status printed = summary(&w, &printing);
+    if (printed != ARKE_OK && status == ARKE_OK)
+      return error_set(err, printed, printing.stage, "%s", printing.text);
+  }
+  TRY(status);
+  for (int i = 0; i < w.n_lines; i++)
+    if (w.lines[i].state != CLI_FAILED) return ARKE_OK;
+  return error_set(err, ARKE_ERR_NOT_FOUND, "sweep", "none of the %d problems could be tuned", w.n_lines);
+}

@@ -1,0 +1,75 @@
+#include "tuner/cli_tune.h"
+
+#include <string.h>
+
+#include "tuner/cli_list.h"
+#include "tuner/cli_output.h"
+#include "tuner/cli_report.h"
+
+void cli_tell_set_aside(const tune_result *r) {
+  if (r->set_aside != NULL)
+    cli_complain("%s was damaged or not a cache of Arke; it is kept as %s, and a new file is used",
+                 r->cache_path, r->set_aside);
+}
+
+static arke_status print_result(const cli_settings *s, const cli_problem *p, const tune_result *r,
+                                arke_error *err) {
+  strbuf out = STRBUF_INIT;
+  arke_status status = ARKE_OK;
+  if (s->json)
+    status = cli_json_line(cli_result_json(r), &out, err);
+  else
+    cli_result_print(s, p, r, &out);
+  if (status == ARKE_OK) status = cli_print(&out, err);
+  strbuf_free(&out);
+  return status;
+}
+
+/* Listings that need the problem and nothing else. */
+static arke_status list(const cli_settings *s, const cli_problem *p, const target *t, arke_error *err) {
+  strbuf out = STRBUF_INIT;
+  arke_status status = s->tune.dry_run ? cli_list_ranking(p, t, s->json, &out, err)
+                                       : cli_list_configs(p, t, s->json, &out, err);
+  if (status == ARKE_OK) status = cli_print(&out, err);
+  strbuf_free(&out);
+  return status;
+}
+
+static arke_status check_config(const cli_problem *p, const target *t, const char *text, arke_error *err) {
+  tune_candidates c;
+  TRY(cli_candidates(&p->problem, t, text, &c, err));
+  tune_candidates_release(&c);
+  return ARKE_OK;
+}
+
+arke_status cli_tune_run(cli_settings *s, arena *a, arke_error *err) {
+  cli_problem p;
+  tune_session *session = NULL;
+  tune_result r = {0};
+  TRY(cli_problem_read(s, a, &p, err));
+  const target *t = s->tune.target != NULL ? s->tune.target : cli_default_target();
+  TRY(check_config(&p, t, s->tune.config, err));
+  if (s->tune.dry_run || s->line->given[CLI_OPT_LIST_CONFIGS]) return list(s, &p, t, err);
+
+  TRY(cli_settings_cache(s, a, err));
+  TRY(cli_make_parents(a, s->tune.cache_path, err));
+  s->tune.bucket = p.bucket;
+  arke_status status = tune_session_open(&s->tune, &session, err);
+  if (status == ARKE_OK) {
+    cli_progress progress;
+    cli_progress_start(&progress, "");
+    status = tune_problem(session, &p.problem, cli_progress_show, &progress, a, &r, err);
+    cli_progress_end(&progress);
+    cli_tell_set_aside(&r);
+  }
+  tune_session_close(session);
+  if (r.config_text != NULL && (status == ARKE_OK || status == ARKE_ERR_INTERRUPTED)) {
+    arke_error printing = ARKE_ERROR_INIT;
+    arke_status printed = print_result(s, &p, &r, &printing);
+    if (printed == ARKE_OK && s->tune.keep_llvm_ir)
+      printed = cli_dump(s->line->texts[CLI_OPT_DUMP], &p, &r, &printing);
+    if (status == ARKE_OK && printed != ARKE_OK)
+      return error_set(err, printed, printing.stage, "%s", printing.text);
+  }
+  return status;
+}

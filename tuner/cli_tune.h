@@ -1,0 +1,20 @@
+/* Tuning from the command line: one problem, or every problem of a workload file. */
+#ifndef ARKE_TUNER_CLI_TUNE_H
+#define ARKE_TUNER_CLI_TUNE_H
+
+#include "tuner/cli_problem.h"
+
+/* Tunes the problem of --op and --shape and prints the result; also --list-configs and --dry-run. */
+arke_status cli_tune_run(cli_settings *s, arena *a, arke_error *err);
+/* Tunes the problems of a workload file one after the other. A failed one is reported and passed over;
+ * ARKE_ERR_NOT_FOUND when none worked. */
+arke_status cli_sweep_run(cli_settings *s, arena *a, arke_error *err);
+
+/* Says where a damaged cache file went. */
+void cli_tell_set_aside(const tune_result *r);
+
+/* Writes the winner's files into a directory, which is made if missing: operator.txt, kernel.ll, kernel.ptx,
+ * kernel.cubin, recipe.json, trial.json. What there is none of is left out. */
+arke_status cli_dump(const char *directory, const cli_problem *p, const tune_result *r, arke_error *err);
+
+#endif
