@@ -118,8 +118,9 @@ struct device {
   const device_ops *ops;
 };
 
-/* CUDA device `index` through its primary context, which it retains and makes current on the calling thread.
- * ARKE_ERR_DEVICE with the reason when there is no driver or no such GPU. */
+/* CUDA device `index` through its primary context, which it retains. Its operations work on any thread and
+ * leave the thread's current context as it was. ARKE_ERR_DEVICE with the reason when there is no driver or no
+ * such GPU. */
 arke_status device_open_cuda(int index, device **d, arke_error *err);
 
 /* An emulated GPU for a target ("sm_90a"); `seed` varies the order of asynchronous completions. Implemented
