@@ -14,14 +14,14 @@ typedef struct target_features {
 
 /* Rates of the device the cost model stands for when none is measured (tags in docs/). */
 typedef struct target_rates {
-  const char *device;        /* "NVIDIA H200" */
+  const char *device; /* "NVIDIA H200" */
   int sm_count;
-  double clock_hz;           /* sustained under tensor load */
-  double dram_bytes_per_s;   /* measured copy or read rate */
+  double clock_hz;         /* sustained under tensor load */
+  double dram_bytes_per_s; /* measured copy or read rate */
   double l2_bytes_per_s;
   int64_t l2_bytes;
-  double f16_flops_per_s;    /* dense bf16/f16 with f32 accumulation, sustained */
-  double launch_ns;          /* least time of a kernel that does nothing */
+  double f16_flops_per_s; /* dense bf16/f16 with f32 accumulation, sustained */
+  double launch_ns;       /* least time of a kernel that does nothing */
 } target_rates;
 
 typedef struct target {
@@ -29,8 +29,8 @@ typedef struct target {
   const char *llvm_features; /* "+ptx86" */
   const char *ptx_version;   /* "8.6", part of the cache key */
   int cc_major, cc_minor;
-  bool exact_cc;             /* "a" targets run on that compute capability only */
-  int smem_per_block_bytes;  /* dynamic, opt-in */
+  bool exact_cc;            /* "a" targets run on that compute capability only */
+  int smem_per_block_bytes; /* dynamic, opt-in */
   int registers_per_sm, max_threads_per_block, max_registers_per_thread;
   target_features has;
   target_rates rates;

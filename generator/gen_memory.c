@@ -1,0 +1,98 @@
+#include "generator/gen_memory.h"
+
+#include <string.h>
+
+#include "generator/gen_internal.h"
+
+static gen_value shared_address(gen_builder *b, LLVMValueRef object) {
+  return LLVMBuildPtrToInt(b->ir, object, b->types[GEN_I32], "");
+}
+
+gen_value gen_shared_dynamic(gen_builder *b) {
+  static const char name[] = "dynamic_smem";
+  LLVMValueRef object = LLVMGetNamedGlobal(b->module, name);
+  if (!object) {
+    object =
+        LLVMAddGlobalInAddressSpace(b->module, LLVMArrayType2(b->types[GEN_I8], 0), name, GEN_SPACE_SHARED);
+    LLVMSetLinkage(object, LLVMExternalLinkage);
+    LLVMSetAlignment(object, 1024);
+  }
+  return shared_address(b, object);
+}
+
+gen_value gen_shared_static(gen_builder *b, const char *name, int bytes, int alignment) {
+  if (LLVMGetNamedGlobal(b->module, name)) gen_misuse(b, "two shared objects named %s", name);
+  LLVMTypeRef type = LLVMArrayType2(b->types[GEN_I8], (uint64_t)bytes);
+  LLVMValueRef object = LLVMAddGlobalInAddressSpace(b->module, type, name, GEN_SPACE_SHARED);
+  LLVMSetLinkage(object, LLVMInternalLinkage);
+  LLVMSetInitializer(object, LLVMGetPoison(type));
+  LLVMSetAlignment(object, (unsigned)alignment);
+  return shared_address(b, object);
+}
+
+static unsigned value_bytes(gen_builder *b, gen_value value) {
+  LLVMTypeRef type = LLVMTypeOf(value);
+  unsigned lanes = 1;
+  if (LLVMGetTypeKind(type) == LLVMVectorTypeKind) {
+    lanes = LLVMGetVectorSize(type);
+    type = LLVMGetElementType(type);
+  }
+  static const unsigned bits[] = {
+#define X(NAME, bits) bits,
+      GEN_TYPES(X)
+#undef X
+  };
+  for (int t = 0; t < GEN_TYPE_COUNT; t++) {
+    if (b->types[t] == type) return lanes * ((bits[t] + 7) / 8);
+  }
+  return 1;
+}
+
+static gen_value load(gen_builder *b, gen_type type, int lanes, gen_value address, unsigned space,
+                      bool constant) {
+  LLVMTypeRef whole = lanes == 1 ? b->types[type] : LLVMVectorType(b->types[type], (unsigned)lanes);
+  gen_value pointer = LLVMBuildIntToPtr(b->ir, address, b->pointers[space], "");
+  gen_value v = LLVMBuildLoad2(b->ir, whole, pointer, "");
+  LLVMSetAlignment(v, value_bytes(b, v));
+  if (constant) {
+    static const char kind[] = "invariant.load";
+    LLVMMetadataRef empty = LLVMMDNodeInContext2(b->llvm, NULL, 0);
+    LLVMSetMetadata(v, LLVMGetMDKindIDInContext(b->llvm, kind, (unsigned)strlen(kind)),
+                    LLVMMetadataAsValue(b->llvm, empty));
+  }
+  return v;
+}
+
+static void store(gen_builder *b, gen_value value, gen_value address, unsigned space) {
+  gen_value pointer = LLVMBuildIntToPtr(b->ir, address, b->pointers[space], "");
+  LLVMSetAlignment(LLVMBuildStore(b->ir, value, pointer), value_bytes(b, value));
+}
+
+gen_value gen_load_global(gen_builder *b, gen_type type, int lanes, gen_value address, bool constant) {
+  return load(b, type, lanes, address, GEN_SPACE_GLOBAL, constant);
+}
+
+void gen_store_global(gen_builder *b, gen_value value, gen_value address) {
+  store(b, value, address, GEN_SPACE_GLOBAL);
+}
+
+gen_value gen_load_shared(gen_builder *b, gen_type type, int lanes, gen_value address) {
+  return load(b, type, lanes, address, GEN_SPACE_SHARED, false);
+}
+
+void gen_store_shared(gen_builder *b, gen_value value, gen_value address) {
+  store(b, value, address, GEN_SPACE_SHARED);
+}
+
+gen_value gen_pack_halves(gen_builder *b, dtype type, gen_value low, gen_value high) {
+  /* The instruction puts its first source into the upper half. */
+  const char *text = type == DTYPE_BF16 ? "cvt.rn.bf16x2.f32 $0, $1, $2;" : "cvt.rn.f16x2.f32 $0, $1, $2;";
+  if (type != DTYPE_BF16 && type != DTYPE_F16) gen_misuse(b, "packing %s", dtype_name(type));
+  return gen_asm(b, b->types[GEN_I32], text, "=r,f,f", (gen_value[]){high, low}, 2, GEN_ASM_PURE);
+}
+
+void gen_stmatrix_x4(gen_builder *b, gen_value address, const gen_value fragments[4]) {
+  gen_value args[] = {address, fragments[0], fragments[1], fragments[2], fragments[3]};
+  gen_asm(b, b->none, "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r", args,
+          5, GEN_ASM_MEMORY | GEN_ASM_CONVERGENT);
+}

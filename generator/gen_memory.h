@@ -1,0 +1,27 @@
+/* Memory as templates see it: shared memory objects and typed, possibly wide, loads and stores. */
+#ifndef ARKE_GENERATOR_GEN_MEMORY_H
+#define ARKE_GENERATOR_GEN_MEMORY_H
+
+#include "generator/gen_kernel.h"
+
+/* Base of dynamic shared memory, aligned to 1024 bytes (what 128-byte swizzles want), as an i32 address. */
+gen_value gen_shared_dynamic(gen_builder *b);
+/* A static shared object of the kernel; its i32 address. Names are unique within the kernel. */
+gen_value gen_shared_static(gen_builder *b, const char *name, int bytes, int alignment);
+
+/* Loads and stores of `lanes` elements (1: a plain value, else a vector) at an address that is a multiple of
+ * their size. Global addresses are i64, shared ones i32. `constant`: nothing writes it while the kernel runs,
+ * so the read-only path may serve it. */
+gen_value gen_load_global(gen_builder *b, gen_type type, int lanes, gen_value address, bool constant);
+void gen_store_global(gen_builder *b, gen_value value, gen_value address);
+gen_value gen_load_shared(gen_builder *b, gen_type type, int lanes, gen_value address);
+void gen_store_shared(gen_builder *b, gen_value value, gen_value address);
+
+/* Two floats rounded to nearest even and packed into an i32, `low` in the low half; type is f16 or bf16. */
+gen_value gen_pack_halves(gen_builder *b, dtype type, gen_value low, gen_value high);
+/* Stores four 8x8 matrices of 16-bit elements from fragments: lane l names the address of row l % 8 of matrix
+ * l / 8 (16 bytes, aligned); fragment j of lane l holds row l / 4, columns 2 * (l % 4) and the next of matrix
+ * j (PTX ISA, stmatrix). A whole converged warp executes it. */
+void gen_stmatrix_x4(gen_builder *b, gen_value address, const gen_value fragments[4]);
+
+#endif

@@ -1,0 +1,41 @@
+#include "generator/gen_tma.h"
+
+#include <stdio.h>
+
+#include "generator/gen_internal.h"
+
+void gen_tma_prefetch_map(gen_builder *b, gen_value map) {
+  gen_asm(b, b->none, "prefetch.tensormap [$0];", "l", &map, 1, GEN_ASM_EFFECT);
+}
+
+void gen_tma_load_2d(gen_builder *b, gen_value shared, gen_value map, gen_value x, gen_value y,
+                     gen_value mbarrier, unsigned cta_mask) {
+  gen_value args[] = {shared, map, x, y, mbarrier, LLVMConstInt(b->types[GEN_I16], cta_mask, 0)};
+  if (cta_mask == 0) {
+    gen_asm(b, b->none,
+            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+            "[$0], [$1, {$2, $3}], [$4];",
+            "r,l,r,r,r", args, 5, GEN_ASM_MEMORY);
+  } else {
+    gen_asm(
+        b, b->none,
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[$0], [$1, {$2, $3}], [$4], $5;",
+        "r,l,r,r,r,h", args, 6, GEN_ASM_MEMORY);
+  }
+}
+
+void gen_tma_store_2d(gen_builder *b, gen_value map, gen_value x, gen_value y, gen_value shared) {
+  gen_asm(b, b->none, "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];",
+          "l,r,r,r", (gen_value[]){map, x, y, shared}, 4, GEN_ASM_MEMORY);
+}
+
+void gen_tma_store_commit(gen_builder *b) {
+  gen_asm(b, b->none, "cp.async.bulk.commit_group;", "", NULL, 0, GEN_ASM_MEMORY);
+}
+
+void gen_tma_store_wait_read(gen_builder *b, int pending) {
+  char text[64];
+  snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %d;", pending);
+  gen_asm(b, b->none, text, "", NULL, 0, GEN_ASM_MEMORY);
+}
