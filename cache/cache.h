@@ -20,15 +20,18 @@ typedef enum cache_mode {
   CACHE_IMMUTABLE, /* read-only on media that do not change: no locks, no -wal or -shm files */
 } cache_mode;
 
-/* A file that is not SQLite, not ours, of a newer schema, or damaged is ARKE_ERR_CORRUPT with a sentence and is
- * left untouched. With CACHE_WRITE and `set_aside`, such a file is renamed to PATH.damaged-N (never
+/* A file that is not SQLite, not ours, of a newer schema, or damaged is ARKE_ERR_CORRUPT with a sentence and
+ * is left untouched. With CACHE_WRITE and `set_aside`, such a file is renamed to PATH.damaged-N (never
  * overwriting) and a fresh one is made; *aside (may be NULL, arena memory) tells the name. */
 arke_status cache_open(const char *path, cache_mode mode, cache **c, arke_error *err);
 arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const char **aside, arke_error *err);
 void cache_close(cache *c);
 const char *cache_path(const cache *c);
+/* Rows that this handle has met damaged and left out so far. */
+int cache_damaged_rows(const cache *c);
 
-/* --- keys ------------------------------------------------------------------------------------------------ */
+/* --- keys ------------------------------------------------------------------------------------------------
+ */
 
 /* Where times were taken. Equal records share a row. */
 typedef struct cache_environment {
@@ -43,7 +46,7 @@ typedef struct cache_environment {
 typedef struct cache_tensor {
   const char *name;
   bool output;
-  const char *type;  /* dtype name or type variable */
+  const char *type; /* dtype name or type variable */
   int rank;
   bool any_rank;
   const char *dims[8]; /* "M", "2*H", "8" */
@@ -51,33 +54,34 @@ typedef struct cache_tensor {
 
 /* The full key is op_text + bindings + target + ptx; it is stored and compared as text, never only hashed. */
 typedef struct cache_problem {
-  const char *op_name;   /* "matmul" */
-  const char *op_text;   /* canonical notation with symbols */
-  const char *bindings;  /* "T=bf16 M=4096 N=4096 K=4096" */
-  const char *target;    /* "sm_90a" */
-  const char *ptx;       /* "8.6" */
-  const char *bucket;    /* "" or ranges this entry also serves: "M=1..128" */
+  const char *op_name;  /* "matmul" */
+  const char *op_text;  /* canonical notation with symbols */
+  const char *bindings; /* "T=bf16 M=4096 N=4096 K=4096" */
+  const char *target;   /* "sm_90a" */
+  const char *ptx;      /* "8.6" */
+  const char *bucket;   /* "" or ranges this entry also serves: "M=1..128" */
   int n_tensors;
   const cache_tensor *tensors;
 } cache_problem;
 
 void cache_key_print(const cache_problem *p, strbuf *out);
 
-/* --- writing (tuner) -------------------------------------------------------------------------------------- */
+/* --- writing (tuner) --------------------------------------------------------------------------------------
+ */
 
 /* X(NAME, text): how a trial ended. */
 #define CACHE_OUTCOMES(X)                                                                                    \
-  X(MEASURED, "measured")           /* verified and timed */                                                 \
-  X(VERIFIED, "verified")           /* verified, not timed (emulator or model) */                            \
+  X(MEASURED, "measured") /* verified and timed */                                                           \
+  X(VERIFIED, "verified") /* verified, not timed (emulator or model) */                                      \
   X(LOWER_FAILED, "lower_failed")                                                                            \
   X(ASSEMBLE_FAILED, "assemble_failed")                                                                      \
   X(LAUNCH_FAILED, "launch_failed")                                                                          \
   X(FAULT, "fault")                                                                                          \
   X(WRONG, "wrong")                                                                                          \
   X(TIMEOUT, "timeout")                                                                                      \
-  X(CRASHED, "crashed")             /* its worker died */                                                    \
-  X(DUPLICATE, "duplicate")         /* same PTX as another candidate */                                      \
-  X(LOWERED, "lowered")             /* compiled and ranked, not run */
+  X(CRASHED, "crashed")     /* its worker died */                                                            \
+  X(DUPLICATE, "duplicate") /* same PTX as another candidate */                                              \
+  X(LOWERED, "lowered")     /* compiled and ranked, not run */
 
 typedef enum cache_outcome {
 #define X(NAME, text) CACHE_##NAME,
@@ -95,9 +99,9 @@ typedef struct cache_time {
 typedef struct cache_trial {
   const char *template_name, *config;
   cache_outcome outcome;
-  const char *reason;    /* sentence for failures, else "" */
-  double model_ns;       /* cost model's estimate */
-  cache_time time;       /* MEASURED only */
+  const char *reason;     /* sentence for failures, else "" */
+  double model_ns;        /* cost model's estimate */
+  cache_time time;        /* MEASURED only */
   const char *ptx_sha256; /* "" if it never got that far */
   double lower_ms, assemble_ms;
   int registers, spill_bytes;
@@ -112,12 +116,23 @@ typedef struct cache_kernel {
   char sha256[SHA256_HEX_SIZE]; /* of PTX, cubin and recipe, each with its length; filled by the cache */
 } cache_kernel;
 
-typedef enum cache_origin { CACHE_ORIGIN_MODELLED, CACHE_ORIGIN_MEASURED } cache_origin;
+/* X(NAME, text): where a winner's time comes from. */
+#define CACHE_ORIGINS(X)                                                                                     \
+  X(MODELLED, "modelled") /* the cost model's estimate; never shown or served as measured */                 \
+  X(MEASURED, "measured")
+
+typedef enum cache_origin {
+#define X(NAME, text) CACHE_ORIGIN_##NAME,
+  CACHE_ORIGINS(X)
+#undef X
+      CACHE_ORIGIN_COUNT,
+} cache_origin;
+const char *cache_origin_name(cache_origin o);
 
 typedef struct cache_winner {
   const char *template_name, *config;
   cache_origin origin;
-  cache_time time; /* modelled: median_ns is the estimate, samples 0 */
+  cache_time time;    /* modelled: median_ns is the estimate, samples 0 */
   const char *policy; /* how it was measured: "l2=cold method=events+graph …" */
 } cache_winner;
 
@@ -131,14 +146,15 @@ arke_status cache_put_trial(cache *c, cache_id problem, cache_id environment, co
                             arke_error *err);
 /* Every stored trial of a problem on a device of that name, by the same generator version. */
 typedef void (*cache_trial_fn)(const cache_trial *t, void *user);
-arke_status cache_each_trial(cache *c, cache_id problem, const cache_environment *e, cache_trial_fn fn, void *user,
-                             arke_error *err);
+arke_status cache_each_trial(cache *c, cache_id problem, const cache_environment *e, cache_trial_fn fn,
+                             void *user, arke_error *err);
 /* Publishes kernel and winner in one transaction. A measured winner is never replaced by a modelled one; a
  * slower measured result replaces a faster one only of the same environment (a fresh measurement). */
 arke_status cache_put_winner(cache *c, cache_id problem, cache_id environment, cache_kernel *k,
                              const cache_winner *w, bool *published, arke_error *err);
 
-/* --- reading (runtime, tuner) ------------------------------------------------------------------------------ */
+/* --- reading (runtime, tuner) ------------------------------------------------------------------------------
+ */
 
 typedef struct cache_entry {
   cache_problem problem;
@@ -148,8 +164,8 @@ typedef struct cache_entry {
   cache_id id;
 } cache_entry;
 
-/* Winners of operator `op_name` for a target, in no order, without kernels; strings are the arena's. A damaged
- * row is skipped and counted. `fn` returns false to stop. */
+/* Winners of operator `op_name` for a target, in no order, without kernels; strings are the arena's. A
+ * damaged row is skipped and counted. `fn` returns false to stop. */
 typedef bool (*cache_entry_fn)(const cache_entry *e, void *user);
 arke_status cache_each_entry(cache *c, const char *op_name, const char *target, arena *a, cache_entry_fn fn,
                              void *user, int *damaged, arke_error *err);
@@ -157,16 +173,28 @@ arke_status cache_each_entry(cache *c, const char *op_name, const char *target, 
  * there is none. `modelled_too`: otherwise only measured ones are found. */
 arke_status cache_find_entry(cache *c, const char *op_name, const char *bindings, const char *target,
                              bool modelled_too, arena *a, cache_entry *e, arke_error *err);
-/* Distinct signatures stored for an operator name (dtypes as type variables): what a call is bound against. */
+/* Distinct signatures stored for an operator name (dtypes as type variables): what a call is bound against.
+ */
 typedef bool (*cache_signature_fn)(const cache_problem *p, void *user);
-arke_status cache_each_signature(cache *c, const char *op_name, const char *target, arena *a, cache_signature_fn fn,
-                                 void *user, arke_error *err);
+arke_status cache_each_signature(cache *c, const char *op_name, const char *target, arena *a,
+                                 cache_signature_fn fn, void *user, arke_error *err);
 /* Loads PTX, cubin and recipe and verifies the SHA-256; ARKE_ERR_CORRUPT when it does not match. */
 arke_status cache_load_kernel(cache *c, arena *a, cache_entry *e, arke_error *err);
 
-/* Copies everything of `from` that is missing or better into `to`. */
+/* Copies everything of `from` that is missing or better into `to`, in one transaction: trials by the later
+ * time of storing, winners by the rules of cache_put_winner, where of two results of one environment the
+ * later one counts; a bucket that `to` has stays. Doing it twice changes nothing. Damaged rows are left out
+ * and counted. ARKE_ERR_ARGUMENT if both are the same file. */
+typedef struct cache_merged {
+  int64_t problems, trials, winners; /* looked at in `from` */
+  int64_t new_trials, new_winners;   /* stored in `to` */
+  int64_t damaged;                   /* rows left out */
+} cache_merged;
 arke_status cache_merge(cache *to, cache *from, arke_error *err);
-/* Rows per table and damaged rows found by checking every kernel. */
+arke_status cache_merge_counted(cache *to, cache *from, cache_merged *counts, arke_error *err);
+
+/* Rows per table and damaged rows found by checking every row and every kernel. ARKE_ERR_CORRUPT if the
+ * file's own structure is damaged. */
 typedef struct cache_stats {
   int64_t environments, problems, trials, kernels, winners, damaged;
 } cache_stats;

@@ -1,0 +1,9 @@
+/* The parts of the program test_cache; each file adds one test case. */
+#ifndef ARKE_TESTS_CACHE_SUITES_H
+#define ARKE_TESTS_CACHE_SUITES_H
+
+#include <check.h>
+
+TCase *cache_rows_case(void);
+
+#endif

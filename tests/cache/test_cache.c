@@ -1,0 +1,13 @@
+#include "tests/cache/cache_suites.h"
+
+#include <stdlib.h>
+
+int main(void) {
+  Suite *suite = suite_create("cache");
+  suite_add_tcase(suite, cache_rows_case());
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
