@@ -13,7 +13,7 @@
 #include "templates/template.h"
 
 typedef enum tune_device_kind {
-  TUNE_DEVICE_AUTO,     /* CUDA if there is one, else MODEL */
+  TUNE_DEVICE_AUTO, /* CUDA if there is one, else MODEL */
   TUNE_DEVICE_CUDA,
   TUNE_DEVICE_EMULATOR, /* verify on the emulator at the full shape; rank by model */
   TUNE_DEVICE_MODEL,    /* rank by model; verify the leading ones on the emulator at a reduced shape */
@@ -35,19 +35,26 @@ typedef struct tune_options {
   int trials;           /* most candidates compiled; 0: no limit */
   tune_effort effort;
   uint64_t seed;
-  const char *config;   /* NULL, or the one configuration to build, "BLOCK_M=128,…" */
+  const char *config; /* NULL, or the one configuration to build, "BLOCK_M=128,…" */
   const char *cache_path;
-  const char *bucket;   /* "" or ranges the entry shall also serve */
-  bool dry_run;         /* prune and rank only; nothing is compiled or stored */
-  bool keep_llvm_ir;    /* fill tune_result.llvm_ir (for --dump) */
-  int jobs;             /* compile workers; 0: one per core */
+  const char *bucket;              /* "" or ranges the entry shall also serve */
+  bool dry_run;                    /* prune and rank only; nothing is compiled or stored */
+  bool keep_llvm_ir;               /* fill tune_result.llvm_ir (for --dump) */
+  int jobs;                        /* compile workers; 0: one per core */
   const tune_templates *templates; /* NULL: every template of templates/ */
-  double compile_timeout_s; /* for one candidate; 0: 60 s */
-  double run_timeout_s;     /* verifying or timing one candidate; 0: 30 s on CUDA, 300 s on the emulator */
+  double compile_timeout_s;        /* for one candidate; 0: 60 s */
+  double run_timeout_s; /* verifying or timing one candidate; 0: 30 s on CUDA, 300 s on the emulator */
 } tune_options;
 
 /* Progress, at most ten times a second and at every change of phase. Pointers are valid during the call. */
-typedef enum tune_phase { TUNE_RANKING, TUNE_COMPILING, TUNE_VERIFYING, TUNE_MEASURING, TUNE_FINALS, TUNE_DONE } tune_phase;
+typedef enum tune_phase {
+  TUNE_RANKING,
+  TUNE_COMPILING,
+  TUNE_VERIFYING,
+  TUNE_MEASURING,
+  TUNE_FINALS,
+  TUNE_DONE
+} tune_phase;
 typedef struct tune_progress {
   tune_phase phase;
   int done, total;
@@ -59,9 +66,9 @@ typedef struct tune_progress {
 typedef void (*tune_progress_fn)(const tune_progress *p, void *user);
 
 typedef struct tune_trials {
-  int64_t total;                            /* points of the space */
+  int64_t total; /* points of the space */
   int64_t pruned[TEMPLATE_REASON_COUNT];
-  int failed[CACHE_OUTCOME_COUNT];          /* LOWER_FAILED … CRASHED; DUPLICATE counts here too */
+  int failed[CACHE_OUTCOME_COUNT];           /* LOWER_FAILED … CRASHED; DUPLICATE counts here too */
   int compiled, verified, measured, resumed; /* resumed: taken from the cache, not repeated */
 } tune_trials;
 
@@ -74,7 +81,7 @@ typedef struct tune_result {
   const kernel_template *chosen;
   config config;
   const char *config_text;
-  cache_time time;        /* modelled: median_ns is the model's */
+  cache_time time; /* modelled: median_ns is the model's */
   double flops, min_bytes, speed_of_light_ns;
   tune_trials trials;
   const char *sha256;
@@ -82,8 +89,8 @@ typedef struct tune_result {
   const void *cubin;
   size_t cubin_bytes;
   const char *recipe_json;
-  const char *policy;     /* measuring method, as stored */
-  double tolerance, worst_error; /* of the winner's verification, relative to the stated scale */
+  const char *policy;                 /* measuring method, as stored */
+  double tolerance, worst_error;      /* of the winner's verification, relative to the stated scale */
   const char *cache_path, *set_aside; /* set_aside: name a damaged cache file was moved to, or NULL */
   double elapsed_s, compile_rate_per_s;
   bool interrupted;
@@ -91,8 +98,8 @@ typedef struct tune_result {
 
 typedef struct tune_session tune_session; /* cache handle, device facts, workers; reused over a sweep */
 
-/* Called by any program that wants to tune, first thing in main: a child started as a worker never returns from
- * it. `argv` is main's. */
+/* Called by any program that wants to tune, first thing in main: a child started as a worker never returns
+ * from it. `argv` is main's. */
 void tune_worker_main_if_asked(int argc, char **argv);
 /* The same for a program with templates of its own, which its sessions name in tune_options. */
 void tune_worker_main_with(int argc, char **argv, const tune_templates *templates);

@@ -1,0 +1,218 @@
+#include "tuner/candidates.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tuner/templates_in_use.h"
+
+#define STAGE "prune"
+
+static int compare_cost(const void *a, const void *b) {
+  const tune_candidate *x = a, *y = b;
+  if (x->model_ns != y->model_ns) return x->model_ns < y->model_ns ? -1 : 1;
+  if (x->source != y->source) return x->source < y->source ? -1 : 1;
+  return (x->point > y->point) - (x->point < y->point);
+}
+
+typedef struct point_key {
+  int source;
+  int64_t point, index;
+} point_key;
+
+static int compare_point(const void *a, const void *b) {
+  const point_key *x = a, *y = b;
+  if (x->source != y->source) return x->source < y->source ? -1 : 1;
+  return (x->point > y->point) - (x->point < y->point);
+}
+
+/* Templates whose schedule covers the problem; the others' reasons go to `refusals`. */
+static arke_status find_sources(const ir_problem *p, const target *t, const tune_templates *templates,
+                                tune_candidates *c, strbuf *refusals, arke_error *err) {
+  for (int i = 0; i < tune_templates_count(templates); i++) {
+    const kernel_template *k = tune_templates_get(templates, i);
+    strbuf detail = STRBUF_INIT;
+    template_reason reason = k->fits(p, t, &detail);
+    if (reason != TEMPLATE_OK)
+      strbuf_addf(refusals, "%s%s: %s%s%s", refusals->length ? "; " : "", k->name,
+                  template_reason_text(reason), detail.length ? ", " : "", strbuf_text(&detail));
+    strbuf_free(&detail);
+    if (reason != TEMPLATE_OK) continue;
+    if (c->n_sources == TUNE_TEMPLATES_MAX)
+      return error_set(err, ARKE_ERR_INTERNAL, STAGE, "more than %d templates fit one problem",
+                       TUNE_TEMPLATES_MAX);
+    tune_source *s = &c->sources[c->n_sources++];
+    *s = (tune_source){.template = k, .space = k->space(t)};
+    k->defaults(p, t, &s->defaults);
+    c->total += space_size(s->space);
+  }
+  return ARKE_OK;
+}
+
+static bool append(tune_candidates *c, int64_t *capacity, tune_candidate candidate) {
+  if (c->n == *capacity) {
+    int64_t larger = *capacity ? *capacity * 2 : 1024;
+    tune_candidate *grown = realloc(c->ranked, (size_t)larger * sizeof *grown);
+    if (!grown) return false;
+    c->ranked = grown;
+    *capacity = larger;
+  }
+  c->ranked[c->n++] = candidate;
+  return true;
+}
+
+static bool collect_feasible(const ir_problem *p, const target *t, const target_rates *rates,
+                             tune_candidates *c) {
+  int64_t capacity = 0;
+  for (int i = 0; i < c->n_sources; i++) {
+    const tune_source *s = &c->sources[i];
+    int64_t size = space_size(s->space);
+    for (int64_t point = 0; point < size; point++) {
+      config at;
+      space_point(s->space, point, &at);
+      template_reason reason = s->template->feasible(p, t, &at);
+      if (reason != TEMPLATE_OK) {
+        c->pruned[reason]++;
+        continue;
+      }
+      double cost = s->template->cost_ns(p, t, rates, &at);
+      /* A model that fails on a point must not hide it at the front nor break the order. */
+      if (!isfinite(cost) || cost <= 0) cost = 1e18;
+      if (!append(c, &capacity, (tune_candidate){i, point, cost})) return false;
+    }
+  }
+  return true;
+}
+
+static bool index_points(tune_candidates *c) {
+  point_key *keys = malloc((size_t)c->n * sizeof *keys);
+  c->by_point = malloc((size_t)c->n * sizeof *c->by_point);
+  if (!keys || !c->by_point) {
+    free(keys);
+    return false;
+  }
+  for (int64_t i = 0; i < c->n; i++) keys[i] = (point_key){c->ranked[i].source, c->ranked[i].point, i};
+  qsort(keys, (size_t)c->n, sizeof *keys, compare_point);
+  for (int64_t i = 0; i < c->n; i++) c->by_point[i] = keys[i].index;
+  free(keys);
+  return true;
+}
+
+static arke_status nothing_feasible(const tune_candidates *c, const target *t, const strbuf *refusals,
+                                    arke_error *err) {
+  if (c->n_sources == 0)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "no template for %s fits: %s", t->name,
+                     refusals->length ? strbuf_text(refusals) : "there is none");
+  strbuf text = STRBUF_INIT;
+  for (int r = 0; r < TEMPLATE_REASON_COUNT; r++)
+    if (c->pruned[r])
+      strbuf_addf(&text, "%s%lld %s", text.length ? ", " : "", (long long)c->pruned[r],
+                  template_reason_text((template_reason)r));
+  error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "none of the %lld configurations is feasible for %s: %s",
+            (long long)c->total, t->name, strbuf_text(&text));
+  strbuf_free(&text);
+  return ARKE_ERR_UNSUPPORTED;
+}
+
+arke_status tune_candidates_rank(const ir_problem *p, const target *t, const target_rates *rates,
+                                 const tune_templates *templates, tune_candidates *c, arke_error *err) {
+  *c = (tune_candidates){0};
+  strbuf refusals = STRBUF_INIT;
+  arke_status status = find_sources(p, t, templates, c, &refusals, err);
+  if (status != ARKE_OK) goto fail;
+  if (!collect_feasible(p, t, rates, c)) {
+    status = error_memory(err, STAGE);
+    goto fail;
+  }
+  if (c->n == 0) {
+    status = nothing_feasible(c, t, &refusals, err);
+    goto fail;
+  }
+  qsort(c->ranked, (size_t)c->n, sizeof *c->ranked, compare_cost);
+  if (!index_points(c)) status = error_memory(err, STAGE);
+fail:
+  strbuf_free(&refusals);
+  if (status != ARKE_OK) tune_candidates_release(c);
+  return status;
+}
+
+void tune_candidates_release(tune_candidates *c) {
+  free(c->ranked);
+  free(c->by_point);
+  *c = (tune_candidates){0};
+}
+
+int64_t tune_candidates_index(const tune_candidates *c, int source, int64_t point) {
+  int64_t low = 0, high = c->n - 1;
+  point_key key = {source, point, 0};
+  while (low <= high) {
+    int64_t middle = low + (high - low) / 2, index = c->by_point[middle];
+    point_key at = {c->ranked[index].source, c->ranked[index].point, 0};
+    int order = compare_point(&key, &at);
+    if (order == 0) return index;
+    if (order < 0)
+      high = middle - 1;
+    else
+      low = middle + 1;
+  }
+  return -1;
+}
+
+void tune_candidate_config(const tune_candidates *c, int64_t index, config *out) {
+  const tune_candidate *k = &c->ranked[index];
+  space_point(c->sources[k->source].space, k->point, out);
+}
+
+static int value_position(const space_param *p, int value) {
+  for (int i = 0; i < p->n_values; i++)
+    if (p->values[i] == value) return i;
+  return 0;
+}
+
+int tune_candidate_distance(const tune_candidates *c, int64_t index) {
+  const tune_source *s = &c->sources[c->ranked[index].source];
+  config at;
+  tune_candidate_config(c, index, &at);
+  int distance = 0;
+  for (int i = 0; i < s->space->n_params; i++) {
+    const space_param *param = &s->space->params[i];
+    distance += abs(value_position(param, at.values[i]) - value_position(param, s->defaults.values[i]));
+  }
+  return distance;
+}
+
+arke_status tune_candidates_parse(const tune_candidates *c, const ir_problem *p, const target *t,
+                                  const char *text, int64_t *index, arke_error *err) {
+  const char *colon = strchr(text, ':');
+  arke_error first = ARKE_ERROR_INIT;
+  bool named = false;
+  for (int i = 0; i < c->n_sources; i++) {
+    const tune_source *s = &c->sources[i];
+    const char *rest = text;
+    if (colon) {
+      size_t length = (size_t)(colon - text);
+      if (strlen(s->template->name) != length || strncmp(s->template->name, text, length) != 0) continue;
+      rest = colon + 1;
+    }
+    named = true;
+    config at;
+    if (config_parse(s->space, rest, &s->defaults, &at, &first) != ARKE_OK) continue;
+    template_reason reason = s->template->feasible(p, t, &at);
+    if (reason != TEMPLATE_OK)
+      return error_set(err, ARKE_ERR_INVALID, STAGE, "configuration %s is not feasible here: %s", text,
+                       template_reason_text(reason));
+    *index = tune_candidates_index(c, i, space_index(s->space, &at));
+    if (*index >= 0) return ARKE_OK;
+  }
+  if (!named) {
+    strbuf names = STRBUF_INIT;
+    for (int i = 0; i < c->n_sources; i++)
+      strbuf_addf(&names, "%s%s", i ? ", " : "", c->sources[i].template->name);
+    error_set(err, ARKE_ERR_INVALID, STAGE, "configuration %s names no template that fits; accepted: %s",
+              text, strbuf_text(&names));
+    strbuf_free(&names);
+    return ARKE_ERR_INVALID;
+  }
+  return error_set(err, ARKE_ERR_INVALID, STAGE, "%s",
+                   first.text[0] ? first.text : "the configuration is not a point of the space");
+}

@@ -1,0 +1,52 @@
+/* All configurations of all templates that fit a problem: the infeasible ones counted by reason, the others
+ * ranked by the cost model. Pure computation, no processes; a space of 10^5 points takes a fraction of a
+ * second. */
+#ifndef ARKE_TUNER_CANDIDATES_H
+#define ARKE_TUNER_CANDIDATES_H
+
+#include "base/arena.h"
+#include "tuner/tune.h"
+
+#define TUNE_TEMPLATES_MAX 32
+
+/* A feasible point. */
+typedef struct tune_candidate {
+  int source; /* which of tune_candidates.sources */
+  int64_t point;
+  double model_ns;
+} tune_candidate;
+
+/* A template that fits the problem. */
+typedef struct tune_source {
+  const kernel_template *template;
+  const space *space;
+  config defaults;
+} tune_source;
+
+typedef struct tune_candidates {
+  int n_sources;
+  tune_source sources[TUNE_TEMPLATES_MAX];
+  int64_t total; /* points of all spaces */
+  int64_t pruned[TEMPLATE_REASON_COUNT];
+  int64_t n;
+  tune_candidate *ranked; /* fastest by the model first; equal ones in the order of the space */
+  int64_t *by_point;      /* indices into ranked, ordered by (source, point) */
+} tune_candidates;
+
+/* ARKE_ERR_UNSUPPORTED, with each template's reason, when none fits or no point is feasible. */
+arke_status tune_candidates_rank(const ir_problem *p, const target *t, const target_rates *rates,
+                                 const tune_templates *templates, tune_candidates *c, arke_error *err);
+void tune_candidates_release(tune_candidates *c);
+
+/* Index in `ranked` of a point, or -1 when it is infeasible. */
+int64_t tune_candidates_index(const tune_candidates *c, int source, int64_t point);
+void tune_candidate_config(const tune_candidates *c, int64_t index, config *out);
+/* Finds "BLOCK_M=128,…", or "gemm:BLOCK_M=128,…" where several templates fit. What is infeasible is
+ * ARKE_ERR_INVALID with the reason. */
+arke_status tune_candidates_parse(const tune_candidates *c, const ir_problem *p, const target *t,
+                                  const char *text, int64_t *index, arke_error *err);
+/* How far a configuration lies from its template's default: the sum over parameters of the steps in the
+ * table. Between equals in time, the smaller one is the simpler one. */
+int tune_candidate_distance(const tune_candidates *c, int64_t index);
+
+#endif

@@ -1,0 +1,41 @@
+/* Which candidate to try next. A pure state machine: the pipeline asks for candidates, compiles and times
+ * them in any order and reports back; nothing here knows of processes or clocks.
+ *
+ * Order of proposals: seeds (the defaults, winners of nearby problems), the model's best, then in turn
+ *   - neighbours of the fastest few so far: one step in one parameter, then two steps or two parameters;
+ *   - the best untried by the model as corrected by what was measured (each parameter value's mean error in
+ * the logarithm, shrunk towards none);
+ *   - restarts: random feasible ones.
+ * It ends when a number of results in a row brought no improvement, at the limit, or when all were tried. */
+#ifndef ARKE_TUNER_SEARCH_H
+#define ARKE_TUNER_SEARCH_H
+
+#include "tuner/candidates.h"
+
+typedef struct tune_search tune_search;
+
+typedef struct tune_search_plan {
+  int model_best; /* how many of the model's ranking come first */
+  int64_t limit;  /* most proposals; 0: none */
+  int patience;   /* results without improvement before it ends; 0: never */
+  int ahead;      /* proposals made before results of the search itself are awaited */
+} tune_search_plan;
+
+tune_search_plan tune_search_plan_for(tune_effort effort, int64_t candidates, int trials_limit);
+
+/* `c` must outlive the search. */
+arke_status tune_search_create(const tune_candidates *c, const tune_search_plan *plan, uint64_t seed,
+                               tune_search **s, arke_error *err);
+void tune_search_destroy(tune_search *s);
+/* Puts a candidate before all others. */
+void tune_search_seed(tune_search *s, int64_t index);
+/* A result known before: it feeds the search and is never proposed. INFINITY: it failed. */
+void tune_search_known(tune_search *s, int64_t index, double ns);
+/* The next one to try, or -1: nothing until more results are reported (or ever, once tune_search_done). */
+int64_t tune_search_next(tune_search *s);
+/* Result of a proposal; INFINITY when it failed. */
+void tune_search_report(tune_search *s, int64_t index, double ns);
+/* No more proposals will come. */
+bool tune_search_done(const tune_search *s);
+
+#endif

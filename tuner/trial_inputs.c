@@ -1,0 +1,90 @@
+#include "tuner/trial_inputs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+
+#define STAGE "verify"
+#define TABLE 65536 /* one draw of 64 random bits picks four entries */
+
+/* --- the range of an index tensor ----------------------------------------------------------------------- */
+
+static bool mentions(const ir_expr *e, int tensor) {
+  if (e->node == IR_READ && e->id == tensor) return true;
+  for (int i = 0; i < e->n_args; i++)
+    if (mentions(e->args[i], tensor)) return true;
+  return false;
+}
+
+static void narrow(const ir_problem *p, int read, int n_subscripts, ir_expr *const *subscripts, int tensor,
+                   int64_t *bound) {
+  int64_t shape[LIMIT_RANK];
+  int rank = ir_tensor_shape(p, read, shape);
+  for (int i = 0; i < n_subscripts && i < rank; i++)
+    if (mentions(subscripts[i], tensor) && shape[i] < *bound) *bound = shape[i];
+}
+
+static void narrow_in(const ir_problem *p, const ir_expr *e, int tensor, int64_t *bound) {
+  if (e->node == IR_READ) narrow(p, e->id, e->has_else ? e->n_args - 1 : e->n_args, e->args, tensor, bound);
+  for (int i = 0; i < e->n_args; i++) narrow_in(p, e->args[i], tensor, bound);
+}
+
+/* Values of the tensor must stay below this to be valid subscripts; INT64_MAX when it is no index. */
+static int64_t index_bound(const ir_problem *p, int tensor) {
+  int64_t bound = INT64_MAX;
+  for (int i = 0; i < p->op->n_definitions; i++) {
+    const ir_definition *d = &p->op->definitions[i];
+    narrow(p, d->tensor, d->n_subscripts, d->subscripts, tensor, &bound);
+    narrow_in(p, d->value, tensor, &bound);
+  }
+  return bound;
+}
+
+/* --- values --------------------------------------------------------------------------------------------- */
+
+static double draw(dtype t, int64_t bound, uint64_t seed, uint64_t i) {
+  if (dtype_class_of(t) == DTYPE_CLASS_FLOAT) return random_normal(seed, i);
+  double u = random_uniform(seed, i);
+  if (bound != INT64_MAX) return floor(u * (double)bound);
+  if (dtype_class_of(t) == DTYPE_CLASS_BOOL) return u < 0.5 ? 0 : 1;
+  double max = fmin(dtype_max(t), 0x1p31);
+  return dtype_class_of(t) == DTYPE_CLASS_UINT ? floor(u * (max + 1)) : floor((2 * u - 1) * (max + 1));
+}
+
+/* Copies table entries of `size` bytes (or, for 4-bit types, whole bytes of two) to random places' order. */
+static void scatter_table(const void *table, size_t size, char *data, int64_t n, uint64_t seed) {
+  const char *entries = table;
+  int64_t i = 0;
+  for (uint64_t counter = 0; i < n; counter++) {
+    uint64_t bits = random_u64(seed, counter);
+    for (int k = 0; k < 4 && i < n; k++, i++, bits >>= 16) {
+      const char *from = entries + (bits & (TABLE - 1)) * size;
+      switch (size) { /* constant sizes, so that each copy is one move */
+      case 1: data[i] = *from; break;
+      case 2: memcpy(data + 2 * i, from, 2); break;
+      case 4: memcpy(data + 4 * i, from, 4); break;
+      default: memcpy(data + 8 * i, from, 8); break;
+      }
+    }
+  }
+}
+
+arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_t elements, uint64_t seed,
+                             arke_error *err) {
+  dtype t = ir_tensor_dtype(p, tensor);
+  int64_t bound = dtype_class_of(t) == DTYPE_CLASS_INT || dtype_class_of(t) == DTYPE_CLASS_UINT
+                      ? index_bound(p, tensor)
+                      : INT64_MAX;
+  bool packed = dtype_bits(t) < 8;
+  int64_t entries = packed ? 2 * TABLE : TABLE; /* a packed table entry is a byte of two elements */
+  void *table = malloc((size_t)dtype_bytes(t, entries));
+  if (!table) return error_memory(err, STAGE);
+  uint64_t table_seed = random_u64(seed, 0), place_seed = random_u64(seed, 1);
+  for (int64_t i = 0; i < entries; i++) dtype_store(t, table, i, draw(t, bound, table_seed, (uint64_t)i));
+  int64_t n = packed ? dtype_bytes(t, elements) : elements;
+  scatter_table(table, packed ? 1 : (size_t)dtype_bits(t) / 8, data, n, place_seed);
+  free(table);
+  return ARKE_OK;
+}

@@ -1,0 +1,13 @@
+/* Fresh random inputs, quickly: large tensors must not cost seconds of host time. */
+#ifndef ARKE_TUNER_TRIAL_INPUTS_H
+#define ARKE_TUNER_TRIAL_INPUTS_H
+
+#include "ir/ir.h"
+
+/* Fills `data` with `elements` values of tensor `tensor` of the problem. Floats are normal (mean 0, deviation
+ * 1) from a table of 65,536 quantised draws picked at random; integers are uniform over their type, except
+ * that a tensor that indexes another is uniform over the axis it indexes. Each seed gives other values. */
+arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_t elements, uint64_t seed,
+                             arke_error *err);
+
+#endif

@@ -1,0 +1,234 @@
+#include "tuner/trial_runner.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define STAGE        "verify"
+#define ANCHOR_S     0.25 /* clocks of a loaded GPU move within seconds */
+#define ANCHOR_READS 3
+#define WARM_NS      200e6
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+arke_status tune_runner_open(tune_runner *r, device *dev, arke_error *err) {
+  *r = (tune_runner){.dev = dev, .drift = 1};
+  return dev->ops->info(dev, &r->info, err);
+}
+
+static void forget_problem(tune_runner *r) {
+  if (r->anchor_burst.graph) tune_burst_release(&r->meter, &r->anchor_burst);
+  tune_runner_unload(r->anchor);
+  r->anchor = NULL;
+  tune_expected_release(&r->expected);
+  if (r->tensors.dev) tune_tensors_release(&r->tensors);
+  arena_release(&r->arena);
+  free(r->key);
+  r->key = NULL;
+}
+
+void tune_runner_close(tune_runner *r) {
+  if (!r->dev) return;
+  forget_problem(r);
+  tune_meter_close(&r->meter);
+  r->dev->ops->close(r->dev);
+  *r = (tune_runner){0};
+}
+
+static char *problem_key(const tune_runner_problem *p) {
+  strbuf key = STRBUF_INIT;
+  strbuf_addf(&key, "%s\n%s\n%llu", p->op_text, p->bindings, (unsigned long long)p->seed);
+  return strbuf_take(&key);
+}
+
+arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, arke_error *err) {
+  char *key = problem_key(p);
+  if (!key) return error_memory(err, STAGE);
+  if (r->key && strcmp(r->key, key) == 0) {
+    free(key);
+    return ARKE_OK;
+  }
+  forget_problem(r);
+  const ir_op *op;
+  bool measures = r->info.can_measure;
+  arke_status status = ir_op_parse(&r->arena, p->op_text, &op, err);
+  if (status == ARKE_OK) status = ir_problem_bind(op, p->bindings, &r->problem, err);
+  if (status == ARKE_OK)
+    status = tune_tensors_create(r->dev, &r->problem, r->info.kind == ARKE_DEVICE_CUDA,
+                                 measures ? r->info.l2_bytes : 0, p->seed, &r->tensors, err);
+  if (status == ARKE_OK)
+    status = tune_expected_compute(&r->tensors, p->samples, p->reference_s, p->seed, &r->expected, err);
+  if (status != ARKE_OK) {
+    forget_problem(r);
+    free(key);
+    return status;
+  }
+  r->key = key;
+  r->seed = p->seed;
+  return ARKE_OK;
+}
+
+/* --- loading -------------------------------------------------------------------------------------------- */
+
+void tune_runner_unload(tune_loaded *l) {
+  if (!l) return;
+  device *dev = l->runner->dev;
+  if (l->workspace) dev->ops->mem_free(dev, l->workspace);
+  if (l->module) dev->ops->module_unload(dev, l->module);
+  arena_release(&l->arena);
+  free(l);
+}
+
+/* Records how it failed; asks the device whether it is still of use. */
+static arke_status judge(const tune_runner *r, tune_verdict *v, cache_outcome outcome, arke_status status) {
+  if (status == ARKE_ERR_FAULT) outcome = CACHE_FAULT;
+  if (status == ARKE_ERR_TIMEOUT) outcome = CACHE_TIMEOUT;
+  v->outcome = outcome;
+  v->context_lost = r->info.kind == ARKE_DEVICE_CUDA && r->dev->ops->synchronize(r->dev, NULL) != ARKE_OK;
+  return status;
+}
+
+static arke_status bind_sets(tune_loaded *l, int n, arke_error *err) {
+  tune_runner *r = l->runner;
+  if (!l->sets) {
+    l->sets = ARENA_NEW_N(&l->arena, tune_launches, (size_t)r->tensors.n_sets);
+    if (!l->sets) return error_memory(err, STAGE);
+  }
+  for (; l->n_bound < n; l->n_bound++)
+    TRY(tune_launches_bind(&r->tensors, l->module, &l->recipe, r->info.sm_count, l->n_bound, l->workspace,
+                           &l->arena, &l->sets[l->n_bound], err));
+  return ARKE_OK;
+}
+
+static arke_status make_workspace(tune_loaded *l, arke_error *err) {
+  tune_runner *r = l->runner;
+  size_t bytes;
+  TRY(tune_launches_workspace(&r->tensors, &l->recipe, r->info.sm_count, &bytes, err));
+  if (bytes == 0) return ARKE_OK;
+  TRY(r->dev->ops->mem_alloc(r->dev, bytes, "workspace", &l->workspace, err));
+  return r->info.kind == ARKE_DEVICE_CUDA ? r->dev->ops->fill(r->dev, l->workspace, TUNE_POISON, bytes, err)
+                                          : ARKE_OK;
+}
+
+arke_status tune_runner_load(tune_runner *r, const void *image, size_t bytes, bool is_ptx,
+                             const char *recipe_json, size_t recipe_bytes, tune_loaded **loaded,
+                             tune_verdict *v, arke_error *err) {
+  *v = (tune_verdict){.outcome = CACHE_VERIFIED};
+  tune_loaded *l = calloc(1, sizeof *l);
+  if (!l) return error_memory(err, STAGE);
+  l->runner = r;
+  cache_outcome outcome = CACHE_LOWER_FAILED;
+  arke_status status = recipe_parse(&l->arena, recipe_json, recipe_bytes, &l->recipe, err);
+  if (status != ARKE_OK) goto fail;
+  outcome = is_ptx ? CACHE_ASSEMBLE_FAILED : CACHE_LAUNCH_FAILED;
+  status = r->dev->ops->module_load(r->dev, image, bytes, &l->module, err);
+  if (status != ARKE_OK) goto fail;
+  outcome = CACHE_LAUNCH_FAILED;
+  status = make_workspace(l, err);
+  if (status == ARKE_OK) status = bind_sets(l, 1, err);
+  if (status != ARKE_OK) goto fail;
+  if (l->sets[0].n > 0) status = r->dev->ops->kernel_info(r->dev, l->sets[0].kernels[0], &l->kernel, err);
+  if (status != ARKE_OK) goto fail;
+  *loaded = l;
+  return ARKE_OK;
+fail:
+  tune_runner_unload(l);
+  return judge(r, v, outcome, status);
+}
+
+/* --- verifying ------------------------------------------------------------------------------------------ */
+
+arke_status tune_runner_verify(tune_loaded *l, tune_verdict *v, arke_error *err) {
+  tune_runner *r = l->runner;
+  *v = (tune_verdict){.outcome = CACHE_VERIFIED};
+  arke_status status = tune_tensors_poison(&r->tensors, err);
+  if (status == ARKE_OK) status = tune_launches_enqueue(r->dev, &l->sets[0], NULL, err);
+  if (status != ARKE_OK) return judge(r, v, CACHE_LAUNCH_FAILED, status);
+  status = r->dev->ops->synchronize(r->dev, err);
+  if (status != ARKE_OK) return judge(r, v, CACHE_FAULT, status);
+  status = tune_tensors_check(&r->tensors, err);
+  if (status == ARKE_OK) status = tune_tensors_fetch(&r->tensors, err);
+  if (status != ARKE_OK) return judge(r, v, CACHE_FAULT, status);
+  status = tune_expected_check(&r->expected, &r->tensors, &v->check, err);
+  return status == ARKE_OK ? ARKE_OK : judge(r, v, CACHE_WRONG, status);
+}
+
+/* --- timing --------------------------------------------------------------------------------------------- */
+
+static arke_status enqueue(void *user, int set, void *stream, arke_error *err) {
+  const tune_loaded *l = user;
+  return tune_launches_enqueue(l->runner->dev, &l->sets[set], stream, err);
+}
+
+arke_status tune_runner_burst(tune_loaded *l, tune_burst *b, tune_verdict *v, arke_error *err) {
+  tune_runner *r = l->runner;
+  *v = (tune_verdict){.outcome = CACHE_VERIFIED};
+  arke_status status = r->meter.dev ? ARKE_OK : tune_meter_open(r->dev, r->seed, &r->meter, err);
+  if (status == ARKE_OK) status = bind_sets(l, r->tensors.n_sets, err);
+  tune_runnable runnable = {enqueue, l, r->tensors.n_sets};
+  if (status == ARKE_OK) status = tune_burst_capture(&r->meter, &runnable, b, err);
+  return status == ARKE_OK ? ARKE_OK : judge(r, v, CACHE_LAUNCH_FAILED, status);
+}
+
+static arke_status read_anchor(tune_runner *r, double *ns, arke_error *err) {
+  *ns = 0;
+  for (int i = 0; i < ANCHOR_READS; i++) {
+    double one;
+    TRY(tune_burst_sample(&r->meter, &r->anchor_burst, 1, &one, err));
+    if (i == 0 || one < *ns) *ns = one;
+  }
+  r->anchored_at_s = now_s();
+  return ARKE_OK;
+}
+
+static arke_status time_against_anchor(tune_runner *r, const tune_burst *b, double reject_ns, tune_quick *q,
+                                       arke_error *err) {
+  if (r->anchor && now_s() - r->anchored_at_s > ANCHOR_S) {
+    double ns;
+    TRY(read_anchor(r, &ns, err));
+    r->drift = r->anchor_ns / ns;
+  }
+  /* The limit is in times of the first candidate's clocks; the device's are now 1/drift of those. */
+  TRY(tune_measure_quick(&r->meter, b, reject_ns / r->drift, &q->time, &q->rejected, err));
+  q->adjusted_ns = q->time.median_ns * r->drift;
+  return ARKE_OK;
+}
+
+arke_status tune_runner_time(tune_loaded **loaded, double reject_ns, tune_quick *q, tune_verdict *v,
+                             arke_error *err) {
+  tune_loaded *l = *loaded;
+  tune_runner *r = l->runner;
+  *q = (tune_quick){0};
+  tune_burst burst = {0};
+  TRY(tune_runner_burst(l, &burst, v, err));
+  arke_status status = ARKE_OK;
+  if (!r->anchor) {
+    status = tune_burst_warm(&r->meter, &burst, WARM_NS, err);
+    if (status == ARKE_OK) {
+      r->anchor = l;
+      r->anchor_burst = burst;
+      status = read_anchor(r, &r->anchor_ns, err);
+      r->drift = 1;
+    }
+  }
+  if (status == ARKE_OK) status = time_against_anchor(r, &burst, reject_ns, q, err);
+  if (status != ARKE_OK && r->anchor == l) { /* a candidate that fails is no measure of anything */
+    r->anchor = NULL;
+    r->anchor_burst = (tune_burst){0};
+  }
+  if (status != ARKE_OK) judge(r, v, CACHE_FAULT, status);
+  if (r->anchor == l)
+    *loaded = NULL;
+  else
+    tune_burst_release(&r->meter, &burst);
+  return status;
+}
+
+void tune_runner_policy(const tune_runner *r, strbuf *out) {
+  strbuf_addf(out, "l2=%s sets=%d timer=events+graph clocks=as-found",
+              r->tensors.n_sets > 1 ? "cold" : "warm", r->tensors.n_sets);
+}

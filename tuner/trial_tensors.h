@@ -1,0 +1,50 @@
+/* The tensors of one problem on a device: inputs filled once and kept for all candidates, outputs poisoned
+ * before each run, guard zones around every buffer. */
+#ifndef ARKE_TUNER_TRIAL_TENSORS_H
+#define ARKE_TUNER_TRIAL_TENSORS_H
+
+#include "ir/ir.h"
+#include "runtime/device.h"
+
+#define TUNE_POISON      0xFF       /* every byte; a NaN in each float type that has one */
+#define TUNE_GUARD_BYTES (64 << 10) /* on each side; a multiple of the 256-byte alignment */
+#define TUNE_SETS_MAX    1024
+
+typedef struct tune_tensor {
+  dtype type;
+  bool output;
+  int rank;
+  int64_t shape[LIMIT_RANK], strides[LIMIT_RANK]; /* elements; contiguous */
+  int64_t elements;
+  size_t bytes;
+  void *host;            /* an input's values; what was last copied out of an output */
+  device_ptr allocation; /* guard, set 0, guard */
+  device_ptr first;      /* set 0, the one that is verified */
+  device_ptr others;     /* sets 1.. in one block, `stride_bytes` apart; 0 with one set */
+  size_t stride_bytes;
+} tune_tensor;
+
+typedef struct tune_tensors {
+  device *dev;
+  const ir_problem *problem;
+  size_t guard_bytes; /* 0 on the emulator, which checks every access against the exact allocation */
+  int n, n_sets;
+  tune_tensor list[LIMIT_TENSORS];
+} tune_tensors;
+
+/* `l2_bytes`: with more than 0, as many sets as make twice that many bytes (at least 2). The problem must
+ * outlive the tensors. Seeds differ by tensor. */
+arke_status tune_tensors_create(device *dev, const ir_problem *p, bool guards, int64_t l2_bytes,
+                                uint64_t seed, tune_tensors *t, arke_error *err);
+void tune_tensors_release(tune_tensors *t);
+device_ptr tune_tensors_address(const tune_tensors *t, int tensor, int set);
+
+/* Poisons the outputs of set 0. */
+arke_status tune_tensors_poison(const tune_tensors *t, arke_error *err);
+/* Copies the outputs of set 0 to their host buffers. */
+arke_status tune_tensors_fetch(const tune_tensors *t, arke_error *err);
+/* ARKE_ERR_FAULT, naming tensor and side, if a guard zone was written to; ARKE_ERR_FAULT if an input was
+ * (looked at whole up to 1 MiB, else in 64 pieces). Both are restored. */
+arke_status tune_tensors_check(const tune_tensors *t, arke_error *err);
+
+#endif

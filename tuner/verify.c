@@ -1,0 +1,181 @@
+#include "tuner/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/random.h"
+#include "tuner/compare.h"
+
+#define STAGE "verify"
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* --- places --------------------------------------------------------------------------------------------- */
+
+/* The k-th place to look at: all corners, then in turn the last row of one axis, and anywhere. True for a
+ * corner. */
+static bool place(const tune_tensor *x, uint64_t seed, int64_t k, int64_t coords[LIMIT_RANK]) {
+  int64_t corners = (int64_t)1 << x->rank;
+  if (k < corners) {
+    for (int i = 0; i < x->rank; i++) coords[i] = (k >> i) & 1 ? x->shape[i] - 1 : 0;
+    return true;
+  }
+  for (int i = 0; i < x->rank; i++)
+    coords[i] = (int64_t)(random_uniform(seed, (uint64_t)(k * LIMIT_RANK + i)) * (double)x->shape[i]);
+  int64_t turn = k % (4 * x->rank + 1); /* a quarter lies in last rows */
+  if (turn < x->rank) coords[turn] = x->shape[turn] - 1;
+  return false;
+}
+
+static void print_place(const tune_tensors *t, int tensor, int64_t offset, strbuf *out) {
+  const tune_tensor *x = &t->list[tensor];
+  strbuf_addf(out, "%s[", t->problem->op->tensors[tensor].name);
+  for (int i = 0; i < x->rank; i++)
+    strbuf_addf(out, "%s%lld", i ? "," : "", (long long)(offset / x->strides[i] % x->shape[i]));
+  strbuf_add(out, "]");
+}
+
+/* --- the reference -------------------------------------------------------------------------------------- */
+
+static void describe_data(const tune_tensors *t, ir_data data[LIMIT_TENSORS]) {
+  for (int i = 0; i < t->n; i++) {
+    data[i] = (ir_data){.data = t->list[i].host};
+    memcpy(data[i].strides, t->list[i].strides, sizeof data[i].strides);
+  }
+}
+
+static arke_status evaluate(const tune_tensors *t, const ir_data *data, int output, int n, double until,
+                            uint64_t seed, tune_expected *e, arke_error *err) {
+  const tune_tensor *x = &t->list[output];
+  double squares = 0;
+  int finite = 0;
+  for (int64_t k = 0; k < n; k++) {
+    int64_t coords[LIMIT_RANK];
+    bool corner = place(x, seed, k, coords);
+    if (!corner && now_s() > until) break;
+    tune_sample *s = &e->samples[e->n];
+    s->output = output;
+    s->offset = 0;
+    for (int i = 0; i < x->rank; i++) s->offset += coords[i] * x->strides[i];
+    TRY(ir_eval(t->problem, data, output, coords, &s->value, &s->magnitude, err));
+    e->n++;
+    if (isfinite(s->value)) squares += s->value * s->value, finite++;
+    if (isfinite(s->magnitude)) e->magnitude[output] = fmax(e->magnitude[output], s->magnitude);
+  }
+  e->scale[output] = finite && squares > 0 ? sqrt(squares / finite) : 1;
+  return ARKE_OK;
+}
+
+arke_status tune_expected_compute(const tune_tensors *t, int samples, double limit_s, uint64_t seed,
+                                  tune_expected *e, arke_error *err) {
+  *e = (tune_expected){0};
+  int outputs = 0;
+  for (int i = 0; i < t->n; i++) outputs += t->list[i].output && t->list[i].elements > 0;
+  if (outputs == 0) return ARKE_OK;
+  int each = samples / outputs, corners = 1 << LIMIT_RANK;
+  if (each < corners) each = corners;
+  e->samples = calloc((size_t)(each * outputs), sizeof *e->samples);
+  if (!e->samples) return error_memory(err, STAGE);
+  ir_data data[LIMIT_TENSORS];
+  describe_data(t, data);
+  double begin = now_s();
+  arke_status status = ARKE_OK;
+  for (int i = 0, done = 0; i < t->n && status == ARKE_OK; i++) {
+    if (!t->list[i].output || t->list[i].elements == 0) continue;
+    e->tolerance[i] = tune_tolerance_make(t->list[i].type, ir_reduction_length(t->problem, i));
+    double until = begin + limit_s * ++done / outputs;
+    status = evaluate(t, data, i, each, until, random_u64(seed, (uint64_t)i), e, err);
+  }
+  if (status != ARKE_OK) tune_expected_release(e);
+  return status;
+}
+
+void tune_expected_release(tune_expected *e) {
+  free(e->samples);
+  for (int i = 0; i < LIMIT_TENSORS; i++) free(e->baseline[i]);
+  *e = (tune_expected){0};
+}
+
+/* --- checks --------------------------------------------------------------------------------------------- */
+
+static bool is_poison(const tune_tensor *x, int64_t offset) {
+  int bytes = dtype_bits(x->type) / 8;
+  if (bytes == 0) return false; /* a half byte may hold any value */
+  const unsigned char *at = (const unsigned char *)x->host + offset * bytes;
+  for (int i = 0; i < bytes; i++)
+    if (at[i] != TUNE_POISON) return false;
+  return true;
+}
+
+static arke_status mismatch(const tune_tensors *t, int tensor, int64_t offset, double got, double want,
+                            double allowed, const char *against, arke_error *err) {
+  strbuf where = STRBUF_INIT;
+  print_place(t, tensor, offset, &where);
+  if (is_poison(&t->list[tensor], offset) && dtype_class_of(t->list[tensor].type) == DTYPE_CLASS_FLOAT)
+    error_set(err, ARKE_ERR_MISMATCH, STAGE, "%s was not written; %s is %.9g", strbuf_text(&where), against,
+              want);
+  else
+    error_set(err, ARKE_ERR_MISMATCH, STAGE, "%s is %.9g, %s is %.9g, allowed error %.3g",
+              strbuf_text(&where), got, against, want, allowed);
+  strbuf_free(&where);
+  return ARKE_ERR_MISMATCH;
+}
+
+static arke_status check_samples(const tune_expected *e, const tune_tensors *t, tune_check *check,
+                                 arke_error *err) {
+  double worst = -1;
+  for (int k = 0; k < e->n; k++) {
+    const tune_sample *s = &e->samples[k];
+    const tune_tensor *x = &t->list[s->output];
+    const tune_tolerance *tolerance = &e->tolerance[s->output];
+    double got = dtype_load(x->type, x->host, s->offset), error;
+    double allowed = tune_tolerance_allowed(tolerance, s->value, s->magnitude);
+    if (!tune_tolerance_agrees(tolerance, got, s->value, s->magnitude, &error))
+      return mismatch(t, s->output, s->offset, got, s->value, allowed, "the reference", err);
+    if (!isfinite(error) || !isfinite(allowed) || error <= worst * allowed) continue;
+    worst = allowed > 0 ? error / allowed : 0;
+    *check = (tune_check){error / e->scale[s->output], allowed / e->scale[s->output]};
+  }
+  return ARKE_OK;
+}
+
+static arke_status check_baseline(const tune_expected *e, const tune_tensors *t, arke_error *err) {
+  for (int i = 0; i < t->n; i++) {
+    const tune_tensor *x = &t->list[i];
+    if (!e->baseline[i]) continue;
+    /* Two correct kernels may err in opposite directions: twice the tolerance of one. */
+    const tune_tolerance *one = &e->tolerance[i];
+    double relative = 2 * (one->roundoff + one->accumulation);
+    double absolute = 2 * (one->smallest + one->accumulation * one->spread * e->magnitude[i]);
+    if (dtype_class_of(x->type) != DTYPE_CLASS_FLOAT) absolute += 1;
+    int64_t at = tune_compare(x->type, x->host, e->baseline[i], x->elements, relative, absolute);
+    if (at < 0) continue;
+    double want = dtype_load(x->type, e->baseline[i], at);
+    return mismatch(t, i, at, dtype_load(x->type, x->host, at), want, relative * fabs(want) + absolute,
+                    "the first verified kernel's", err);
+  }
+  return ARKE_OK;
+}
+
+static void keep_baseline(tune_expected *e, const tune_tensors *t) {
+  for (int i = 0; i < t->n; i++) {
+    const tune_tensor *x = &t->list[i];
+    if (!x->output || e->baseline[i] || x->bytes == 0) continue;
+    e->baseline[i] = malloc(x->bytes); /* without memory for it the samples still stand */
+    if (e->baseline[i]) memcpy(e->baseline[i], x->host, x->bytes);
+  }
+}
+
+arke_status tune_expected_check(tune_expected *e, const tune_tensors *t, tune_check *check, arke_error *err) {
+  *check = (tune_check){0};
+  TRY(check_samples(e, t, check, err));
+  TRY(check_baseline(e, t, err));
+  keep_baseline(e, t);
+  return ARKE_OK;
+}

@@ -1,0 +1,39 @@
+/* Checking a kernel's outputs (docs/tuning.md): a sample of elements against the fp64 reference, all elements
+ * against the first kernel that passed. The expected values are computed once a problem. */
+#ifndef ARKE_TUNER_VERIFY_H
+#define ARKE_TUNER_VERIFY_H
+
+#include "tuner/tolerance.h"
+#include "tuner/trial_tensors.h"
+
+typedef struct tune_sample {
+  int output;     /* tensor */
+  int64_t offset; /* element of it */
+  double value, magnitude;
+} tune_sample;
+
+typedef struct tune_expected {
+  int n;
+  tune_sample *samples;
+  tune_tolerance tolerance[LIMIT_TENSORS]; /* by tensor; outputs only */
+  double scale[LIMIT_TENSORS];             /* root of the mean square of the sampled finite values */
+  double magnitude[LIMIT_TENSORS];         /* largest magnitude of a sample */
+  void *baseline[LIMIT_TENSORS];           /* outputs of the first verified kernel, or NULL */
+} tune_expected;
+
+/* Evaluates corners, last rows and columns, and random places of every output: `samples` in all, or as many
+ * as `limit_s` of wall clock allows, but the corners always. The tensors' inputs must be filled. */
+arke_status tune_expected_compute(const tune_tensors *t, int samples, double limit_s, uint64_t seed,
+                                  tune_expected *e, arke_error *err);
+void tune_expected_release(tune_expected *e);
+
+/* How near the worst element came, both relative to the output's scale. */
+typedef struct tune_check {
+  double error, allowed;
+} tune_check;
+
+/* Compares the fetched outputs (tune_tensors_fetch). ARKE_ERR_MISMATCH with place, value, reference and
+ * tolerance. The first outputs to pass become the baseline of later ones. */
+arke_status tune_expected_check(tune_expected *e, const tune_tensors *t, tune_check *check, arke_error *err);
+
+#endif

@@ -1,0 +1,27 @@
+/* The worker processes' inside. A worker reads requests on stdin and answers on TUNE_WORKER_REPLY_FD; stdout
+ * and stderr are free for whatever libraries print. It ends when stdin does, and dies with its parent. */
+#ifndef ARKE_TUNER_WORKER_H
+#define ARKE_TUNER_WORKER_H
+
+#include "tuner/tune.h"
+#include "tuner/tune_message.h"
+
+#define TUNE_WORKER_ARGUMENT "--worker="
+#define TUNE_WORKER_REPLY_FD 3
+
+/* Fills `reply` (its body is an empty object) for one request; a failure returned is sent as the reply. */
+typedef struct tune_worker_role {
+  const char *name;
+  arke_status (*open)(const tune_templates *templates, void **state, arke_error *err);
+  void (*close)(void *state);
+  arke_status (*handle)(void *state, tune_message *request, tune_message *reply, arke_error *err);
+} tune_worker_role;
+
+extern const tune_worker_role tune_compile_role; /* op text to PTX, cubin and recipe */
+extern const tune_worker_role tune_device_role;  /* verifying and timing on one device */
+
+/* Tells the parent which stage the request is in ("lower"): named when the worker dies or hangs. */
+void tune_worker_stage(const char *stage);
+void tune_worker_event(json_t *event); /* steals the reference */
+
+#endif
