@@ -150,7 +150,7 @@ arke_status cli_problem_read(const cli_settings *s, arena *a, cli_problem *p, ar
     return cli_usage(
         err, "--op is missing: name the operator to tune; --list-ops lists them, --help tells the rest");
   if (cli_operator_find(a, texts[CLI_OPT_OP], &entry, &inner) != ARKE_OK)
-    return cli_usage(err, "--op %s: %s", cli_printable(a, texts[CLI_OPT_OP]), inner.text);
+    return cli_usage(err, "--op: %s", inner.text);
   if (texts[CLI_OPT_SHAPE] == NULL) {
     const char *names[LIMIT_AXES];
     int n = cli_shape_axes(a, entry, names);

@@ -147,7 +147,7 @@ static arke_status read_device(const cli_line *line, arena *a, tune_options *o, 
     o->device_index = (int)index;
     return ARKE_OK;
   }
-  int choice = 0;
+  int choice = 0; /* "cuda:i" is dealt with above; the choices name the rest */
   TRY(read_choice(line, CLI_OPT_DEVICE, names, COUNT_OF(names), a, &choice, err));
   o->device = (tune_device_kind)choice;
   return ARKE_OK;

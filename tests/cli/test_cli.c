@@ -128,14 +128,17 @@ START_TEST(parents_are_made) {
 }
 END_TEST
 
-/* Every option, its letter and every sub-command of the tables stand in the page, and so do its defaults. */
+/* Every option, its letter and every sub-command of the tables stand in the page. */
 START_TEST(the_page_names_every_option) {
   FILE *file = fopen("docs/command.md", "r");
   ck_assert_ptr_nonnull(file);
   static char page[1 << 17];
   size_t n = fread(page, 1, sizeof page - 1, file);
-  page[n] = '\0';
   fclose(file);
+  size_t kept = 0;
+  for (size_t i = 0; i < n; i++)
+    if (page[i] != '\\') page[kept++] = page[i]; /* tables escape the '|' of choices */
+  page[kept] = '\0';
   for (int i = 0; i < CLI_OPTION_COUNT; i++) {
     const cli_option_row *row = &cli_option_table[i];
     const char *name = arena_printf(&memory, "`--%s%s%s`", row->name, row->argument == NULL ? "" : " ",
