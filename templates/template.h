@@ -3,29 +3,32 @@
 #ifndef ARKE_TEMPLATES_TEMPLATE_H
 #define ARKE_TEMPLATES_TEMPLATE_H
 
+#include "generator/gen_context.h"
 #include "generator/target.h"
 #include "ir/ir.h"
 #include "ir/space.h"
 #include "recipe/recipe.h"
 
-/* X(NAME, text): why a configuration, or a whole template, is not for a problem. */
+/* X(NAME, name, text): why a configuration, or a whole template, is not for a problem. REDUNDANT speaks of
+ * search alone: such a configuration lowers and computes right, but does the same as a simpler one at these
+ * sizes. */
 #define TEMPLATE_REASONS(X)                                                                                  \
-  X(OK, "feasible")                                                                                          \
-  X(OPERATOR, "the operator does not have the template's form")                                              \
-  X(DTYPE, "no instruction for these dtypes")                                                                \
-  X(TARGET, "the target lacks an instruction it needs")                                                      \
-  X(ALIGNMENT, "rows are not a multiple of 16 bytes")                                                        \
-  X(SIZE, "an axis is empty or too large")                                                                   \
-  X(SHARED_MEMORY, "shared memory exceeded")                                                                 \
-  X(REGISTERS, "registers exceeded")                                                                         \
-  X(THREADS, "threads exceeded")                                                                             \
-  X(STAGES, "too few pipeline stages")                                                                       \
-  X(TILE, "tile sizes do not fit together")                                                                  \
-  X(CLUSTER, "cluster does not fit the tiles")                                                               \
-  X(REDUNDANT, "does the same as a simpler configuration here")
+  X(OK, ok, "feasible")                                                                                      \
+  X(OPERATOR, operator, "the operator does not have the template's form")                                    \
+  X(DTYPE, dtype, "no instruction for these dtypes")                                                         \
+  X(TARGET, target, "the target lacks an instruction it needs")                                              \
+  X(ALIGNMENT, alignment, "rows are not a multiple of 16 bytes")                                             \
+  X(SIZE, size, "an axis is empty or too large")                                                             \
+  X(SHARED_MEMORY, shared_memory, "shared memory exceeded")                                                  \
+  X(REGISTERS, registers, "registers exceeded")                                                              \
+  X(THREADS, threads, "threads exceeded")                                                                    \
+  X(STAGES, stages, "too few pipeline stages")                                                               \
+  X(TILE, tile, "tile sizes do not fit together")                                                            \
+  X(CLUSTER, cluster, "cluster does not fit the tiles")                                                      \
+  X(REDUNDANT, redundant, "does the same as a simpler configuration here")
 
 typedef enum template_reason {
-#define X(NAME, text) TEMPLATE_##NAME,
+#define X(NAME, name, text) TEMPLATE_##NAME,
   TEMPLATE_REASONS(X)
 #undef X
       TEMPLATE_REASON_COUNT,
@@ -44,12 +47,14 @@ typedef struct lowered {
 
 typedef struct lower_options {
   bool keep_llvm_ir;
+  gen_context *context; /* the process's, reused over calls; NULL: one is made for the call */
 } lower_options;
 
 typedef struct kernel_template {
   const char *name;    /* "gemm" */
   const char *meaning; /* one line */
-  /* Whether the schedule covers the problem on the target; `detail` (may be NULL) gets a sentence when not. */
+  /* Whether the schedule covers the problem on the target; `detail` (may be NULL) gets a sentence when not.
+   */
   template_reason (*fits)(const ir_problem *p, const target *t, strbuf *detail);
   /* The whole tiling space for the target (static). */
   const space *(*space)(const target *t);
@@ -62,9 +67,11 @@ typedef struct kernel_template {
    * LLVM can abort. */
   arke_status (*lower)(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                        arena *a, lowered *out, arke_error *err);
-  /* A small problem of the same kind on which this configuration takes every path it has: several tiles in each
-   * axis, ragged edges, more k-steps than stages, more tiles than `sm_count` CTAs. Feasible for `c`. */
-  void (*reduced_problem)(const ir_problem *p, const target *t, const config *c, int sm_count, ir_problem *reduced);
+  /* A small problem of the same kind on which this configuration takes every path it has: several tiles in
+   * each axis, ragged edges, more k-steps than stages, more tiles than `sm_count` CTAs. Feasible for `c`, or
+   * REDUNDANT. */
+  void (*reduced_problem)(const ir_problem *p, const target *t, const config *c, int sm_count,
+                          ir_problem *reduced);
 } kernel_template;
 
 int template_count(void);

@@ -1,0 +1,53 @@
+/* What the parts of the gemm kernel's text share. */
+#ifndef ARKE_TEMPLATES_GEMM_EMIT_H
+#define ARKE_TEMPLATES_GEMM_EMIT_H
+
+#include "generator/gen_control.h"
+#include "generator/gen_kernel.h"
+#include "generator/gen_pipeline.h"
+#include "templates/gemm.h"
+
+/* A kernel in the making. Values are i32 unless said otherwise. */
+typedef struct gemm_emitter {
+  gen_builder *b;
+  const gemm_plan *plan;
+  gen_value map_a, map_b, map_y; /* i64 */
+  gen_value m, n, k;
+  gen_value k_steps;                 /* pipeline stages of one tile, at least 1 */
+  gen_value smem;                    /* stages, then store buffers */
+  gen_value rank;                    /* of this CTA in its cluster */
+  gen_value unit, unit_step;         /* first unit of this CTA, and from one to the next */
+  gen_value units_m, units_n, units; /* tiles counted in clusters */
+  gen_pipeline pipeline;
+  gen_value turns; /* ping-pong: first of two mbarriers, whose phase is a group's turn */
+} gemm_emitter;
+
+/* First row and column of this CTA's tile in a unit; past the edge in the incomplete part of a cluster. */
+typedef struct gemm_tile {
+  gen_value row, column;
+} gemm_tile;
+
+void gemm_tiles_init(gemm_emitter *e);
+gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit);
+
+/* A role's walk over its units: fill `unit`, `step`, `stage` and `turn`, then gemm_walk_begin, the body for
+ * these values, which leaves the next `stage` and `turn` in place, gemm_walk_end. */
+typedef struct gemm_walk {
+  gen_value unit, step;
+  gen_stage stage; /* of the pipeline */
+  gen_value turn;  /* ping-pong: parity of the group's next turn */
+  gen_value carried[4];
+  gen_loop loop;
+} gemm_walk;
+void gemm_walk_begin(gemm_emitter *e, gemm_walk *walk);
+void gemm_walk_end(gemm_emitter *e, gemm_walk *walk);
+
+/* The producer's part, executed by one thread, and a consumer warp group's, by its 128 threads: `group` is
+ * its number, `thread` the index in it. */
+void gemm_emit_producer(gemm_emitter *e);
+void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread);
+/* Rounds the accumulators and stores the group's part of the tile. */
+void gemm_emit_epilogue(gemm_emitter *e, gemm_tile tile, gen_value group, gen_value thread,
+                        const gen_value *acc);
+
+#endif

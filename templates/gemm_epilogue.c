@@ -1,0 +1,86 @@
+/* The epilogue: accumulators → 16-bit elements → shared memory (stmatrix) → the output (TMA), panel by panel.
+ * Panels alternate between buffers, so that writing one overlaps the copies of those before, and the last
+ * copies of a tile overlap the products of the next. */
+#include "generator/gen_barrier.h"
+#include "generator/gen_memory.h"
+#include "generator/gen_tma.h"
+#include "templates/gemm_emit.h"
+
+/* Copies committed since the one that read the buffer which panel `panel` is about to fill. */
+static int copies_since(const gemm_plan *plan, int panel) {
+  int buffers = plan->store_buffers;
+  if (panel >= buffers) return buffers - 1;
+  int last = panel; /* last panel of the tile before in that buffer */
+  while (last + buffers < plan->panels) last += buffers;
+  return plan->panels - 1 - last + panel;
+}
+
+/* Where this lane's row pointers of 16-column block `block` of a panel are, from the panel's buffer on: row
+ * lane % 16 of the warp's 16, its left or right 8 columns, with the chunk swizzled as the copy expects. */
+static gen_value lane_offset(gemm_emitter *e, gen_value thread, int block) {
+  gen_builder *b = e->b;
+  int pitch = e->plan->panel_n * 2;
+  gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
+  gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_and(b, lane, gen_i32(b, 15)));
+  gen_value phase = e->plan->store_swizzle == GEN_SWIZZLE_128
+                        ? gen_and(b, row, gen_i32(b, 7))
+                        : gen_and(b, gen_lshr(b, row, gen_i32(b, 1)), gen_i32(b, 3));
+  gen_value chunk = gen_xor(b, gen_add_imm(b, gen_lshr(b, lane, gen_i32(b, 4)), 2 * block), phase);
+  return gen_add(b, gen_mul_imm(b, row, pitch), gen_mul_imm(b, chunk, 16));
+}
+
+/* Writes panel `panel` of the group's rows into a buffer. */
+static void write_panel(gemm_emitter *e, gen_value buffer, const gen_value *lane_offsets, int panel,
+                        const gen_value *acc) {
+  gen_builder *b = e->b;
+  const gemm_plan *plan = e->plan;
+  int per_tile = plan->block_n / 2;
+  for (int tile = 0; tile < plan->group_rows / 64; tile++) {
+    for (int block = 0; block < plan->panel_n / 16; block++) {
+      const gen_value *at = acc + tile * per_tile + (panel * plan->panel_n + block * 16) / 2;
+      gen_value fragments[4];
+      for (int i = 0; i < 4; i++) fragments[i] = gen_pack_halves(b, plan->type, at[2 * i], at[2 * i + 1]);
+      gen_value address = gen_add(b, buffer, lane_offsets[block]);
+      gen_stmatrix_x4(b, gen_add_imm(b, address, tile * 64 * plan->panel_n * 2), fragments);
+    }
+  }
+}
+
+/* By one thread; every panel commits a group, also one beyond the edge, so that groups can be counted. */
+static void store_panel(gemm_emitter *e, gen_value buffer, gen_value row, gen_value column) {
+  gen_builder *b = e->b;
+  gen_value inside = gen_and(b, gen_compare(b, GEN_ULT, row, e->m), gen_compare(b, GEN_ULT, column, e->n));
+  gen_branch branch;
+  gen_if(b, &branch, inside, NULL, 0);
+  gen_tma_store_2d(b, e->map_y, column, row, buffer);
+  gen_if_end(b, &branch);
+  gen_tma_store_commit(b);
+}
+
+void gemm_emit_epilogue(gemm_emitter *e, gemm_tile tile, gen_value group, gen_value thread,
+                        const gen_value *acc) {
+  gen_builder *b = e->b;
+  const gemm_plan *plan = e->plan;
+  gen_value leader = gen_compare_imm(b, GEN_EQ, thread, 0);
+  gen_value barrier = gen_add_imm(b, group, 1);
+  gen_value row = plan->pingpong ? tile.row : gen_add(b, tile.row, gen_mul_imm(b, group, plan->group_rows));
+  gen_value buffers = gen_add_imm(b, e->smem, plan->stages * plan->stage_bytes);
+  buffers = gen_add(b, buffers, gen_mul_imm(b, group, plan->store_buffers * plan->store_buffer_bytes));
+  gen_value lane_offsets[4];
+  for (int block = 0; block < plan->panel_n / 16; block++)
+    lane_offsets[block] = lane_offset(e, thread, block);
+  for (int panel = 0; panel < plan->panels; panel++) {
+    gen_value buffer = gen_add_imm(b, buffers, panel % plan->store_buffers * plan->store_buffer_bytes);
+    gen_branch branch;
+    gen_if(b, &branch, leader, NULL, 0);
+    gen_tma_store_wait_read(b, copies_since(plan, panel));
+    gen_if_end(b, &branch);
+    gen_named_sync(b, barrier, 128);
+    write_panel(e, buffer, lane_offsets, panel, acc);
+    gen_fence_async_shared(b);
+    gen_named_sync(b, barrier, 128);
+    gen_if(b, &branch, leader, NULL, 0);
+    store_panel(e, buffer, row, gen_add_imm(b, tile.column, panel * plan->panel_n));
+    gen_if_end(b, &branch);
+  }
+}

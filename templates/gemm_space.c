@@ -1,0 +1,192 @@
+#include "templates/gemm.h"
+
+#include <string.h>
+
+/* The values of a row of GEMM_PARAMS, counted. */
+#define VALUES(...)                                                                                          \
+  { __VA_ARGS__ }
+#define VALUE_COUNT(...) ((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
+
+static const space_param params[] = {
+#define X(NAME, meaning, ...) {#NAME, meaning, VALUE_COUNT(__VA_ARGS__), VALUES(__VA_ARGS__)},
+    GEMM_PARAMS(X)
+#undef X
+};
+
+const space gemm_space = {"gemm", GEMM_PARAM_COUNT, params};
+
+const space *gemm_space_of(const target *t) {
+  (void)t;
+  return &gemm_space;
+}
+
+/* Static shared memory (barriers), rounded up to the alignment of the dynamic part. */
+enum { STATIC_SMEM_BYTES = 1024 };
+/* Registers a consumer thread needs beside its accumulators: descriptors, pipeline state, epilogue addresses.
+ */
+enum { CONSUMER_OVERHEAD_REGISTERS = 48 };
+/* Registers of a thread of two consumer groups after setmaxnreg; one group beside the producer gets the
+ * maximum. */
+enum { CONSUMER_REGISTERS = 240 };
+
+static gemm_operand make_operand(bool k_major, int rows, int block_k, int shares) {
+  gemm_operand o = {.k_major = k_major, .rows = rows, .shares = shares};
+  if (k_major) {
+    o.panel_width = 64;
+    o.panels = block_k / 64;
+    o.panel_height = rows;
+  } else {
+    o.panel_width = rows % 64 == 0 ? 64 : 32;
+    o.panels = rows / o.panel_width;
+    o.panel_height = block_k;
+  }
+  o.swizzle = o.panel_width == 64 ? GEN_SWIZZLE_128 : GEN_SWIZZLE_64;
+  o.panel_bytes = o.panel_width * o.panel_height * 2;
+  o.bytes = o.panels * o.panel_bytes;
+  return o;
+}
+
+/* As many store buffers as fit, up to one for each panel. */
+static bool place_store_buffers(gemm_plan *plan, const target *t) {
+  int free_bytes = t->smem_per_block_bytes - STATIC_SMEM_BYTES - plan->stages * plan->stage_bytes;
+  int each = plan->consumers * plan->store_buffer_bytes;
+  if (free_bytes < each) return false;
+  plan->store_buffers = free_bytes / each < plan->panels ? free_bytes / each : plan->panels;
+  plan->smem_bytes = plan->stages * plan->stage_bytes + plan->store_buffers * each;
+  return true;
+}
+
+template_reason gemm_plan_make(const gemm_match *match, dtype type, const target *t, const config *c,
+                               gemm_plan *plan) {
+  const int *v = c->values;
+  *plan = (gemm_plan){
+      .match = *match,
+      .type = type,
+      .block_m = v[GEMM_BLOCK_M],
+      .block_n = v[GEMM_BLOCK_N],
+      .block_k = v[GEMM_BLOCK_K],
+      .stages = v[GEMM_STAGES],
+      .consumers = v[GEMM_CONSUMERS],
+      .cluster_m = v[GEMM_CLUSTER_M],
+      .cluster_n = v[GEMM_CLUSTER_N],
+      .group = v[GEMM_GROUP],
+      .pingpong = v[GEMM_SCHEDULE] == 1,
+      .persistent = v[GEMM_PERSISTENT],
+      .raster_n = v[GEMM_RASTER],
+      .cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N],
+      .threads = 128 * (v[GEMM_CONSUMERS] + 1),
+  };
+  int sharers = plan->pingpong ? 1 : plan->consumers;
+  if (plan->pingpong && plan->consumers != 2) return TEMPLATE_TILE;
+  if (plan->block_m % (64 * sharers)) return TEMPLATE_TILE;
+  plan->group_rows = plan->block_m / sharers;
+  plan->accumulators = plan->group_rows / 64 * plan->block_n / 2;
+  if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
+  int registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
+  if (plan->accumulators + CONSUMER_OVERHEAD_REGISTERS > registers) return TEMPLATE_REGISTERS;
+  if (plan->cluster > 2 || (plan->cluster > 1 && !t->has.clusters)) return TEMPLATE_CLUSTER;
+
+  plan->a = make_operand(match->a_k_major, plan->block_m, plan->block_k, plan->cluster_n);
+  plan->b = make_operand(match->b_k_major, plan->block_n, plan->block_k, plan->cluster_m);
+  plan->stage_bytes = plan->a.bytes + plan->b.bytes;
+  plan->panel_n = plan->block_n % 64 == 0 ? 64 : 32;
+  plan->panels = plan->block_n / plan->panel_n;
+  plan->store_swizzle = plan->panel_n == 64 ? GEN_SWIZZLE_128 : GEN_SWIZZLE_64;
+  plan->store_buffer_bytes = plan->group_rows * plan->panel_n * 2;
+  if (!place_store_buffers(plan, t)) return TEMPLATE_SHARED_MEMORY;
+  /* One CTA has one tile then, and the second group none. */
+  if (plan->pingpong && !plan->persistent) return TEMPLATE_REDUNDANT;
+  return TEMPLATE_OK;
+}
+
+static int64_t ceildiv(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+int64_t gemm_units_m(const gemm_plan *plan, int64_t m) {
+  return ceildiv(m, (int64_t)plan->block_m * plan->cluster_m);
+}
+
+int64_t gemm_units_n(const gemm_plan *plan, int64_t n) {
+  return ceildiv(n, (int64_t)plan->block_n * plan->cluster_n);
+}
+
+/* Whether a simpler configuration walks the same tiles in the same order. */
+static bool redundant(const gemm_plan *plan, int64_t units_m, int64_t units_n, int sm_count) {
+  int64_t along = plan->raster_n ? units_n : units_m, across = plan->raster_n ? units_m : units_n;
+  if (along == 1 || across == 1) {
+    if (plan->raster_n || plan->group > 1) return true; /* one row or column of tiles has one order */
+  } else if (plan->group >= along) {
+    return true; /* GROUP=1 with the other RASTER */
+  }
+  return plan->persistent && units_m * units_n * plan->cluster <= sm_count; /* one tile each */
+}
+
+template_reason gemm_feasible(const ir_problem *p, const target *t, const config *c) {
+  gemm_match match;
+  gemm_plan plan;
+  template_reason reason = gemm_fit(p, t, &match, NULL);
+  if (reason != TEMPLATE_OK) return reason;
+  reason = gemm_plan_make(&match, ir_tensor_dtype(p, match.a), t, c, &plan);
+  if (reason != TEMPLATE_OK) return reason;
+  int64_t m = p->sizes[match.m], n = p->sizes[match.n];
+  /* A cluster along an axis of one tile would compute nothing in its second CTA. */
+  if ((plan.cluster_m > 1 && m <= plan.block_m) || (plan.cluster_n > 1 && n <= plan.block_n))
+    return TEMPLATE_CLUSTER;
+  int64_t units_m = gemm_units_m(&plan, m), units_n = gemm_units_n(&plan, n);
+  if (units_m > INT32_MAX / plan.cluster / units_n) return TEMPLATE_SIZE;
+  return redundant(&plan, units_m, units_n, t->rates.sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
+}
+
+static const config large = {{[GEMM_BLOCK_M] = 128,
+                              [GEMM_BLOCK_N] = 256,
+                              [GEMM_BLOCK_K] = 64,
+                              [GEMM_STAGES] = 4,
+                              [GEMM_CONSUMERS] = 2,
+                              [GEMM_SCHEDULE] = 0,
+                              [GEMM_CLUSTER_M] = 1,
+                              [GEMM_CLUSTER_N] = 1,
+                              [GEMM_RASTER] = 0,
+                              [GEMM_GROUP] = 8,
+                              [GEMM_PERSISTENT] = 1}};
+
+void gemm_defaults(const ir_problem *p, const target *t, config *c) {
+  *c = large;
+  gemm_match match;
+  if (gemm_fit(p, t, &match, NULL) != TEMPLATE_OK) return;
+  int *v = c->values;
+  if (p->sizes[match.m] <= 64) {
+    v[GEMM_BLOCK_M] = 64;
+    v[GEMM_CONSUMERS] = 1;
+  }
+  while (v[GEMM_BLOCK_N] > 64 && v[GEMM_BLOCK_N] / 2 >= p->sizes[match.n]) v[GEMM_BLOCK_N] /= 2;
+  v[GEMM_STAGES] = 8;
+  while (v[GEMM_STAGES] > 2 && gemm_feasible(p, t, c) == TEMPLATE_SHARED_MEMORY) v[GEMM_STAGES]--;
+  /* Few tiles leave one order of them, or one for each CTA. */
+  for (int persistent = 1; persistent >= 0; persistent--) {
+    v[GEMM_PERSISTENT] = persistent;
+    for (int group = 8; group >= 1; group /= 2) {
+      v[GEMM_GROUP] = group;
+      if (gemm_feasible(p, t, c) == TEMPLATE_OK) return;
+    }
+  }
+}
+
+void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                          ir_problem *reduced) {
+  *reduced = *p;
+  gemm_match match;
+  gemm_plan plan;
+  if (gemm_fit(p, t, &match, NULL) != TEMPLATE_OK) return;
+  gemm_plan_make(&match, ir_tensor_dtype(p, match.a), t, c, &plan);
+  /* One unit and a ragged part of another along M, as many along N as give some CTA a second tile (each of
+   * its consumers, under ping-pong). The ragged parts leave the last cluster incomplete and keep rows
+   * aligned. */
+  int64_t step_m = (int64_t)plan.block_m * plan.cluster_m, step_n = (int64_t)plan.block_n * plan.cluster_n;
+  int tiles_wanted = sm_count * (plan.pingpong ? 2 : 1) + 1;
+  int64_t columns = 2;
+  while (2 * columns * plan.cluster < tiles_wanted) columns++;
+  reduced->sizes[match.m] = step_m + plan.block_m / 2 + (match.a_k_major ? 5 : 8);
+  reduced->sizes[match.n] = (columns - 1) * step_n + plan.block_n / 2 + 8;
+  reduced->sizes[match.k] = (int64_t)plan.stages * plan.block_k + 24;
+}

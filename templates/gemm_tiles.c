@@ -1,0 +1,71 @@
+/* Which tiles a CTA computes, in which order: a band of GROUP units along one direction is walked across
+ * before the next band, so that CTAs running at the same time share rows of A and columns of B in the L2
+ * cache. */
+#include "templates/gemm_emit.h"
+
+void gemm_tiles_init(gemm_emitter *e) {
+  gen_builder *b = e->b;
+  const gemm_plan *plan = e->plan;
+  e->units_m = gen_ceildiv_imm(b, e->m, plan->block_m * plan->cluster_m);
+  e->units_n = gen_ceildiv_imm(b, e->n, plan->block_n * plan->cluster_n);
+  e->units = gen_mul(b, e->units_m, e->units_n);
+  e->k_steps = gen_ceildiv_imm(b, e->k, plan->block_k);
+  bool clustered = plan->cluster > 1;
+  e->rank = clustered ? gen_cluster_ctarank(b) : gen_i32(b, 0);
+  e->unit = clustered ? gen_clusterid_x(b) : gen_ctaid_x(b);
+  e->unit_step = clustered ? gen_nclusterid_x(b) : gen_nctaid_x(b);
+}
+
+/* This CTA's block along an axis of which `share` CTAs of the cluster take one each. */
+static gen_value first_element(gemm_emitter *e, gen_value unit, int share, int block) {
+  gen_builder *b = e->b;
+  gen_value index = gen_mul_imm(b, unit, share);
+  if (share > 1) index = gen_add(b, index, e->rank);
+  return gen_mul_imm(b, index, block);
+}
+
+gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit) {
+  gen_builder *b = e->b;
+  const gemm_plan *plan = e->plan;
+  gen_value along = plan->raster_n ? e->units_n : e->units_m,
+            across = plan->raster_n ? e->units_m : e->units_n;
+  gen_value band_units = gen_mul_imm(b, across, plan->group);
+  gen_value band = gen_udiv(b, unit, band_units);
+  gen_value first = gen_mul_imm(b, band, plan->group);
+  gen_value height = gen_umin(b, gen_sub(b, along, first), gen_i32(b, plan->group));
+  gen_value inside = gen_sub(b, unit, gen_mul(b, band, band_units));
+  gen_value column = gen_udiv(b, inside, height);
+  gen_value row = gen_add(b, first, gen_sub(b, inside, gen_mul(b, column, height)));
+  gen_value unit_m = plan->raster_n ? column : row, unit_n = plan->raster_n ? row : column;
+  return (gemm_tile){.row = first_element(e, unit_m, plan->cluster_m, plan->block_m),
+                     .column = first_element(e, unit_n, plan->cluster_n, plan->block_n)};
+}
+
+static void take_carried(gemm_walk *walk) {
+  walk->unit = walk->carried[0];
+  walk->stage = (gen_stage){walk->carried[1], walk->carried[2]};
+  walk->turn = walk->carried[3];
+}
+
+static void put_carried(gemm_walk *walk) {
+  walk->carried[0] = walk->unit;
+  walk->carried[1] = walk->stage.index;
+  walk->carried[2] = walk->stage.parity;
+  walk->carried[3] = walk->turn;
+}
+
+void gemm_walk_begin(gemm_emitter *e, gemm_walk *walk) {
+  if (!e->plan->persistent) return;
+  put_carried(walk);
+  gen_loop_begin(e->b, &walk->loop, walk->carried, 4);
+  take_carried(walk);
+  gen_loop_while(e->b, &walk->loop, gen_compare(e->b, GEN_ULT, walk->unit, e->units));
+}
+
+void gemm_walk_end(gemm_emitter *e, gemm_walk *walk) {
+  if (!e->plan->persistent) return;
+  walk->unit = gen_add(e->b, walk->unit, walk->step);
+  put_carried(walk);
+  gen_loop_end(e->b, &walk->loop);
+  take_carried(walk);
+}

@@ -1,0 +1,48 @@
+#include <string.h>
+
+#include "templates/gemm.h"
+#include "templates/template.h"
+
+/* One line a template. */
+static const kernel_template templates[] = {
+    {.name = "gemm",
+     .meaning = "dense product of two matrices, by tensor copies and warp-group matrix units",
+     .fits = gemm_fits,
+     .space = gemm_space_of,
+     .defaults = gemm_defaults,
+     .feasible = gemm_feasible,
+     .cost_ns = gemm_cost_ns,
+     .lower = gemm_lower,
+     .reduced_problem = gemm_reduced_problem},
+};
+
+int template_count(void) {
+  return (int)COUNT_OF(templates);
+}
+
+const kernel_template *template_get(int i) {
+  return &templates[i];
+}
+
+const kernel_template *template_find(const char *name) {
+  for (size_t i = 0; i < COUNT_OF(templates); i++) {
+    if (strcmp(templates[i].name, name) == 0) return &templates[i];
+  }
+  return NULL;
+}
+
+static const struct {
+  const char *name, *text;
+} reasons[] = {
+#define X(NAME, name, text) {#name, text},
+    TEMPLATE_REASONS(X)
+#undef X
+};
+
+const char *template_reason_name(template_reason r) {
+  return (unsigned)r < COUNT_OF(reasons) ? reasons[r].name : "unknown";
+}
+
+const char *template_reason_text(template_reason r) {
+  return (unsigned)r < COUNT_OF(reasons) ? reasons[r].text : "unknown reason";
+}
