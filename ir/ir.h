@@ -25,7 +25,7 @@
   X(CALL)     /* function `id` (ir_function) of args */                                                      \
   X(OPERATOR) /* operator `id` (ir_operator) of args */                                                      \
   X(REDUCE)   /* reduction `id` (ir_reduction) over index `index` of args[0]; args[1] is the condition */    \
-  X(CAST)     /* args[0] as dtype `id` (or type variable, see ir_type) */
+  X(CAST)     /* args[0] as a dtype: ir_cast_dtype reads `id` */
 
 typedef enum ir_node {
 #define X(NAME) IR_##NAME,
@@ -89,8 +89,8 @@ typedef enum ir_operator {
   X(RELU, relu, 1, ir_max(x, 0.0), "max(x, 0)")                                                              \
   X(SILU, silu, 1, x / (1.0 + exp(-x)), "x * sigmoid(x)")                                                    \
   X(GELU, gelu, 1, 0.5 * x * (1.0 + erf(x * 0.70710678118654752)), "exact GELU")                             \
-  X(GELU_TANH, gelu_tanh, 1,                                                                                 \
-    0.5 * x * (1.0 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))), "tanh form of GELU")           \
+  X(GELU_TANH, gelu_tanh, 1, 0.5 * x * (1.0 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))),       \
+    "tanh form of GELU")                                                                                     \
   X(SOFTPLUS, softplus, 1, ir_max(x, 0.0) + log1p(exp(-fabs(x))), "log(1 + e^x)")
 
 typedef enum ir_function {
@@ -123,19 +123,23 @@ typedef struct ir_expr {
   int id;    /* meaning by node, above */
   int index; /* REDUCE: slot of the index it introduces */
   bool has_else;
-  int n_args;
+  int n_args; /* all of args: a READ's else and a REDUCE's condition included */
   struct ir_expr **args;
   double number;
   int64_t integer;
   int line, column; /* in the operator's text, 1-based */
+  int depth;        /* 1 for a leaf; at most LIMIT_EXPR_DEPTH, so walks may recurse */
 } ir_expr;
 
 /* --- operators ------------------------------------------------------------------------------------------ */
 
-/* A dtype or a type variable (T, U) bound by the problem. */
+/* A dtype or a type variable (T, U) bound by the problem. A temporary's type follows from what it is computed
+ * from: where type variables take part, `joins` is their set (bit i: op->type_vars[i]) and the dtype is the
+ * widest of `fixed` and the types those variables compute in (ir_tensor_dtype). */
 typedef struct ir_type {
   int variable; /* -1: fixed dtype; else index into op->type_vars */
   dtype fixed;
+  unsigned joins;
 } ir_type;
 
 /* One dimension: factor * axis (axis >= 0), or the constant `factor` (axis == -1): "2*H", "M", "8". */
@@ -153,6 +157,7 @@ typedef struct ir_tensor {
   bool any_rank; /* "[...]": leading axes are bound by the call */
   int rank;      /* dims after the "..." */
   ir_dim dims[LIMIT_RANK];
+  int alias; /* an output written in place, "-> (D)": the input it shares memory with; else -1 */
 } ir_tensor;
 
 typedef enum ir_attr_kind { IR_ATTR_INT, IR_ATTR_FLOAT, IR_ATTR_BOOL, IR_ATTR_DTYPE } ir_attr_kind;
@@ -161,7 +166,8 @@ typedef struct ir_attr {
   const char *name;
   ir_attr_kind kind;
   bool has_default;
-  double value; /* DTYPE: the dtype's number */
+  double value;           /* DTYPE: the dtype's number */
+  const ir_expr *formula; /* default computed from sizes, "1/sqrt(D)"; NULL: `value` is the default */
 } ir_attr;
 
 typedef enum ir_update { IR_ASSIGN, IR_ADD, IR_MAX, IR_MIN } ir_update;
@@ -171,17 +177,20 @@ typedef struct ir_index {
   const char *name;
   int axis;
   bool reduced; /* introduced by a reduction, not by the left side */
+  bool ranged;  /* indexes a dimension directly: it ranges over `range` (of a reduction: at most) */
+  ir_dim range;
 } ir_index;
 
 typedef struct ir_definition {
-  int tensor;        /* written tensor (output or temporary) */
-  int tensor2;       /* topk's second result, else -1 */
+  int tensor;  /* written tensor (output or temporary) */
+  int tensor2; /* topk's second result (the positions), else -1 */
   int n_subscripts;
   ir_expr **subscripts; /* left side; plain INDEX nodes unless it scatters */
   ir_update update;
   ir_expr *value;
   int n_indices;
   ir_index *indices;
+  /* topk: `value` is a REDUCE node (id IR_RED_MAX) over the candidates; the last subscript is the rank. */
 } ir_definition;
 
 typedef struct ir_op {
@@ -200,8 +209,8 @@ typedef struct ir_op {
   ir_definition *definitions;
 } ir_op;
 
-/* Parses and validates one operator. All memory is the arena's. The error's text holds every fault found (up to
- * 20), each "line:column: what, and what is accepted" with the source line and a caret under it. */
+/* Parses and validates one operator. All memory is the arena's. The error's text holds every fault found (up
+ * to 20), each "line:column: what, and what is accepted" with the source line and a caret under it. */
 arke_status ir_op_parse(arena *a, const char *text, const ir_op **op, arke_error *err);
 /* The canonical form: parsing it gives an equal operator, printing that gives the same text. */
 void ir_op_print(const ir_op *op, strbuf *out);
@@ -230,20 +239,26 @@ typedef struct ir_problem {
   dtype types[4];            /* by type variable */
   int64_t sizes[LIMIT_AXES]; /* by axis */
   double attrs[LIMIT_ATTRS];
+  int lead_rank; /* axes that "[...]" stands for, with their sizes */
+  int64_t lead[LIMIT_RANK];
 } ir_problem;
 
-/* Binds and checks: every axis >= 0 and <= LIMIT_AXIS_SIZE, no tensor of more than 2^62 bytes, every attribute
- * given or defaulted. `bindings`: "T=bf16 M=4096 N=4096 K=4096" (also accepts commas). */
+/* Binds and checks: every axis >= 0 and <= LIMIT_AXIS_SIZE, no tensor of more than 2^62 bytes, every
+ * attribute given or defaulted. `bindings`: "T=bf16 M=4096 N=4096 K=4096" (also accepts commas); the axes
+ * behind "[...]" are bound by "...=4x128" ("...=" alone: none). */
 arke_status ir_problem_bind(const ir_op *op, const char *bindings, ir_problem *p, arke_error *err);
-/* "T=bf16 M=4096 N=4096 K=4096": types, axes, then attributes in the operator's order; ir_problem_bind reads it. */
+/* "T=bf16 M=4096 N=4096 K=4096": types, axes, then attributes in the operator's order; ir_problem_bind reads
+ * it. */
 void ir_problem_print_bindings(const ir_problem *p, strbuf *out);
 dtype ir_tensor_dtype(const ir_problem *p, int tensor);
-/* Sizes of a tensor; returns its rank. */
+dtype ir_cast_dtype(const ir_problem *p, const ir_expr *cast);
+/* Sizes of a tensor, those of "[...]" first; returns its rank. */
 int ir_tensor_shape(const ir_problem *p, int tensor, int64_t shape[LIMIT_RANK]);
 int64_t ir_tensor_elements(const ir_problem *p, int tensor);
 
-/* Arithmetic operations of the whole problem (a multiply-add is 2), and bytes of inputs read once and outputs
- * written once. */
+/* Arithmetic operations of the whole problem (a multiply-add is 2, a function 1; conditions do not shorten a
+ * reduction), and bytes of inputs read once (only the rows gathered, where that is fewer) and outputs written
+ * once. */
 double ir_flops(const ir_problem *p);
 double ir_min_bytes(const ir_problem *p);
 
@@ -255,14 +270,28 @@ typedef struct ir_data {
   int64_t strides[LIMIT_RANK];
 } ir_data;
 
-/* One element of an output, evaluated on demand, temporaries included; nothing else is computed. `value` is in
- * fp64 before the final rounding to the output's dtype (temporaries that are outputs are rounded, since later
- * definitions read them rounded). `magnitude` (may be NULL) is the same expression with every term's absolute
- * value, the scale of the rounding error of a sum; for max and maps it is |value|. */
+/* Evaluates single elements of outputs on demand: the temporaries behind an element are computed (and
+ * remembered) too, nothing else is. One thread at a time; several evaluators may share a problem. */
+typedef struct ir_evaluator ir_evaluator;
+
+/* `tensors` is by tensor number; only the inputs' data are read. The problem, its operator, the array and the
+ * data must stay as they are while the evaluator lives. */
+arke_status ir_evaluator_create(const ir_problem *p, const ir_data *tensors, ir_evaluator **ev,
+                                arke_error *err);
+/* The element of tensor number `output` (n_inputs <= output < n_args) at `coords`. `value` is in fp64 before
+ * the final rounding to the output's dtype (outputs that later definitions read are read rounded).
+ * `magnitude` (may be NULL) is the scale of the rounding error of sums: the same expression with every term's
+ * absolute value, carried through what the sum feeds; without sums it is |value|. */
+arke_status ir_evaluator_eval(ir_evaluator *ev, int output, const int64_t *coords, double *value,
+                              double *magnitude, arke_error *err);
+void ir_evaluator_destroy(ir_evaluator *ev); /* NULL is allowed */
+
+/* One element with an evaluator of its own. */
 arke_status ir_eval(const ir_problem *p, const ir_data *tensors, int output, const int64_t *coords,
                     double *value, double *magnitude, arke_error *err);
 
-/* Length of the longest reduction behind an element of `output` (1 for a map): what a tolerance is made from. */
+/* Length of the longest reduction behind an element of `output` (1 for a map): what a tolerance is made from.
+ */
 int64_t ir_reduction_length(const ir_problem *p, int output);
 
 #endif

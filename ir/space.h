@@ -27,15 +27,17 @@ typedef struct config {
   int values[LIMIT_PARAMS];
 } config;
 
-/* Number of points (the product of the value counts), and the i-th in lexicographic order. */
+/* Number of points (the product of the value counts; INT64_MAX when that is more), and the i-th in
+ * lexicographic order. */
 int64_t space_size(const space *s);
 void space_point(const space *s, int64_t i, config *c);
-int64_t space_index(const space *s, const config *c); /* -1: not a point of it */
+int64_t space_index(const space *s, const config *c);                /* -1: not a point of it */
 int space_value(const space *s, const config *c, const char *param); /* parameter must exist */
-/* "BLOCK_M=128,BLOCK_N=256,…" both ways. Parsing accepts any order; parameters left out take `defaults`; unknown
- * names, values outside the table and repeats are errors that list what is accepted. */
+/* "BLOCK_M=128,BLOCK_N=256,…" both ways. Parsing accepts any order; parameters left out take `defaults`;
+ * unknown names, values outside the table and repeats are errors that list what is accepted. */
 void config_print(const space *s, const config *c, strbuf *out);
-arke_status config_parse(const space *s, const char *text, const config *defaults, config *c, arke_error *err);
+arke_status config_parse(const space *s, const char *text, const config *defaults, config *c,
+                         arke_error *err);
 bool config_equal(const space *s, const config *a, const config *b);
 
 #endif

@@ -1,0 +1,26 @@
+/* What bounds a reduction's index: the reads and comparisons that every value it takes must satisfy, in a
+ * form that can be solved for the index. Inside ir/ only. */
+#ifndef ARKE_IR_IR_BOUNDS_H
+#define ARKE_IR_IR_BOUNDS_H
+
+#include "ir/ir.h"
+
+/* Either 0 <= sub < size of dimension `dim` of `tensor`, or (tensor < 0) "sub relation other" of a condition.
+ * `sub` holds the index once, under + - * / by values known outside the reduction. */
+typedef struct ir_bound {
+  const ir_expr *sub;
+  int tensor, dim;
+  ir_operator relation; /* LT, LE, GT, GE or EQ */
+  const ir_expr *other;
+  bool upper; /* limits the index from above, if factors are positive */
+} ir_bound;
+
+typedef bool (*ir_bound_fn)(const ir_bound *b, void *user); /* false ends the walk */
+
+/* Reads under a ternary, where, && and || do not bound (they may not happen), nor do reads with an else;
+ * reads of inner reductions do. Returns false if `visit` did. */
+bool ir_bounds_visit(const ir_expr *reduce, ir_bound_fn visit, void *user);
+/* Whether index `slot` occurs in e. */
+bool ir_expr_uses(const ir_expr *e, int slot);
+
+#endif

@@ -1,0 +1,214 @@
+/* The canonical form: one line, fixed spacing, the fewest parentheses that parse to the same tree. */
+#include "ir/ir_types.h"
+#include "ir/notation.h"
+
+enum { PRODUCT = 6, TIGHTEST = 9 };
+
+typedef struct printer {
+  const ir_op *op;
+  const ir_definition *def;
+  strbuf *out;
+} printer;
+
+static int precedence(const ir_expr *e) {
+  if (e->node == IR_OPERATOR) return notation_operator_precedence((ir_operator)e->id);
+  if (e->node == IR_REDUCE) return notation_operator_precedence(IR_OP_NEG); /* a prefix, like unary minus */
+  return TIGHTEST;
+}
+
+static bool is_comparison(const ir_expr *e) {
+  return e->node == IR_OPERATOR && e->id >= IR_OP_LT && e->id <= IR_OP_NE;
+}
+
+static bool parenthesised(const ir_expr *operand, const ir_expr *parent, int position);
+
+/* Whether e's text ends in the body of a reduction, which would swallow a following * / or %. */
+static bool ends_in_reduction(const ir_expr *e) {
+  if (e->node == IR_REDUCE) return true;
+  if (e->node != IR_OPERATOR || e->id == IR_OP_SELECT) return false;
+  int last = e->n_args - 1;
+  return !parenthesised(e->args[last], e, last) && ends_in_reduction(e->args[last]);
+}
+
+static bool parenthesised(const ir_expr *operand, const ir_expr *parent, int position) {
+  int outer = precedence(parent), inner = precedence(operand);
+  if (parent->node == IR_REDUCE) return inner < PRODUCT;
+  if (parent->id == IR_OP_SELECT) return position == 0 && inner <= outer;
+  if (notation_operator_arity((ir_operator)parent->id) == 1) return inner < outer;
+  if (position == 0) {
+    if (is_comparison(parent) && inner == outer) return true; /* comparisons do not chain */
+    return inner < outer || (outer == PRODUCT && ends_in_reduction(operand));
+  }
+  return inner <= outer;
+}
+
+static void print(const printer *p, const ir_expr *e);
+
+static void print_operand(const printer *p, const ir_expr *parent, int i) {
+  bool parentheses = parenthesised(parent->args[i], parent, i);
+  if (parentheses) strbuf_add(p->out, "(");
+  print(p, parent->args[i]);
+  if (parentheses) strbuf_add(p->out, ")");
+}
+
+static void print_list(const printer *p, const ir_expr *e, int n, const char *separator) {
+  for (int i = 0; i < n; i++) {
+    if (i > 0) strbuf_add(p->out, separator);
+    print(p, e->args[i]);
+  }
+}
+
+static void print_subscripts(const printer *p, const ir_tensor *t, ir_expr *const *subscripts, int n) {
+  strbuf_add(p->out, t->name);
+  if (t->rank == 0 && !t->any_rank) return;
+  strbuf_add(p->out, "[");
+  if (t->any_rank) strbuf_add(p->out, n > 0 ? "...," : "...");
+  for (int i = 0; i < n; i++) {
+    if (i > 0) strbuf_add(p->out, ",");
+    print(p, subscripts[i]);
+  }
+  strbuf_add(p->out, "]");
+}
+
+static void print_read(const printer *p, const ir_expr *e) {
+  print_subscripts(p, &p->op->tensors[e->id], e->args, e->n_args - e->has_else);
+  if (!e->has_else) return;
+  const ir_expr *value = e->args[e->n_args - 1];
+  const ir_expr *bare = value->node == IR_OPERATOR && value->id == IR_OP_NEG ? value->args[0] : value;
+  bool parentheses = precedence(bare) != TIGHTEST;
+  strbuf_add(p->out, parentheses ? " else (" : " else ");
+  print(p, value);
+  if (parentheses) strbuf_add(p->out, ")");
+}
+
+static void print_operator(const printer *p, const ir_expr *e) {
+  const char *text = notation_operator_text((ir_operator)e->id);
+  if (e->id == IR_OP_SELECT) {
+    print_operand(p, e, 0);
+    strbuf_add(p->out, " ? ");
+    print_operand(p, e, 1);
+    strbuf_add(p->out, " : ");
+    print_operand(p, e, 2);
+  } else if (e->n_args == 1) {
+    strbuf_add(p->out, text);
+    print_operand(p, e, 0);
+  } else {
+    print_operand(p, e, 0);
+    strbuf_addf(p->out, " %s ", text);
+    print_operand(p, e, 1);
+  }
+}
+
+static void print_reduce(const printer *p, const ir_expr *e, const char *name) {
+  strbuf_addf(p->out, "%s(%s", name, p->def->indices[e->index].name);
+  if (e->n_args == 2) {
+    strbuf_add(p->out, ": ");
+    print(p, e->args[1]);
+  }
+  strbuf_add(p->out, ") ");
+  print_operand(p, e, 0);
+}
+
+static void print(const printer *p, const ir_expr *e) {
+  switch (e->node) {
+  case IR_FLOAT: notation_print_number(e->number, p->out); break;
+  case IR_INT: strbuf_addf(p->out, "%lld", (long long)e->integer); break;
+  case IR_INDEX: strbuf_add(p->out, p->def->indices[e->id].name); break;
+  case IR_SIZE: strbuf_add(p->out, p->op->axes[e->id]); break;
+  case IR_ATTR: strbuf_add(p->out, p->op->attrs[e->id].name); break;
+  case IR_READ: print_read(p, e); break;
+  case IR_CALL:
+    strbuf_addf(p->out, "%s(", notation_function_name((ir_function)e->id));
+    print_list(p, e, e->n_args, ", ");
+    strbuf_add(p->out, ")");
+    break;
+  case IR_OPERATOR: print_operator(p, e); break;
+  case IR_REDUCE: print_reduce(p, e, notation_reduction_name((ir_reduction)e->id)); break;
+  case IR_CAST: {
+    int variable = ir_cast_variable(e), attr = ir_cast_attr(e);
+    strbuf_addf(p->out, "cast<%s>(",
+                variable >= 0 ? p->op->type_vars[variable]
+                : attr >= 0   ? p->op->attrs[attr].name
+                              : dtype_name((dtype)e->id));
+    print_list(p, e, 1, "");
+    strbuf_add(p->out, ")");
+    break;
+  }
+  }
+}
+
+void ir_expr_print(const ir_op *op, const ir_definition *def, const ir_expr *e, strbuf *out) {
+  print(&(printer){op, def, out}, e);
+}
+
+static void print_tensor(const ir_op *op, const ir_tensor *t, strbuf *out) {
+  strbuf_add(out, t->name);
+  if (t->alias >= 0) return;
+  strbuf_addf(out, ": %s[",
+              t->type.variable >= 0 ? op->type_vars[t->type.variable] : dtype_name(t->type.fixed));
+  if (t->any_rank) strbuf_add(out, t->rank > 0 ? "...," : "...");
+  for (int i = 0; i < t->rank; i++) {
+    ir_dim d = t->dims[i];
+    if (i > 0) strbuf_add(out, ",");
+    if (d.axis < 0)
+      strbuf_addf(out, "%lld", (long long)d.factor);
+    else if (d.factor == 1)
+      strbuf_add(out, op->axes[d.axis]);
+    else
+      strbuf_addf(out, "%lld*%s", (long long)d.factor, op->axes[d.axis]);
+  }
+  strbuf_add(out, "]");
+}
+
+static void print_attr(const ir_op *op, const ir_attr *a, strbuf *out) {
+  static const char *const KINDS[] = {
+      [IR_ATTR_INT] = "int", [IR_ATTR_FLOAT] = "float", [IR_ATTR_BOOL] = "bool", [IR_ATTR_DTYPE] = "dtype"};
+  strbuf_addf(out, "%s: %s", a->name, KINDS[a->kind]);
+  if (!a->has_default) return;
+  strbuf_add(out, " = ");
+  if (a->formula != NULL)
+    ir_expr_print(op, NULL, a->formula, out);
+  else
+    ir_attr_print_value(a->kind, a->value, out);
+}
+
+static void print_definition(const ir_op *op, const ir_definition *d, strbuf *out) {
+  static const char *const UPDATES[] = {
+      [IR_ASSIGN] = " = ", [IR_ADD] = " += ", [IR_MAX] = " max= ", [IR_MIN] = " min= "};
+  printer p = {op, d, out};
+  if (d->tensor2 >= 0) strbuf_add(out, "(");
+  print_subscripts(&p, &op->tensors[d->tensor], d->subscripts, d->n_subscripts);
+  if (d->tensor2 >= 0) {
+    strbuf_add(out, ", ");
+    print_subscripts(&p, &op->tensors[d->tensor2], d->subscripts, d->n_subscripts);
+    strbuf_add(out, ") = ");
+    print_reduce(&p, d->value, "topk");
+    return;
+  }
+  strbuf_add(out, UPDATES[d->update]);
+  print(&p, d->value);
+}
+
+void ir_op_print(const ir_op *op, strbuf *out) {
+  strbuf_addf(out, "%s(", op->name);
+  for (int i = 0; i < op->n_inputs; i++) {
+    if (i > 0) strbuf_add(out, ", ");
+    print_tensor(op, &op->tensors[i], out);
+  }
+  strbuf_add(out, ") -> (");
+  for (int i = op->n_inputs; i < op->n_args; i++) {
+    if (i > op->n_inputs) strbuf_add(out, ", ");
+    print_tensor(op, &op->tensors[i], out);
+  }
+  strbuf_add(out, ")");
+  for (int i = 0; i < op->n_attrs; i++) {
+    strbuf_add(out, i == 0 ? " " : ", ");
+    print_attr(op, &op->attrs[i], out);
+  }
+  strbuf_add(out, " {");
+  for (int i = 0; i < op->n_definitions; i++) {
+    strbuf_add(out, i == 0 ? " " : "; ");
+    print_definition(op, &op->definitions[i], out);
+  }
+  strbuf_add(out, " }");
+}
