@@ -6,6 +6,7 @@
 #include "base/limits.h"
 
 void store_read_environment(store_reader *r, cache_environment *e, bool *intact) {
+  r->next++; /* id */
   *e = (cache_environment){.device = store_read_text(r)};
   e->driver = store_read_text(r);
   e->llvm = store_read_text(r);
@@ -16,16 +17,21 @@ void store_read_environment(store_reader *r, cache_environment *e, bool *intact)
   *intact = store_read_intact(r);
 }
 
+static void read_time(store_reader *r, cache_time *t) {
+  t->median_ns = store_read_real(r);
+  t->p10_ns = store_read_real(r);
+  t->p90_ns = store_read_real(r);
+  t->samples = store_read_int32(r);
+}
+
 void store_read_trial(store_reader *r, cache_trial *t, int64_t *stored_s, bool *intact) {
+  r->next += 2; /* problem, environment */
   *t = (cache_trial){.template_name = store_read_text(r)};
   t->config = store_read_text(r);
   bool known = store_outcome_from_name(store_read_text(r), &t->outcome);
   t->reason = store_read_text(r);
   t->model_ns = store_read_real(r);
-  t->time.median_ns = store_read_real(r);
-  t->time.p10_ns = store_read_real(r);
-  t->time.p90_ns = store_read_real(r);
-  t->time.samples = store_read_int32(r);
+  read_time(r, &t->time);
   t->ptx_sha256 = store_read_text(r);
   t->lower_ms = store_read_real(r);
   t->assemble_ms = store_read_real(r);
@@ -35,7 +41,20 @@ void store_read_trial(store_reader *r, cache_trial *t, int64_t *stored_s, bool *
   *intact = store_read_intact(r) && known;
 }
 
-/* Columns SIGNATURE_COLUMNS. A table's rows of one signature come one after the other: its texts are copied
+void store_read_winner(store_reader *r, store_winner_row *row, bool *intact) {
+  r->next++; /* problem */
+  row->environment = store_read_int(r);
+  row->kernel = store_read_text(r);
+  row->winner.template_name = store_read_text(r);
+  row->winner.config = store_read_text(r);
+  bool known = store_origin_from_name(store_read_text(r), &row->winner.origin);
+  read_time(r, &row->winner.time);
+  row->winner.policy = store_read_text(r);
+  row->published_s = store_read_int(r);
+  *intact = store_read_intact(r) && known;
+}
+
+/* A table's rows of one signature come one after the other: its texts are copied
  * and parsed once. */
 static arke_status read_signature(store_reader *r, cache_problem *p, int64_t *signature, bool *intact,
                                   arke_error *err) {
@@ -63,39 +82,29 @@ arke_status store_read_problem(store_reader *r, cache_problem *p, int64_t *signa
   *intact = true;
   TRY(read_signature(r, p, signature, intact, err));
   *id = store_read_int(r);
-  p->bindings = store_read_text(r);
+  r->next++; /* signature */
   p->target = store_read_text(r);
+  p->bindings = store_read_text(r);
   p->ptx = store_read_text(r);
   p->bucket = store_read_text(r);
   *intact = store_read_intact(r) && *intact;
   return r->out_of_memory ? error_memory(err, "cache") : ARKE_OK;
 }
 
-arke_status store_read_entry(const cache *c, sqlite3_stmt *s, arena *a, store_entry_row *row,
-                             arke_error *err) {
+arke_status store_read_entry(sqlite3_stmt *s, arena *a, store_entry_row *row, arke_error *err) {
   store_reader r = store_read(s, a);
   cache_entry *e = &row->entry;
-  bool intact, known;
-  cache_id problem;
-  TRY(store_read_problem(&r, &e->problem, &row->signature, &problem, &row->intact, err));
-  row->environment = store_read_int(&r);
-  store_read_environment(&r, &e->environment, &intact);
-  row->intact = row->intact && intact;
+  bool environment_intact, winner_intact;
+  store_winner_row winner = {0};
+  TRY(store_read_problem(&r, &e->problem, &row->signature, &e->id, &row->intact, err));
+  store_read_environment(&r, &e->environment, &environment_intact);
+  store_read_winner(&r, &winner, &winner_intact);
+  if (r.out_of_memory) return error_memory(err, "cache");
+  row->intact = row->intact && environment_intact && winner_intact;
+  row->published_s = winner.published_s;
+  e->winner = winner.winner;
   e->kernel = (cache_kernel){0};
-  const char *digest = store_read_text(&r);
-  snprintf(e->kernel.sha256, sizeof e->kernel.sha256, "%s", digest);
-  e->winner.template_name = store_read_text(&r);
-  e->winner.config = store_read_text(&r);
-  known = store_origin_from_name(store_read_text(&r), &e->winner.origin);
-  e->winner.time.median_ns = store_read_real(&r);
-  e->winner.time.p10_ns = store_read_real(&r);
-  e->winner.time.p90_ns = store_read_real(&r);
-  e->winner.time.samples = store_read_int32(&r);
-  e->winner.policy = store_read_text(&r);
-  row->published_s = store_read_int(&r);
-  row->intact = store_read_intact(&r) && row->intact && known;
-  e->id = problem;
-  if (sqlite3_errcode(c->db) == SQLITE_NOMEM || r.out_of_memory) return error_memory(err, "cache");
+  snprintf(e->kernel.sha256, sizeof e->kernel.sha256, "%s", winner.kernel);
   return ARKE_OK;
 }
 
@@ -111,7 +120,7 @@ arke_status cache_each_entry(cache *c, const char *op_name, const char *target, 
   int skipped = 0;
   bool found;
   while (status == ARKE_OK && (status = store_step(c, s, &found, err)) == ARKE_OK && found) {
-    status = store_read_entry(c, s, a, &row, err);
+    status = store_read_entry(s, a, &row, err);
     if (status != ARKE_OK) break;
     if (!row.intact)
       skipped++;
@@ -138,7 +147,7 @@ arke_status cache_find_entry(cache *c, const char *op_name, const char *bindings
   int skipped = 0;
   bool found = false;
   while (status == ARKE_OK && (status = store_step(c, s, &found, err)) == ARKE_OK && found) {
-    status = store_read_entry(c, s, a, &row, err);
+    status = store_read_entry(s, a, &row, err);
     if (status != ARKE_OK || row.intact) break;
     skipped++;
   }
@@ -185,7 +194,7 @@ arke_status cache_each_signature(cache *c, const char *op_name, const char *targ
 arke_status cache_each_trial(cache *c, cache_id problem, const cache_environment *e, cache_trial_fn fn,
                              void *user, arke_error *err) {
   sqlite3_stmt *s;
-  TRY(store_prepare(c, CACHE_SQL_TRIALS, &s, err));
+  TRY(store_prepare(c, CACHE_SQL_TRIALS_ON_DEVICE, &s, err));
   store_binder b = store_bind(s);
   store_bind_int(&b, problem);
   store_bind_text(&b, e->device);

@@ -11,7 +11,7 @@ static bool same_file(const char *a, const char *b) {
 static arke_status merge_trials(cache *to, cache *from, cache_id old, cache_id new, cache_merged *counts,
                                 arke_error *err) {
   sqlite3_stmt *s;
-  TRY(store_prepare(from, CACHE_SQL_TRIALS_OF, &s, err));
+  TRY(store_prepare(from, CACHE_SQL_TRIALS_OF_PROBLEM, &s, err));
   store_binder b = store_bind(s);
   store_bind_int(&b, old);
   arke_status status = b.rc == SQLITE_OK ? ARKE_OK : store_fail(from, b.rc, err);
@@ -103,7 +103,7 @@ static arke_status merge_winners(cache *to, cache *from, cache_merged *counts, a
   while (status == ARKE_OK && (status = store_step(from, s, &found, err)) == ARKE_OK && found) {
     store_entry_row row = {0};
     counts->winners++;
-    status = store_read_entry(from, s, &memory, &row, err);
+    status = store_read_entry(s, &memory, &row, err);
     if (status == ARKE_OK && row.intact)
       status = merge_winner(to, from, &row, &memory, counts, err);
     else if (status == ARKE_OK)

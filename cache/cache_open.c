@@ -125,6 +125,12 @@ static arke_status judge(cache *c, verdict *v, arke_error *err) {
   return ARKE_OK;
 }
 
+static arke_status not_a_database(const char *path, verdict *v, arke_error *err) {
+  *v = NOT_OURS;
+  return error_set(err, ARKE_ERR_CORRUPT, "cache", "file %s is not a cache of Arke, nor any SQLite database",
+                   path);
+}
+
 /* Judges under one read transaction, so that a schema that another process is just creating is seen whole or
  * not at all. */
 static arke_status examine(cache *c, verdict *v, arke_error *err) {
@@ -132,9 +138,7 @@ static arke_status examine(cache *c, verdict *v, arke_error *err) {
   if (rc == SQLITE_OK) rc = sqlite3_exec(c->db, "PRAGMA schema_version", NULL, NULL, NULL);
   arke_status status;
   if (rc == SQLITE_NOTADB) {
-    *v = NOT_OURS;
-    status = error_set(err, ARKE_ERR_CORRUPT, "cache",
-                       "file %s is not a cache of Arke, nor any SQLite database", c->path);
+    status = not_a_database(c->path, v, err);
   } else if (rc != SQLITE_OK) {
     *v = store_code_is_damage(rc) ? DAMAGED : UNREADABLE;
     status = store_fail(c, rc, err);
@@ -255,6 +259,10 @@ static arke_status open_once(const char *path, cache_mode mode, verdict *v, cach
   c->mode = mode;
   c->path = strdup(path);
   arke_status status = c->path == NULL ? error_memory(err, "cache") : ARKE_OK;
+  /* SQLite takes any file of less than its smallest page for an empty database, and would write over it. */
+  enum { SMALLEST_PAGE_BYTES = 512 };
+  int64_t size = size_beside(path, "");
+  if (status == ARKE_OK && size > 0 && size < SMALLEST_PAGE_BYTES) status = not_a_database(path, v, err);
   if (status == ARKE_OK && mode == CACHE_IMMUTABLE) status = check_self_contained(path, err);
   if (status == ARKE_OK) status = connect(c, err);
   if (status == ARKE_OK) status = examine(c, v, err);

@@ -1,6 +1,5 @@
 #include "cache/store.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -197,11 +196,11 @@ arke_status store_put_trial(cache *c, cache_id problem, cache_id environment, co
   *stored = false;
   TRY(store_begin(c, err));
   bool present = false;
-  int64_t age = 0;
+  int64_t before_s = 0;
   arke_status status = ARKE_OK;
   if (rule == STORE_RULE_NEWER)
-    status = find(c, CACHE_SQL_TRIAL_AGE, bind_trial_key, &row, &age, &present, err);
-  *stored = !present || age < stored_s;
+    status = find(c, CACHE_SQL_TRIAL_STORED, bind_trial_key, &row, &before_s, &present, err);
+  *stored = !present || before_s < stored_s;
   if (status == ARKE_OK && *stored) status = put(c, CACHE_SQL_TRIAL_DROP, bind_trial_key, &row, err);
   if (status == ARKE_OK && *stored) status = put(c, CACHE_SQL_TRIAL_PUT, bind_trial, &row, err);
   status = store_end(c, status, err);
@@ -226,33 +225,22 @@ arke_status cache_put_trial(cache *c, cache_id problem, cache_id environment, co
 
 typedef struct holder {
   bool present; /* an intact winner is there */
-  cache_id environment;
-  cache_origin origin;
-  double median_ns;
-  int64_t published_s;
-  char kernel[SHA256_HEX_SIZE];
+  store_winner_row row;
 } holder;
 
-static arke_status read_holder(cache *c, cache_id problem, holder *h, arke_error *err) {
+static arke_status read_holder(cache *c, cache_id problem, arena *a, holder *h, arke_error *err) {
   sqlite3_stmt *s;
   TRY(store_statement(c, CACHE_SQL_WINNER_GET, &s, err));
   store_binder b = store_bind(s);
   store_bind_int(&b, problem);
   arke_status status = b.rc == SQLITE_OK ? ARKE_OK : store_fail(c, b.rc, err);
   bool row = false;
-  *h = (holder){0};
+  *h = (holder){.row.kernel = ""};
   if (status == ARKE_OK) status = store_step(c, s, &row, err);
   if (row) {
-    arena memory = ARENA_INIT;
-    store_reader r = store_read(s, &memory);
-    h->environment = store_read_int(&r);
-    snprintf(h->kernel, sizeof h->kernel, "%s", store_read_text(&r));
-    bool known = store_origin_from_name(store_read_text(&r), &h->origin);
-    h->median_ns = store_read_real(&r);
-    h->published_s = store_read_int(&r);
-    h->present = store_read_intact(&r) && known;
+    store_reader r = store_read(s, a);
+    store_read_winner(&r, &h->row, &h->present);
     if (r.out_of_memory) status = error_memory(err, "cache");
-    arena_release(&memory);
   }
   sqlite3_reset(s);
   sqlite3_clear_bindings(s);
@@ -264,10 +252,11 @@ static arke_status read_holder(cache *c, cache_id problem, holder *h, arke_error
 static bool replaces(const holder *h, cache_id environment, const cache_winner *w, int64_t published_s,
                      store_rule rule) {
   if (!h->present) return true;
-  if (h->origin != w->origin) return w->origin == CACHE_ORIGIN_MEASURED;
-  bool later = rule == STORE_RULE_REPLACE || published_s > h->published_s;
-  if (h->environment == environment || w->origin == CACHE_ORIGIN_MODELLED) return later;
-  return w->time.median_ns < h->median_ns;
+  const cache_winner *old = &h->row.winner;
+  if (old->origin != w->origin) return w->origin == CACHE_ORIGIN_MEASURED;
+  bool later = rule == STORE_RULE_REPLACE || published_s > h->row.published_s;
+  if (h->row.environment == environment || w->origin == CACHE_ORIGIN_MODELLED) return later;
+  return w->time.median_ns < old->time.median_ns;
 }
 
 static arke_status put_kernel(cache *c, const cache_kernel *k, arke_error *err) {
@@ -312,14 +301,16 @@ arke_status store_put_winner(cache *c, cache_id problem, cache_id environment, c
                              arke_error *err) {
   *published = false;
   TRY(store_begin(c, err));
+  arena memory = ARENA_INIT;
   holder h;
-  arke_status status = read_holder(c, problem, &h, err);
+  arke_status status = read_holder(c, problem, &memory, &h, err);
   if (status == ARKE_OK && replaces(&h, environment, w, published_s, rule)) {
     status = put_kernel(c, k, err);
     if (status == ARKE_OK) status = put_winner(c, problem, environment, k, w, published_s, err);
-    if (status == ARKE_OK && h.kernel[0] != '\0') status = drop_kernel(c, h.kernel, err);
+    if (status == ARKE_OK && h.row.kernel[0] != '\0') status = drop_kernel(c, h.row.kernel, err);
     *published = status == ARKE_OK;
   }
+  arena_release(&memory);
   status = store_end(c, status, err);
   *published = *published && status == ARKE_OK;
   return status;

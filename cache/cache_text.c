@@ -98,13 +98,15 @@ static bool parse_tensor(char **rest, cache_tensor *t) {
   if (t->type == NULL) return false;
   char *dims = cut(rest, ']');
   if (dims == NULL) return false;
-  for (char *next; dims != NULL && dims[0] != '\0'; dims = next) {
-    next = strchr(dims, ',');
-    if (next != NULL) *next++ = '\0';
-    if (!t->any_rank && t->rank == 0 && strcmp(dims, "...") == 0)
+  if (dims[0] == '\0') dims = NULL;
+  while (dims != NULL) {
+    char *dim = dims, *comma = strchr(dims, ',');
+    dims = comma == NULL ? NULL : comma + 1;
+    if (comma != NULL) *comma = '\0';
+    if (!t->any_rank && t->rank == 0 && strcmp(dim, "...") == 0)
       t->any_rank = true;
     else if (t->rank < LIMIT_RANK)
-      t->dims[t->rank++] = dims;
+      t->dims[t->rank++] = dim;
     else
       return false;
   }

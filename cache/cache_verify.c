@@ -68,6 +68,6 @@ arke_status cache_verify(cache *c, cache_stats *stats, arke_error *err) {
   TRY(store_check_structure(c, err));
   TRY(read_counts(c, stats, err));
   TRY(add_count(c, CACHE_SQL_UNSEALED, &stats->damaged, err));
-  TRY(add_count(c, CACHE_SQL_HOMELESS, &stats->damaged, err));
+  TRY(add_count(c, CACHE_SQL_ORPHANS, &stats->damaged, err));
   return count_bad_kernels(c, &stats->damaged, err);
 }

@@ -106,11 +106,11 @@ arke_status store_check_structure(cache *c, arke_error *err);
  * share their strings. A damaged row has `intact` false and nothing else that may be used. */
 typedef struct store_entry_row {
   cache_entry entry;
-  int64_t signature, environment, published_s; /* ids in the file that was read */
+  int64_t signature; /* id of the one in entry.problem; 0: none */
+  int64_t published_s;
   bool intact;
 } store_entry_row;
-arke_status store_read_entry(const cache *c, sqlite3_stmt *s, arena *a, store_entry_row *row,
-                             arke_error *err);
+arke_status store_read_entry(sqlite3_stmt *s, arena *a, store_entry_row *row, arke_error *err);
 
 /* Columns of a problem and its signature, without a winner; `signature` as above. */
 arke_status store_read_problem(store_reader *r, cache_problem *p, int64_t *signature, cache_id *id,
@@ -120,6 +120,13 @@ arke_status store_read_problem(store_reader *r, cache_problem *p, int64_t *signa
 arke_status store_read_kernel(const cache *c, sqlite3_stmt *s, const char *digest, cache_kernel *k,
                               bool *intact, arke_error *err);
 void store_read_environment(store_reader *r, cache_environment *e, bool *intact);
+typedef struct store_winner_row {
+  cache_winner winner;
+  cache_id environment;
+  const char *kernel; /* SHA-256 */
+  int64_t published_s;
+} store_winner_row;
+void store_read_winner(store_reader *r, store_winner_row *row, bool *intact);
 void store_read_trial(store_reader *r, cache_trial *t, int64_t *stored_s, bool *intact);
 
 #endif

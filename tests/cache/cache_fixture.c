@@ -129,6 +129,60 @@ arke_status fixture_find(cache *c, int k, arena *a, cache_entry *e, arke_error *
   return cache_find_entry(c, "matmul", p.bindings, "sm_90a", true, a, e, err);
 }
 
+bool fixture_must_publish(cache *c, const cache_environment *e, int k, double median_ns,
+                          cache_origin origin) {
+  bool published;
+  ASSERT_OK(fixture_publish(c, e, k, median_ns, origin, 100, &published, &fixture_error));
+  return published;
+}
+
+cache *fixture_open(const char *path, cache_mode mode) {
+  cache *c;
+  ASSERT_OK(cache_open(path, mode, &c, &fixture_error));
+  return c;
+}
+
+void fixture_make(const char *path, int n) {
+  cache *c = fixture_open(path, CACHE_WRITE);
+  for (int k = 1; k <= n; k++) fixture_must_publish(c, &FIXTURE_H200, k, 10 + k, CACHE_ORIGIN_MEASURED);
+  cache_close(c);
+}
+
+int fixture_count_good(cache *c, int n) {
+  int good = 0;
+  for (int k = 1; k <= n; k++) {
+    arena a = ARENA_INIT;
+    cache_entry e;
+    if (fixture_find(c, k, &a, &e, NULL) == ARKE_OK && cache_load_kernel(c, &a, &e, NULL) == ARKE_OK) good++;
+    arena_release(&a);
+  }
+  return good;
+}
+
+bool fixture_exists(const char *path) {
+  return access(path, F_OK) == 0;
+}
+
+void fixture_write_file(const char *path, const void *bytes, size_t n) {
+  FILE *f = fopen(path, "wb");
+  ck_assert_ptr_nonnull(f);
+  ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
+  ck_assert_int_eq(fclose(f), 0);
+}
+
+unsigned char *fixture_read_file(const char *path, size_t *n) {
+  FILE *f = fopen(path, "rb");
+  ck_assert_ptr_nonnull(f);
+  ck_assert_int_eq(fseek(f, 0, SEEK_END), 0);
+  long size = ftell(f);
+  rewind(f);
+  unsigned char *bytes = malloc((size_t)size + 1);
+  ck_assert(bytes != NULL && fread(bytes, 1, (size_t)size, f) == (size_t)size);
+  fclose(f);
+  *n = (size_t)size;
+  return bytes;
+}
+
 void fixture_sql(const char *path, const char *sql) {
   sqlite3 *db;
   char *text = NULL;

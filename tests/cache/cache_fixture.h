@@ -47,6 +47,19 @@ arke_status fixture_publish(cache *c, const cache_environment *e, int k, double 
                             cache_origin origin, size_t kernel_bytes, bool *published, arke_error *err);
 arke_status fixture_find(cache *c, int k, arena *a, cache_entry *e, arke_error *err);
 
+/* publish + assert, with a kernel of 100 bytes; tells whether it was published. */
+bool fixture_must_publish(cache *c, const cache_environment *e, int k, double median_ns, cache_origin origin);
+cache *fixture_open(const char *path, cache_mode mode);
+/* Makes PATH with measured winners for k = 1 … n, closed. */
+void fixture_make(const char *path, int n);
+/* How many of k = 1 … n are found and load whole. */
+int fixture_count_good(cache *c, int n);
+
+bool fixture_exists(const char *path);
+void fixture_write_file(const char *path, const void *bytes, size_t n);
+/* The whole file, malloc'ed. */
+unsigned char *fixture_read_file(const char *path, size_t *n);
+
 /* Runs SQL on the file with SQLite alone, asserting success; seal() is available. */
 void fixture_sql(const char *path, const char *sql);
 int64_t fixture_sql_int(const char *path, const char *sql);

@@ -5,5 +5,6 @@
 #include <check.h>
 
 TCase *cache_rows_case(void);
+TCase *cache_files_case(void);
 
 #endif

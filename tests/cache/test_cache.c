@@ -5,6 +5,7 @@
 int main(void) {
   Suite *suite = suite_create("cache");
   suite_add_tcase(suite, cache_rows_case());
+  suite_add_tcase(suite, cache_files_case());
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
   int failed = srunner_ntests_failed(runner);
