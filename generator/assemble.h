@@ -1,5 +1,9 @@
-/* PTX to cubin, with whichever assembler is there: the CUDA driver's linker, nvJitLink, or the ptxas program.
- * None is required: PTX alone runs through the driver's JIT. */
+/* PTX to cubin, with whichever assembler is there: the ptxas program, or nvJitLink. None is required: PTX
+ * alone runs through the driver's JIT.
+ *
+ * ptxas comes first because nvJitLink compiles every input as relocatable code, where ptxas ignores
+ * setmaxnreg (message C7504): a warp-specialised kernel then has to live with the registers of an even split.
+ */
 #ifndef ARKE_GENERATOR_ASSEMBLE_H
 #define ARKE_GENERATOR_ASSEMBLE_H
 
@@ -13,10 +17,10 @@ typedef struct assembled {
   void *cubin; /* malloc'ed */
   size_t cubin_bytes;
   int registers, spill_bytes; /* -1 where the assembler does not say */
-  char log[4096];             /* its warnings, e.g. C7510 "serialized" */
+  char log[4096];             /* its warnings, a line each, e.g. C7510 "serialized" */
 } assembled;
 
-/* What is available on this machine, found once per call (no global state); order: nvJitLink, ptxas. */
+/* What is available on this machine, looked for at every call (no global state). */
 assembler_kind assembler_find(void);
 /* Errors carry the assembler's text and the PTX line it points at. */
 arke_status assemble_ptx(assembler_kind kind, const char *ptx, const char *target, assembled *out,
