@@ -5,6 +5,7 @@
 #include "tuner/cli_cache.h"
 #include "tuner/cli_list.h"
 #include "tuner/cli_output.h"
+#include "tuner/cli_planted.h"
 #include "tuner/cli_selftest.h"
 #include "tuner/cli_tune.h"
 
@@ -45,8 +46,18 @@ static arke_status run(int argc, char **argv, arena *a, arke_error *err) {
   return dispatch(&s, a, err);
 }
 
+/* Compile workers also know the selftest's template; sessions choose from it only when they name it. */
+static void become_worker_if_asked(int argc, char **argv) {
+  const kernel_template *list[TUNE_TEMPLATES_MAX];
+  tune_templates templates = {.list = list};
+  for (int i = 0; i < template_count() && templates.count + 1 < TUNE_TEMPLATES_MAX; i++)
+    list[templates.count++] = template_get(i);
+  list[templates.count++] = &cli_planted_template;
+  tune_worker_main_with(argc, argv, &templates);
+}
+
 int main(int argc, char **argv) {
-  tune_worker_main_if_asked(argc, argv);
+  become_worker_if_asked(argc, argv);
   signal(SIGPIPE,
          SIG_IGN); /* a closed pipe is a failed write with a sentence, and workers may die at any time */
   signal(SIGXFSZ, SIG_IGN); /* so is a file at its size limit */

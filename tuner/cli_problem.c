@@ -140,31 +140,36 @@ static arke_status read_shape(arena *a, const ir_catalogue_entry *entry, const c
   return ARKE_OK;
 }
 
-arke_status cli_problem_read(const cli_settings *s, arena *a, cli_problem *p, arke_error *err) {
-  const char *const *texts = s->line->texts;
+arke_status cli_problem_make(arena *a, const char *op_name, const char *shape, dtype type, cli_problem *p,
+                             arke_error *err) {
   const ir_catalogue_entry *entry;
   const ir_op *op;
   int64_t sizes[LIMIT_AXES];
+  dtype types[COUNT_OF(((ir_problem *)0)->types)];
   arke_error inner = ARKE_ERROR_INIT;
-  if (texts[CLI_OPT_OP] == NULL)
-    return cli_usage(
-        err, "--op is missing: name the operator to tune; --list-ops lists them, --help tells the rest");
-  if (cli_operator_find(a, texts[CLI_OPT_OP], &entry, &inner) != ARKE_OK)
-    return cli_usage(err, "--op: %s", inner.text);
-  if (texts[CLI_OPT_SHAPE] == NULL) {
+  if (cli_operator_find(a, op_name, &entry, &inner) != ARKE_OK) return cli_usage(err, "--op: %s", inner.text);
+  if (shape == NULL) {
     const char *names[LIMIT_AXES];
     int n = cli_shape_axes(a, entry, names);
     return cli_usage(err, "--shape is missing: %s takes %d sizes, --shape %s", entry->name, n,
                      axes_text(a, names, n));
   }
   TRY(ir_op_parse(a, entry->text, &op, err));
-  TRY(read_shape(a, entry, texts[CLI_OPT_SHAPE], sizes, err));
-  dtype types[COUNT_OF(((ir_problem *)0)->types)];
-  for (size_t i = 0; i < COUNT_OF(types); i++) types[i] = s->type;
+  TRY(read_shape(a, entry, shape, sizes, err));
+  for (size_t i = 0; i < COUNT_OF(types); i++) types[i] = type;
   arke_status status = cli_problem_bind(a, entry, op, types, sizes, p, &inner);
   if (status == ARKE_ERR_ARGUMENT)
-    return cli_usage(err, "--shape %s: %s", cli_printable(a, texts[CLI_OPT_SHAPE]), inner.text);
-  if (status != ARKE_OK) return error_set(err, status, inner.stage, "%s", inner.text);
+    return cli_usage(err, "--shape %s: %s", cli_printable(a, shape), inner.text);
+  return status == ARKE_OK ? ARKE_OK : error_set(err, status, inner.stage, "%s", inner.text);
+}
+
+arke_status cli_problem_read(const cli_settings *s, arena *a, cli_problem *p, arke_error *err) {
+  const char *const *texts = s->line->texts;
+  arke_error inner = ARKE_ERROR_INIT;
+  if (texts[CLI_OPT_OP] == NULL)
+    return cli_usage(
+        err, "--op is missing: name the operator to tune; --list-ops lists them, --help tells the rest");
+  TRY(cli_problem_make(a, texts[CLI_OPT_OP], texts[CLI_OPT_SHAPE], s->type, p, err));
   if (!s->line->given[CLI_OPT_BUCKET]) return ARKE_OK;
   p->bucket = texts[CLI_OPT_BUCKET];
   if (cli_bucket_check(a, &p->problem, p->bucket, &inner) == ARKE_OK) return ARKE_OK;

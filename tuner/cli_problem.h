@@ -25,6 +25,9 @@ arke_status cli_operator_find(arena *a, const char *name, const ir_catalogue_ent
 /* "M=1..128,N=8..64": axes of the problem, whose own sizes must be inside. */
 arke_status cli_bucket_check(arena *a, const ir_problem *p, const char *text, arke_error *err);
 
+/* The problem of an operator's name, a shape as --shape takes it (NULL is a fault) and one element type. */
+arke_status cli_problem_make(arena *a, const char *op_name, const char *shape, dtype type, cli_problem *p,
+                             arke_error *err);
 /* The problem of --op, --shape, --dtype, --bucket. */
 arke_status cli_problem_read(const cli_settings *s, arena *a, cli_problem *p, arke_error *err);
 

@@ -1,0 +1,319 @@
+#include "tuner/cli_selftest.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tuner/cli_call.h"
+#include "tuner/cli_fidelity.h"
+#include "tuner/cli_machine.h"
+#include "tuner/cli_output.h"
+#include "tuner/cli_planted.h"
+#include "tuner/cli_report.h"
+#include "tuner/trial_runner.h"
+
+#define STAGE "selftest"
+
+/* The device under test, and where results are gathered. */
+typedef struct selftest {
+  const cli_settings *settings;
+  arke_device_kind kind;
+  const target *target;
+  device_info info;
+  char directory[64]; /* scratch, for cache files */
+  int failed;         /* parts that failed */
+  json_t *report;
+  strbuf text;
+} selftest;
+
+/* One part's outcome, for both forms of the report. */
+static void tell(selftest *t, const char *part, bool passed, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void tell(selftest *t, const char *part, bool passed, const char *format, ...) {
+  va_list args;
+  strbuf_addf(&t->text, "%-10s %-6s ", part, passed ? "passed" : "FAILED");
+  va_start(args, format);
+  strbuf_vaddf(&t->text, format, args);
+  va_end(args);
+  strbuf_add(&t->text, "\n");
+  t->failed += !passed;
+}
+
+/* --- fidelity --------------------------------------------------------------------------------------------
+ */
+
+static const char *const full_shapes[] = {"384x512x640", "256x256x256", "200x136x328"};
+static const char *const short_shapes[] = {"200x136x200"};
+
+static arke_status test_fidelity(selftest *t, arke_error *err) {
+  bool cuda = t->kind == ARKE_DEVICE_CUDA;
+  const char *const *shapes = cuda ? full_shapes : short_shapes;
+  int n_shapes = (int)(cuda ? COUNT_OF(full_shapes) : COUNT_OF(short_shapes));
+  dtype type = t->settings->type;
+  const cli_fidelity_plan plans[] = {
+      {"matmul", type, n_shapes, shapes, cuda ? 16 : 2},
+      {"linear", type == DTYPE_BF16 ? DTYPE_F16 : type, n_shapes, shapes, cuda ? 8 : 2}};
+  cli_fidelity_count n;
+  json_t *runs = json_array();
+  arke_status status =
+      cli_fidelity_run(plans, (int)COUNT_OF(plans), t->target, t->kind, t->settings->tune.device_index,
+                       t->settings->tune.seed, runs, &n, err);
+  json_object_set_new(t->report, "fidelity",
+                      json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I, s:o}", "compared",
+                                cuda ? "GPU with emulator" : "emulator under two seeds", "runs", n.runs,
+                                "identical", n.identical, "differing", n.differing, "failed", n.failed,
+                                "elements", (json_int_t)n.elements, "differing_elements",
+                                (json_int_t)n.differing_elements, "list", runs));
+  TRY(status);
+  tell(t, "fidelity", n.failed == 0 && n.differing == 0,
+       "%d kernels, %s: %d equal bit for bit, %d not (%lld of %lld elements), %d failed; all others within "
+       "tolerance of "
+       "the fp64 reference",
+       n.runs, cuda ? "GPU and emulator" : "emulator under two seeds", n.identical, n.differing,
+       (long long)n.differing_elements, (long long)n.elements, n.failed);
+  return ARKE_OK;
+}
+
+/* --- the runtime -----------------------------------------------------------------------------------------
+ */
+
+static const char *scratch_path(const selftest *t, arena *a, const char *name) {
+  const char *path = arena_printf(a, "%s/%s", t->directory, name);
+  return path == NULL ? "" : path;
+}
+
+static tune_options scratch_options(const selftest *t, const char *cache_path) {
+  tune_options o = t->settings->tune;
+  o.device = t->kind == ARKE_DEVICE_CUDA ? TUNE_DEVICE_CUDA : TUNE_DEVICE_EMULATOR;
+  o.target = t->target;
+  o.cache_path = cache_path;
+  o.bucket = "";
+  o.effort = TUNE_EXHAUSTIVE;
+  o.budget_s = 0;
+  return o;
+}
+
+static arke_status tune(const tune_options *o, const ir_problem *p, arena *a, tune_result *r,
+                        arke_error *err) {
+  tune_session *session = NULL;
+  cli_progress progress;
+  TRY(tune_session_open(o, &session, err));
+  cli_progress_start(&progress, "");
+  arke_status status = tune_problem(session, p, cli_progress_show, &progress, a, r, err);
+  cli_progress_end(&progress);
+  tune_session_close(session);
+  return status;
+}
+
+/* Runs the plan on the runner's tensors and checks what came out. */
+static arke_status run_plan(tune_runner *r, const arke_plan *plan, tune_check *check, arke_error *err) {
+  cli_call call;
+  device_ptr workspace = 0;
+  size_t bytes = arke_workspace_bytes(plan);
+  cli_call_bind(&call, &r->tensors, 0, &r->info);
+  arke_status status =
+      bytes == 0 ? ARKE_OK : r->dev->ops->mem_alloc(r->dev, bytes, "workspace", &workspace, err);
+  if (status == ARKE_OK) status = tune_tensors_poison(&r->tensors, err);
+  if (status == ARKE_OK)
+    status = arke_run(plan, call.pointers, call.n, NULL, (void *)(uintptr_t)workspace, err);
+  if (status == ARKE_OK) status = r->dev->ops->synchronize(r->dev, err);
+  if (status == ARKE_OK) status = tune_tensors_check(&r->tensors, err);
+  if (status == ARKE_OK) status = tune_tensors_fetch(&r->tensors, err);
+  if (status == ARKE_OK) status = tune_expected_check(&r->expected, &r->tensors, check, err);
+  if (workspace != 0) r->dev->ops->mem_free(r->dev, workspace);
+  return status;
+}
+
+/* Opens the cache as an inference process does, plans and runs. */
+static arke_status through_runtime(const selftest *t, const cli_problem *p, const char *cache_path,
+                                   tune_check *check, arke_error *err) {
+  tune_runner runner = {0};
+  device *dev = NULL;
+  arke_context *ctx = NULL;
+  arke_plan *plan = NULL;
+  strbuf bindings = STRBUF_INIT;
+  const arke_options options = {.cache_path = cache_path,
+                                .device = t->kind,
+                                .device_index = t->settings->tune.device_index,
+                                .strict = 1,
+                                .allow_modelled = 1};
+  arke_status status = t->kind == ARKE_DEVICE_CUDA
+                           ? device_open_cuda(t->settings->tune.device_index, &dev, err)
+                           : device_open_emulator(t->target->name, t->settings->tune.seed, &dev, err);
+  if (status == ARKE_OK) status = tune_runner_open(&runner, dev, err);
+  ir_problem_print_bindings(&p->problem, &bindings);
+  const tune_runner_problem what = {p->entry->text, strbuf_text(&bindings), t->settings->tune.seed, 1024, 5};
+  if (status == ARKE_OK) status = tune_runner_prepare(&runner, &what, err);
+  if (status == ARKE_OK) status = arke_open(&options, &ctx, err);
+  if (status == ARKE_OK) {
+    cli_call call;
+    cli_call_bind(&call, &runner.tensors, 0, &runner.info);
+    status = arke_plan_create(ctx, p->entry->name, call.pointers, call.n, NULL, 0, &plan, err);
+  }
+  if (status == ARKE_OK) status = run_plan(&runner, plan, check, err);
+  if (plan != NULL) arke_plan_destroy(plan);
+  if (ctx != NULL) arke_close(ctx);
+  tune_runner_close(&runner);
+  strbuf_free(&bindings);
+  return status;
+}
+
+static arke_status test_runtime(selftest *t, const cli_problem *p, const char *name, arke_error *err) {
+  arena a = ARENA_INIT;
+  tune_result r = {0};
+  tune_check check = {0};
+  arke_error failure = ARKE_ERROR_INIT;
+  tune_options options = scratch_options(t, scratch_path(t, &a, "runtime.arke"));
+  options.trials = 1;
+  options.effort = TUNE_QUICK;
+  arke_status status = tune(&options, &p->problem, &a, &r, &failure);
+  if (status == ARKE_OK) status = through_runtime(t, p, options.cache_path, &check, &failure);
+  if (status == ARKE_OK)
+    tell(t, name, true,
+         "a tuned kernel through arke_open, arke_plan_create and arke_run: error %.3g, allowed %.3g",
+         check.error, check.allowed);
+  else
+    tell(t, name, false, "%s", failure.text);
+  json_object_set_new(t->report, name,
+                      json_pack("{s:b, s:s, s:f, s:f}", "passed", status == ARKE_OK, "problem_text",
+                                failure.text, "error", check.error, "allowed", check.allowed));
+  arena_release(&a);
+  return status == ARKE_ERR_INTERRUPTED || status == ARKE_ERR_MEMORY
+             ? error_set(err, status, STAGE, "%s", failure.text)
+             : ARKE_OK;
+}
+
+/* --- planted faults --------------------------------------------------------------------------------------
+ */
+
+static arke_status test_planted(selftest *t, const cli_problem *p, arke_error *err) {
+  enum { RUN_TIMEOUT_S = 5 };
+  arena a = ARENA_INIT;
+  tune_result r = {0};
+  arke_error failure = ARKE_ERROR_INIT;
+  tune_options options = scratch_options(t, scratch_path(t, &a, "planted.arke"));
+  options.templates = &cli_planted_templates;
+  options.run_timeout_s = RUN_TIMEOUT_S;
+  arke_status status = tune(&options, &p->problem, &a, &r, &failure);
+  json_t *list = json_array();
+  int expected[CACHE_OUTCOME_COUNT] = {0};
+  for (int i = CLI_FAULT_NONE + 1; i < CLI_FAULT_COUNT; i++) {
+    expected[cli_fault_table[i].outcome]++;
+    json_array_append_new(list, json_pack("{s:s, s:s}", "kernel", cli_fault_table[i].meaning, "expected",
+                                          cache_outcome_name(cli_fault_table[i].outcome)));
+  }
+  bool as_expected = status == ARKE_OK;
+  for (int i = 0; i < CACHE_OUTCOME_COUNT && as_expected; i++)
+    if (cli_outcome_failed((cache_outcome)i)) as_expected = r.trials.failed[i] == expected[i];
+  as_expected = as_expected && strcmp(r.config_text, "FAULT=0") == 0;
+  strbuf failed = STRBUF_INIT;
+  cli_failed_print(r.trials.failed, &failed);
+  if (as_expected)
+    tell(t, "planted", true, "%d faulty kernels each cost one candidate (%s), and the sound one won",
+         CLI_FAULT_COUNT - 1, strbuf_text(&failed));
+  else
+    tell(t, "planted", false, "%s%s; the winner is %s", status == ARKE_OK ? "failed: " : failure.text,
+         strbuf_text(&failed), r.config_text == NULL ? "none" : r.config_text);
+  json_object_set_new(
+      t->report, "planted",
+      json_pack("{s:b, s:s, s:o}", "passed", as_expected, "failed", strbuf_text(&failed), "kernels", list));
+  strbuf_free(&failed);
+  arena_release(&a);
+  return status == ARKE_ERR_INTERRUPTED || status == ARKE_ERR_MEMORY
+             ? error_set(err, status, STAGE, "%s", failure.text)
+             : ARKE_OK;
+}
+
+/* --- the whole -------------------------------------------------------------------------------------------
+ */
+
+static arke_status find_device(selftest *t, arke_error *err) {
+  const tune_options *o = &t->settings->tune;
+  if (o->device == TUNE_DEVICE_MODEL)
+    return cli_usage(err, "--device model: selftest runs kernels; accepted: auto, cuda[:i] or emulator");
+  device *dev = NULL;
+  arke_status status = ARKE_ERR_DEVICE;
+  if (o->device != TUNE_DEVICE_EMULATOR) {
+    status = device_open_cuda(o->device_index, &dev, o->device == TUNE_DEVICE_CUDA ? err : NULL);
+    if (status != ARKE_OK && o->device == TUNE_DEVICE_CUDA) return status;
+  }
+  if (status == ARKE_OK) {
+    status = dev->ops->info(dev, &t->info, err);
+    dev->ops->close(dev);
+    TRY(status);
+    t->kind = ARKE_DEVICE_CUDA;
+    t->target = o->target != NULL ? o->target : target_for_cc(t->info.cc_major, t->info.cc_minor);
+    if (t->target == NULL)
+      return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "no target for %s (compute capability %d.%d)",
+                       t->info.name, t->info.cc_major, t->info.cc_minor);
+    return ARKE_OK;
+  }
+  t->kind = ARKE_DEVICE_EMULATOR;
+  t->target = o->target != NULL ? o->target : cli_default_target();
+  TRY(device_open_emulator(t->target->name, o->seed, &dev, err));
+  status = dev->ops->info(dev, &t->info, err);
+  dev->ops->close(dev);
+  return status;
+}
+
+static arke_status run_parts(selftest *t, arena *a, arke_error *err) {
+  cli_problem p;
+  TRY(cli_problem_make(a, "matmul", t->kind == ARKE_DEVICE_CUDA ? "1000x1024x1032" : "136x200x136",
+                       t->settings->type, &p, err));
+  TRY(test_fidelity(t, err));
+  TRY(test_runtime(t, &p, "runtime", err));
+  TRY(test_planted(t, &p, err));
+  return test_runtime(t, &p, "afterwards", err); /* the device must still be sound */
+}
+
+/* Removes what the parts left in the scratch directory. */
+static void remove_scratch(const selftest *t) {
+  static const char *const names[] = {"runtime.arke", "planted.arke"};
+  static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+  arena a = ARENA_INIT;
+  for (size_t i = 0; i < COUNT_OF(names); i++)
+    for (size_t k = 0; k < COUNT_OF(suffixes); k++)
+      unlink(scratch_path(t, &a, arena_printf(&a, "%s%s", names[i], suffixes[k])));
+  rmdir(t->directory);
+  arena_release(&a);
+}
+
+static arke_status report(selftest *t, arke_error *err) {
+  const char *path = t->settings->line->texts[CLI_OPT_OUTPUT];
+  char *text = json_dumps(t->report, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+  if (text == NULL) return error_memory(err, STAGE);
+  arke_status status = path == NULL ? ARKE_OK : cli_write_file(path, text, strlen(text), err);
+  free(text);
+  if (status == ARKE_OK && t->settings->json) {
+    strbuf_clear(&t->text);
+    status = cli_json_line(json_incref(t->report), &t->text, err);
+  }
+  if (status == ARKE_OK) status = cli_print(&t->text, err);
+  return status;
+}
+
+arke_status cli_selftest_run(cli_settings *s, arena *a, arke_error *err) {
+  selftest t = {.settings = s, .directory = "/tmp/arke-selftest-XXXXXX", .text = STRBUF_INIT};
+  if (s->line->n_operands > 0)
+    return cli_usage(err, "selftest takes no file; found %s", cli_printable(a, s->line->operands[0]));
+  TRY(find_device(&t, err));
+  if (mkdtemp(t.directory) == NULL)
+    return error_set(err, ARKE_ERR_IO, STAGE, "cannot make a directory for scratch files in /tmp");
+  t.report =
+      json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "what", "selftest", "date", cli_date_json(), "device",
+                cli_machine_json(&t.info), "target", t.target->name, "host", cli_host_json(), "clocks_before",
+                t.kind == ARKE_DEVICE_CUDA ? cli_clocks_json(t.info.index) : json_null());
+  strbuf_addf(&t.text, "selftest on %s, target %s\n", t.info.name, t.target->name);
+  arke_status status = run_parts(&t, a, err);
+  remove_scratch(&t);
+  if (status == ARKE_OK) {
+    json_object_set_new(t.report, "clocks_after",
+                        t.kind == ARKE_DEVICE_CUDA ? cli_clocks_json(t.info.index) : json_null());
+    status = report(&t, err);
+  }
+  if (status == ARKE_OK && t.failed > 0)
+    status = error_set(err, ARKE_ERR_MISMATCH, STAGE, "%d parts of the selftest failed", t.failed);
+  json_decref(t.report);
+  strbuf_free(&t.text);
+  return status;
+}
