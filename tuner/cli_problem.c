@@ -85,8 +85,11 @@ static arke_status check_range(arena *a, const ir_problem *p, const char *item, 
   for (int i = 0; i < p->op->n_axes; i++)
     if (strlen(p->op->axes[i]) == axis_length && memcmp(p->op->axes[i], item, axis_length) == 0) axis = i;
   if (axis < 0) {
-    const char *axes = axes_text(a, p->op->axes, p->op->n_axes);
-    return cli_usage(err, "'%s' names no axis of %s, whose axes are %s", name, p->op->name, axes);
+    const char *axes = "";
+    for (int i = 0; i < p->op->n_axes && axes != NULL; i++)
+      axes = arena_printf(a, "%s%s%s", axes, i == 0 ? "" : ", ", p->op->axes[i]);
+    return cli_usage(err, "'%s' names no axis of %s; accepted: %s", name, p->op->name,
+                     axes == NULL ? "" : axes);
   }
   int64_t low, high;
   if (!text_to_i64(equals + 1, (size_t)(dots - equals - 1), 1, LIMIT_AXIS_SIZE, &low) ||

@@ -17,7 +17,8 @@ void cli_time_print(double ns, strbuf *out) {
 
 void cli_problem_title(const cli_problem *p, strbuf *out) {
   strbuf_addf(out, "%s ", p->entry->name);
-  ir_problem_print_bindings(&p->problem, out);
+  cli_shape_print(p, out);
+  for (int i = 0; i < p->problem.op->n_types; i++) strbuf_addf(out, " %s", dtype_name(p->problem.types[i]));
 }
 
 bool cli_outcome_failed(cache_outcome o) {

@@ -9,7 +9,7 @@
 
 /* "812 ns", "178.2 us", "1.204 ms". */
 void cli_time_print(double ns, strbuf *out);
-/* "matmul T=bf16 M=4096 N=4096 K=4096". */
+/* "matmul 4096x4096x4096 bf16". */
 void cli_problem_title(const cli_problem *p, strbuf *out);
 /* Reasons and counts of an array indexed by template_reason or cache_outcome, those above 0, "a 3, b 1". */
 void cli_pruned_print(const int64_t *pruned, strbuf *out);

@@ -10,7 +10,6 @@
 
 #include "base/text.h"
 #include "tuner/cli_json_place.h"
-#include "tuner/cli_report.h"
 
 enum { MOST_BYTES = 16 << 20, MOST_PROBLEMS = 100000, DEEPEST = 8 };
 
@@ -194,11 +193,12 @@ typedef struct problem_text {
 } problem_text;
 
 static arke_status add_problem(reader *r, const problem_text *t, const cli_problem *p, arke_error *err) {
-  strbuf title = STRBUF_INIT;
-  cli_problem_title(p, &title);
-  bool repeated = json_object_get(r->seen, strbuf_text(&title)) != NULL;
-  int failed = strbuf_failed(&title) || json_object_set_new(r->seen, strbuf_text(&title), json_true()) != 0;
-  strbuf_free(&title);
+  strbuf name = STRBUF_INIT;
+  strbuf_addf(&name, "%s ", t->entry->name);
+  ir_problem_print_bindings(&p->problem, &name);
+  bool repeated = json_object_get(r->seen, strbuf_text(&name)) != NULL;
+  int failed = strbuf_failed(&name) || json_object_set_new(r->seen, strbuf_text(&name), json_true()) != 0;
+  strbuf_free(&name);
   if (failed) return error_memory(err, "workload");
   if (repeated) {
     r->out->repeated++;
