@@ -148,7 +148,11 @@ arke_status cache_find_entry(cache *c, const char *op_name, const char *bindings
   bool found = false;
   while (status == ARKE_OK && (status = store_step(c, s, &found, err)) == ARKE_OK && found) {
     status = store_read_entry(s, a, &row, err);
-    if (status != ARKE_OK || row.intact) break;
+    const cache_problem *p = &row.entry.problem;
+    /* A damaged index may lead to the intact row of another problem. */
+    if (status != ARKE_OK || (row.intact && strcmp(p->op_name, op_name) == 0 &&
+                              strcmp(p->bindings, bindings) == 0 && strcmp(p->target, target) == 0))
+      break;
     skipped++;
   }
   sqlite3_reset(s);

@@ -92,6 +92,16 @@ static arke_status compare_schema(cache *c, size_t *matching, size_t *others, ar
   return status;
 }
 
+/* Size of PATH followed by `suffix`; -1 if there is none. */
+static int64_t size_beside(const char *path, const char *suffix) {
+  strbuf name = STRBUF_INIT;
+  strbuf_addf(&name, "%s%s", path, suffix);
+  struct stat st;
+  int64_t size = !strbuf_failed(&name) && stat(name.data, &st) == 0 ? (int64_t)st.st_size : -1;
+  strbuf_free(&name);
+  return size;
+}
+
 static arke_status judge(cache *c, verdict *v, arke_error *err) {
   int64_t application, version;
   size_t matching, others;
@@ -120,6 +130,15 @@ static arke_status judge(cache *c, verdict *v, arke_error *err) {
     return error_set(err, ARKE_ERR_CORRUPT, "cache",
                      "cache file %s is damaged: its tables are not those of schema version %d", c->path,
                      CACHE_SCHEMA_VERSION);
+  }
+  int64_t pages, page_bytes;
+  TRY(pragma_int(c, "PRAGMA page_count", &pages, err));
+  TRY(pragma_int(c, "PRAGMA page_size", &page_bytes, err));
+  /* SQLite forgives a last page that is cut short. With a -wal, pages may still be there alone. */
+  if (size_beside(c->path, "-wal") <= 0 && size_beside(c->path, "") < pages * page_bytes) {
+    *v = DAMAGED;
+    return error_set(err, ARKE_ERR_CORRUPT, "cache",
+                     "cache file %s is damaged: it is cut off in its last page", c->path);
   }
   *v = GOOD;
   return ARKE_OK;
@@ -185,16 +204,6 @@ static arke_status prepare_writing(cache *c, arke_error *err) {
              sqlite3_step(s) == SQLITE_ROW && sqlite3_column_bytes(s, 0) == 3;
   sqlite3_finalize(s);
   return wal ? store_exec(c, "PRAGMA synchronous = NORMAL", err) : ARKE_OK;
-}
-
-/* Size of PATH followed by `suffix`; -1 if there is none. */
-static int64_t size_beside(const char *path, const char *suffix) {
-  strbuf name = STRBUF_INIT;
-  strbuf_addf(&name, "%s%s", path, suffix);
-  struct stat st;
-  int64_t size = !strbuf_failed(&name) && stat(name.data, &st) == 0 ? (int64_t)st.st_size : -1;
-  strbuf_free(&name);
-  return size;
 }
 
 static arke_status check_writable(const char *path, bool exists, arke_error *err) {
@@ -322,22 +331,17 @@ arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const ch
   if (aside != NULL) *aside = NULL;
   *c = NULL;
   TRY(check_path(path, CACHE_WRITE, err));
+  int lock = aside_lock(path); /* so that nobody renames the fresh file that another process has just made */
   arke_error first = ARKE_ERROR_INIT;
   verdict v;
   arke_status status = open_checked(path, &v, c, &first);
-  if (status == ARKE_OK) return ARKE_OK;
-  if (v != DAMAGED && v != NOT_OURS) return error_set(err, status, "cache", "%s", first.text);
-
-  int lock = aside_lock(path); /* another process may be doing the same: look again under the lock */
-  error_clear(&first);
-  status = open_checked(path, &v, c, &first);
-  if (status != ARKE_OK && (v == DAMAGED || v == NOT_OURS)) {
+  if (status != ARKE_OK && v != DAMAGED && v != NOT_OURS) {
+    error_set(err, status, "cache", "%s", first.text);
+  } else if (status != ARKE_OK) {
     const char *name;
     status = aside_rename(path, a, &name, err);
-    if (status == ARKE_OK && aside != NULL) *aside = name;
     if (status == ARKE_OK) status = open_once(path, CACHE_WRITE, &v, c, err);
-  } else if (status != ARKE_OK) {
-    error_set(err, status, "cache", "%s", first.text);
+    if (status == ARKE_OK && aside != NULL) *aside = name;
   }
   aside_unlock(lock);
   return status;

@@ -17,16 +17,31 @@ bool store_code_is_damage(int rc) {
          primary == SQLITE_FORMAT || primary == SQLITE_MISMATCH;
 }
 
+/* The system's error behind a failed read or write: the file that failed knows it; the connection only has
+ * the last errno of all, which later calls may have cleared. */
+static int system_error(const cache *c) {
+  static const int FILES[] = {SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER};
+  for (size_t i = 0; i < COUNT_OF(FILES); i++) {
+    sqlite3_file *file = NULL;
+    int number = 0;
+    if (sqlite3_file_control(c->db, "main", FILES[i], &file) == SQLITE_OK && file != NULL &&
+        file->pMethods != NULL &&
+        file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK && number != 0)
+      return number;
+  }
+  return sqlite3_system_errno(c->db);
+}
+
 static arke_status io_failure(const cache *c, const char *what, arke_error *err) {
-  int number = c->db == NULL ? 0 : sqlite3_system_errno(c->db);
+  int number = c->db == NULL ? 0 : system_error(c);
   if (number == ENOSPC || number == EDQUOT || number == EFBIG)
     return error_set(err, ARKE_ERR_IO, "cache",
                      "no room to write cache file %s (%s); the change was not kept", c->path,
                      strerror(number));
-  if (number != 0)
-    return error_set(err, ARKE_ERR_IO, "cache", "%s cache file %s: %s", what, c->path, strerror(number));
-  return error_set(err, ARKE_ERR_IO, "cache", "%s cache file %s: %s", what, c->path,
-                   c->db == NULL ? "unknown cause" : sqlite3_errmsg(c->db));
+  const char *cause = number != 0     ? strerror(number)
+                      : c->db != NULL ? sqlite3_errmsg(c->db)
+                                      : "unknown cause";
+  return error_set(err, ARKE_ERR_IO, "cache", "%s cache file %s: %s", what, c->path, cause);
 }
 
 arke_status store_fail(const cache *c, int rc, arke_error *err) {

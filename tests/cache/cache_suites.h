@@ -6,5 +6,7 @@
 
 TCase *cache_rows_case(void);
 TCase *cache_files_case(void);
+TCase *cache_crash_case(void);
+TCase *cache_damage_case(void);
 
 #endif

@@ -6,6 +6,8 @@ int main(void) {
   Suite *suite = suite_create("cache");
   suite_add_tcase(suite, cache_rows_case());
   suite_add_tcase(suite, cache_files_case());
+  suite_add_tcase(suite, cache_crash_case());
+  suite_add_tcase(suite, cache_damage_case());
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
   int failed = srunner_ntests_failed(runner);
