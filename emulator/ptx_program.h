@@ -82,6 +82,8 @@ enum { PTX_FLAGS(X) PTX_FLAG_COUNT };
 enum ptx_flag { PTX_FLAGS(X) };
 #undef X
 
+typedef enum ptx_layout { PTX_LAYOUT_NONE, PTX_LAYOUT_ROW, PTX_LAYOUT_COL } ptx_layout;
+
 typedef struct ptx_symbol {
   const char *name;
   ptx_space space; /* SHARED, GLOBAL, CONST or LOCAL */
@@ -140,10 +142,10 @@ typedef struct ptx_instruction {
   uint8_t cta_group; /* 1, 2; 0 when not written */
   uint8_t count;     /* .x1 … .x128; 0 when not written */
   uint16_t m, n, k;  /* .mMnNkK of mma and wgmma */
-  uint64_t flags;    /* PTX_FLAG_*. .row/.col: see a_is_col, b_is_col */
+  uint64_t flags;    /* PTX_FLAG_* */
   uint32_t guard;    /* predicate slot, or PTX_NOWHERE */
   bool guard_negated;
-  bool a_is_col, b_is_col; /* mma */
+  uint8_t a_layout, b_layout; /* mma: ptx_layout */
   uint8_t n_operands;
   const ptx_operand *operands; /* as written, destination first; `p|q` pairs are two operands */
   /* Registers read (with the guard and address bases), then written; duplicates removed. wgmma's and
@@ -210,8 +212,18 @@ const ptx_kernel *ptx_find_kernel(const ptx_module *module, const char *name); /
 void ptx_slot_name(const ptx_kernel *kernel, uint32_t use, char *out, size_t out_bytes);
 
 int ptx_type_bits(ptx_type type);
+/* How one element of a type is read. */
+typedef enum ptx_type_reading {
+  PTX_KIND_OF_BITS,
+  PTX_KIND_OF_UNSIGNED,
+  PTX_KIND_OF_SIGNED,
+  PTX_KIND_OF_FLOAT
+} ptx_type_reading;
+ptx_type_reading ptx_type_kind(ptx_type type);
 const char *ptx_type_text(ptx_type type);
 const char *ptx_opcode_text(ptx_opcode opcode);
+ptx_unit ptx_opcode_unit(ptx_opcode opcode);
+int ptx_special_bits(ptx_special special);
 const char *ptx_space_text(ptx_space space);
 const char *ptx_special_text(ptx_special special);
 

@@ -4,17 +4,23 @@
 
 typedef struct type_record {
   const char *text;
-  int bits;
+  uint8_t bits, kind;
 } type_record;
 
-static const type_record types[PTX_TYPE_COUNT] = {[PTX_TYPE_NONE] = {"", 0},
-#define X(NAME, text, bits, kind) [PTX_TYPE_##NAME] = {text, bits},
+static const type_record types[PTX_TYPE_COUNT] = {[PTX_TYPE_NONE] = {"", 0, PTX_KIND_OF_BITS},
+#define X(NAME, text, bits, kind) [PTX_TYPE_##NAME] = {text, bits, PTX_KIND_OF_##kind},
                                                   PTX_TYPES(X)
 #undef X
 };
 
 static const char *const opcodes[PTX_OPCODE_COUNT] = {
 #define X(NAME, text, unit) [PTX_##NAME] = text,
+    PTX_OPCODES(X)
+#undef X
+};
+
+static const uint8_t units[PTX_OPCODE_COUNT] = {
+#define X(NAME, text, unit) [PTX_##NAME] = PTX_UNIT_##unit,
     PTX_OPCODES(X)
 #undef X
 };
@@ -31,8 +37,18 @@ static const char *const specials[PTX_SPECIAL_COUNT] = {
 #undef X
 };
 
+static const uint8_t special_bits[PTX_SPECIAL_COUNT] = {
+#define X(NAME, text, bits) [PTX_SPECIAL_##NAME] = bits,
+    PTX_SPECIALS(X)
+#undef X
+};
+
 int ptx_type_bits(ptx_type type) {
   return (unsigned)type < PTX_TYPE_COUNT ? types[type].bits : 0;
+}
+
+ptx_type_reading ptx_type_kind(ptx_type type) {
+  return (unsigned)type < PTX_TYPE_COUNT ? (ptx_type_reading)types[type].kind : PTX_KIND_OF_BITS;
 }
 
 const char *ptx_type_text(ptx_type type) {
@@ -41,6 +57,14 @@ const char *ptx_type_text(ptx_type type) {
 
 const char *ptx_opcode_text(ptx_opcode opcode) {
   return (unsigned)opcode < PTX_OPCODE_COUNT ? opcodes[opcode] : "?";
+}
+
+ptx_unit ptx_opcode_unit(ptx_opcode opcode) {
+  return (unsigned)opcode < PTX_OPCODE_COUNT ? (ptx_unit)units[opcode] : PTX_UNIT_NONE;
+}
+
+int ptx_special_bits(ptx_special special) {
+  return (unsigned)special < PTX_SPECIAL_COUNT ? special_bits[special] : 0;
 }
 
 const char *ptx_space_text(ptx_space space) {

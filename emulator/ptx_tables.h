@@ -160,6 +160,9 @@
   X(CLC_TRY_CANCEL, "clusterlaunchcontrol.try_cancel.async", COPY)                                           \
   X(CLC_QUERY_CANCELED, "clusterlaunchcontrol.query_cancel.is_canceled", COPY)                               \
   X(CLC_QUERY_CTAID, "clusterlaunchcontrol.query_cancel.get_first_ctaid", COPY)                              \
+  X(CLC_QUERY_CTAID_X, "clusterlaunchcontrol.query_cancel.get_first_ctaid::x", COPY)                         \
+  X(CLC_QUERY_CTAID_Y, "clusterlaunchcontrol.query_cancel.get_first_ctaid::y", COPY)                         \
+  X(CLC_QUERY_CTAID_Z, "clusterlaunchcontrol.query_cancel.get_first_ctaid::z", COPY)                         \
   /* matrix */                                                                                               \
   X(LDMATRIX, "ldmatrix.sync.aligned", MATRIX)                                                               \
   X(STMATRIX, "stmatrix.sync.aligned", MATRIX)                                                               \
@@ -299,69 +302,167 @@
   X(SHARED_CLUSTER, "shared::cluster")
 #define PTX_ROUNDINGS(X)                                                                                     \
   X(NONE, "")                                                                                                \
-  X(RN, "rn") X(RZ, "rz") X(RM, "rm") X(RP, "rp") X(RNA, "rna") X(RS, "rs") X(RNI, "rni") X(RZI, "rzi")      \
-      X(RMI, "rmi") X(RPI, "rpi") X(APPROX, "approx") X(FULL, "full")
+  X(RN, "rn")                                                                                                \
+  X(RZ, "rz")                                                                                                \
+  X(RM, "rm")                                                                                                \
+  X(RP, "rp")                                                                                                \
+  X(RNA, "rna")                                                                                              \
+  X(RS, "rs")                                                                                                \
+  X(RNI, "rni")                                                                                              \
+  X(RZI, "rzi")                                                                                              \
+  X(RMI, "rmi")                                                                                              \
+  X(RPI, "rpi")                                                                                              \
+  X(APPROX, "approx")                                                                                        \
+  X(FULL, "full")
 #define PTX_SEMANTICS(X)                                                                                     \
   X(NONE, "")                                                                                                \
-  X(WEAK, "weak") X(VOLATILE, "volatile") X(RELAXED, "relaxed") X(ACQUIRE, "acquire") X(RELEASE, "release")  \
-      X(ACQ_REL, "acq_rel") X(SC, "sc") X(MMIO, "mmio")
-#define PTX_SCOPES(X) X(NONE, "") X(CTA, "cta") X(CLUSTER, "cluster") X(GPU, "gpu") X(SYS, "sys")
+  X(WEAK, "weak")                                                                                            \
+  X(VOLATILE, "volatile")                                                                                    \
+  X(RELAXED, "relaxed")                                                                                      \
+  X(ACQUIRE, "acquire")                                                                                      \
+  X(RELEASE, "release")                                                                                      \
+  X(ACQ_REL, "acq_rel")                                                                                      \
+  X(SC, "sc")                                                                                                \
+  X(MMIO, "mmio")
+#define PTX_SCOPES(X)                                                                                        \
+  X(NONE, "")                                                                                                \
+  X(CTA, "cta")                                                                                              \
+  X(CLUSTER, "cluster")                                                                                      \
+  X(GPU, "gpu")                                                                                              \
+  X(SYS, "sys")
 #define PTX_COMPARES(X)                                                                                      \
   X(NONE, "")                                                                                                \
-  X(EQ, "eq") X(NE, "ne") X(LT, "lt") X(LE, "le") X(GT, "gt") X(GE, "ge") X(LO, "lo") X(LS, "ls")            \
-      X(HI, "hi") X(HS, "hs") X(EQU, "equ") X(NEU, "neu") X(LTU, "ltu") X(LEU, "leu") X(GTU, "gtu")          \
-          X(GEU, "geu") X(NUM, "num") X(NAN, "nan")
+  X(EQ, "eq")                                                                                                \
+  X(NE, "ne")                                                                                                \
+  X(LT, "lt")                                                                                                \
+  X(LE, "le")                                                                                                \
+  X(GT, "gt")                                                                                                \
+  X(GE, "ge")                                                                                                \
+  X(LO, "lo")                                                                                                \
+  X(LS, "ls")                                                                                                \
+  X(HI, "hi")                                                                                                \
+  X(HS, "hs")                                                                                                \
+  X(EQU, "equ")                                                                                              \
+  X(NEU, "neu")                                                                                              \
+  X(LTU, "ltu")                                                                                              \
+  X(LEU, "leu")                                                                                              \
+  X(GTU, "gtu")                                                                                              \
+  X(GEU, "geu")                                                                                              \
+  X(NUM, "num")                                                                                              \
+  X(NAN, "nan")
 /* What atom, red, redux, reducing copies, setp's combination, vote and bar.red do. */
 #define PTX_OPERATIONS(X)                                                                                    \
   X(NONE, "")                                                                                                \
-  X(ADD, "add") X(MIN, "min") X(MAX, "max") X(INC, "inc") X(DEC, "dec") X(AND, "and") X(OR, "or")            \
-      X(XOR, "xor") X(EXCH, "exch") X(CAS, "cas") X(POPC, "popc") X(ALL, "all") X(ANY, "any") X(UNI, "uni")  \
-          X(BALLOT, "ballot")
-/* One of several variants of an instruction, where that is all there is to say. */
+  X(ADD, "add")                                                                                              \
+  X(MIN, "min")                                                                                              \
+  X(MAX, "max")                                                                                              \
+  X(INC, "inc")                                                                                              \
+  X(DEC, "dec")                                                                                              \
+  X(AND, "and")                                                                                              \
+  X(OR, "or")                                                                                                \
+  X(XOR, "xor")                                                                                              \
+  X(EXCH, "exch")                                                                                            \
+  X(CAS, "cas")                                                                                              \
+  X(POPC, "popc")                                                                                            \
+  X(ALL, "all")                                                                                              \
+  X(ANY, "any")                                                                                              \
+  X(UNI, "uni")                                                                                              \
+  X(BALLOT, "ballot")
+/* One of several variants of an instruction, where that is all there is to say: mul, mad; shf; shfl; prmt;
+ * testp; setmaxnreg; createpolicy; prefetch. */
 #define PTX_MODES(X)                                                                                         \
   X(NONE, "")                                                                                                \
   X(LO, "lo")                                                                                                \
-  X(HI, "hi") X(WIDE, "wide")                                                               /* mul, mad */   \
-      X(LEFT, "l") X(RIGHT, "r")                                                            /* shf */        \
-      X(UP, "up") X(DOWN, "down") X(BFLY, "bfly") X(IDX, "idx")                             /* shfl */       \
-      X(F4E, "f4e") X(B4E, "b4e") X(RC8, "rc8") X(ECL, "ecl") X(ECR, "ecr") X(RC16, "rc16") /* prmt */       \
-      X(FINITE, "finite") X(INFINITE, "infinite") X(NUMBER, "number") X(NOTANUMBER, "notanumber")            \
-          X(NORMAL, "normal") X(SUBNORMAL, "subnormal")                       /* testp */                    \
-      X(DEC, "dec") X(INC, "inc")                                             /* setmaxnreg */               \
-      X(CTAID_X, "::x") X(CTAID_Y, "::y") X(CTAID_Z, "::z") X(CTAID_V4, "v4") /* get_first_ctaid */          \
-      X(FRACTIONAL, "fractional") X(RANGE, "range") X(CVT, "cvt")             /* createpolicy */             \
-      X(TENSORMAP, "tensormap") X(L1, "L1") X(L2, "L2")                       /* prefetch */
+  X(HI, "hi")                                                                                                \
+  X(WIDE, "wide")                                                                                            \
+  X(LEFT, "l")                                                                                               \
+  X(RIGHT, "r")                                                                                              \
+  X(UP, "up")                                                                                                \
+  X(DOWN, "down")                                                                                            \
+  X(BFLY, "bfly")                                                                                            \
+  X(IDX, "idx")                                                                                              \
+  X(F4E, "f4e")                                                                                              \
+  X(B4E, "b4e")                                                                                              \
+  X(RC8, "rc8")                                                                                              \
+  X(ECL, "ecl")                                                                                              \
+  X(ECR, "ecr")                                                                                              \
+  X(RC16, "rc16")                                                                                            \
+  X(FINITE, "finite")                                                                                        \
+  X(INFINITE, "infinite")                                                                                    \
+  X(NUMBER, "number")                                                                                        \
+  X(NOTANUMBER, "notanumber")                                                                                \
+  X(NORMAL, "normal")                                                                                        \
+  X(SUBNORMAL, "subnormal")                                                                                  \
+  X(DEC, "dec")                                                                                              \
+  X(INC, "inc")                                                                                              \
+  X(FRACTIONAL, "fractional")                                                                                \
+  X(RANGE, "range")                                                                                          \
+  X(CVT, "cvt")                                                                                              \
+  X(TENSORMAP, "tensormap")                                                                                  \
+  X(L1, "L1")                                                                                                \
+  X(L2, "L2")
 #define PTX_PROXIES(X)                                                                                       \
   X(NONE, "")                                                                                                \
-  X(ALIAS, "alias") X(ASYNC, "async") X(TENSORMAP_GENERIC, "tensormap::generic")                             \
-      X(ASYNC_GENERIC, "async::generic")
+  X(ALIAS, "alias")                                                                                          \
+  X(ASYNC, "async")                                                                                          \
+  X(TENSORMAP_GENERIC, "tensormap::generic")                                                                 \
+  X(ASYNC_GENERIC, "async::generic")
 /* How a tensor copy addresses its box. */
 #define PTX_TILINGS(X)                                                                                       \
   X(NONE, "")                                                                                                \
-  X(TILE, "tile") X(GATHER4, "tile::gather4") X(SCATTER4, "tile::scatter4") X(IM2COL, "im2col")              \
-      X(IM2COL_W, "im2col::w") X(IM2COL_W_128, "im2col::w::128")
+  X(TILE, "tile")                                                                                            \
+  X(GATHER4, "tile::gather4")                                                                                \
+  X(SCATTER4, "tile::scatter4")                                                                              \
+  X(IM2COL, "im2col")                                                                                        \
+  X(IM2COL_W, "im2col::w")                                                                                   \
+  X(IM2COL_W_128, "im2col::w::128")
 /* tcgen05 and sm_120 matrix kinds. */
 #define PTX_KINDS(X)                                                                                         \
   X(NONE, "")                                                                                                \
-  X(F16, "kind::f16") X(TF32, "kind::tf32") X(F8F6F4, "kind::f8f6f4") X(I8, "kind::i8")                      \
-      X(MXF8F6F4, "kind::mxf8f6f4") X(MXF4, "kind::mxf4") X(MXF4NVF4, "kind::mxf4nvf4")
+  X(F16, "kind::f16")                                                                                        \
+  X(TF32, "kind::tf32")                                                                                      \
+  X(F8F6F4, "kind::f8f6f4")                                                                                  \
+  X(I8, "kind::i8")                                                                                          \
+  X(MXF8F6F4, "kind::mxf8f6f4")                                                                              \
+  X(MXF4, "kind::mxf4")                                                                                      \
+  X(MXF4NVF4, "kind::mxf4nvf4")
 /* Shapes of ldmatrix/stmatrix (m8n8 …) and of tcgen05.ld/st/cp. */
 #define PTX_SHAPES(X)                                                                                        \
   X(NONE, "")                                                                                                \
-  X(M8N8, "m8n8") X(M16N16, "m16n16") X(M16N8, "m16n8") X(L32X32B, "32x32b") X(L16X64B, "16x64b")            \
-      X(L16X128B, "16x128b") X(L16X256B, "16x256b") X(L16X32BX2, "16x32bx2") X(C128X256B, "128x256b")        \
-          X(C4X256B, "4x256b") X(C128X128B, "128x128b") X(C64X128B, "64x128b") X(C32X128B, "32x128b")
+  X(M8N8, "m8n8")                                                                                            \
+  X(M16N16, "m16n16")                                                                                        \
+  X(M16N8, "m16n8")                                                                                          \
+  X(L32X32B, "32x32b")                                                                                       \
+  X(L16X64B, "16x64b")                                                                                       \
+  X(L16X128B, "16x128b")                                                                                     \
+  X(L16X256B, "16x256b")                                                                                     \
+  X(L16X32BX2, "16x32bx2")                                                                                   \
+  X(C128X256B, "128x256b")                                                                                   \
+  X(C4X256B, "4x256b")                                                                                       \
+  X(C128X128B, "128x128b")                                                                                   \
+  X(C64X128B, "64x128b")                                                                                     \
+  X(C32X128B, "32x128b")
 /* tcgen05.cp's replication. */
 #define PTX_REPLICATIONS(X)                                                                                  \
-  X(NONE, "") X(WARPX2_02_13, "warpx2::02_13") X(WARPX2_01_23, "warpx2::01_23") X(WARPX4, "warpx4")
+  X(NONE, "")                                                                                                \
+  X(WARPX2_02_13, "warpx2::02_13")                                                                           \
+  X(WARPX2_01_23, "warpx2::01_23")                                                                           \
+  X(WARPX4, "warpx4")
 /* tcgen05.mma's collector buffer: X(NAME, text); the usage is a hint and changes no result. */
 #define PTX_COLLECTORS(X)                                                                                    \
-  X(NONE, "") X(FILL, "fill") X(USE, "use") X(LASTUSE, "lastuse") X(DISCARD, "discard")
+  X(NONE, "")                                                                                                \
+  X(FILL, "fill")                                                                                            \
+  X(USE, "use")                                                                                              \
+  X(LASTUSE, "lastuse")                                                                                      \
+  X(DISCARD, "discard")
 /* Block scales of tcgen05.mma. */
 #define PTX_SCALE_BLOCKS(X)                                                                                  \
   X(NONE, "")                                                                                                \
-  X(VEC_1X, "scale_vec::1X") X(VEC_2X, "scale_vec::2X") X(VEC_4X, "scale_vec::4X") X(BLOCK16, "block16")     \
-      X(BLOCK32, "block32")
+  X(VEC_1X, "scale_vec::1X")                                                                                 \
+  X(VEC_2X, "scale_vec::2X")                                                                                 \
+  X(VEC_4X, "scale_vec::4X")                                                                                 \
+  X(BLOCK16, "block16")                                                                                      \
+  X(BLOCK32, "block32")
 
 /* Modifiers that are simply there or not: X(NAME, text). */
 #define PTX_FLAGS(X)                                                                                         \
@@ -393,13 +494,32 @@
   X(BULK_GROUP, "bulk_group")                                                                                \
   X(COMPLETE_TX, "mbarrier::complete_tx::bytes")                                                             \
   X(ARRIVE_ONE, "mbarrier::arrive::one")                                                                     \
-  X(ROW, "row")                                                                                              \
-  X(COL, "col")                                                                                              \
   X(PACK_16B, "pack::16b")                                                                                   \
   X(UNPACK_16B, "unpack::16b")                                                                               \
   X(BLOCK_SCALE, "block_scale")                                                                              \
-  X(ASHIFT, "ashift")                                                                                        \
-  X(DOWN, "down")                                                                                            \
-  X(HINT, "") /* a cache or prefetch hint, which changes no result */
+  X(ASHIFT, "ashift")
+
+/* Modifiers that only advise the hardware: accepted where a form says #hint, and without effect here.
+ * X(text). */
+#define PTX_HINTS(X)                                                                                         \
+  X("ca")                                                                                                    \
+  X("cg")                                                                                                    \
+  X("cs")                                                                                                    \
+  X("lu")                                                                                                    \
+  X("cv")                                                                                                    \
+  X("wb")                                                                                                    \
+  X("wt")                                                                                                    \
+  X("L1::evict_normal")                                                                                      \
+  X("L1::evict_unchanged")                                                                                   \
+  X("L1::evict_first")                                                                                       \
+  X("L1::evict_last")                                                                                        \
+  X("L1::no_allocate")                                                                                       \
+  X("L2::evict_normal")                                                                                      \
+  X("L2::evict_unchanged")                                                                                   \
+  X("L2::evict_first")                                                                                       \
+  X("L2::evict_last")                                                                                        \
+  X("L2::64B")                                                                                               \
+  X("L2::128B")                                                                                              \
+  X("L2::256B")
 
 #endif
