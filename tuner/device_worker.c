@@ -46,7 +46,7 @@ static arke_status open_device(device_state *s, const json_t *body, arke_error *
     free(wanted);
     return ARKE_OK;
   }
-  tune_worker_stage("open");
+  tune_worker_stage_slow("open");
   tune_runner_close(&s->runner);
   free(s->device_key);
   s->device_key = NULL;
@@ -95,17 +95,21 @@ static arke_status prepare(device_state *s, const json_t *body, arke_error *err)
                            .seed = (uint64_t)tune_message_integer(body, "seed", 0),
                            .samples = (int)tune_message_integer(body, "samples", 1024),
                            .reference_s = tune_message_number(body, "reference_s", 1)};
-  tune_worker_stage("prepare");
+  tune_worker_stage_slow("prepare");
   return tune_runner_prepare(&s->runner, &p, err);
 }
 
 /* --- one candidate -------------------------------------------------------------------------------------- */
 
+static void add_check(json_t *b, const tune_check *check) {
+  json_object_set_new(b, "error_relative", json_real(check->error));
+  json_object_set_new(b, "allowed_relative", json_real(check->allowed));
+}
+
 static void add_verdict(json_t *b, const tune_verdict *v, const arke_error *failure) {
   json_object_set_new(b, "outcome", json_integer(v->outcome));
   add_text(b, "reason", failure->text);
-  json_object_set_new(b, "error_relative", json_real(v->check.error));
-  json_object_set_new(b, "allowed_relative", json_real(v->check.allowed));
+  add_check(b, &v->check);
   if (v->context_lost) json_object_set_new(b, "leaving", json_true());
 }
 
@@ -171,8 +175,8 @@ static void say_running(int i, void *user) {
 
 /* Loads, verifies and captures each; `failed` is the one that could not be, -1 if all could. */
 static arke_status enter_finals(tune_runner *r, const tune_message *request, const json_t *list,
-                                tune_loaded **loaded, tune_finalist *finalists, tune_verdict *v, int *failed,
-                                arke_error *failure) {
+                                tune_loaded **loaded, tune_finalist *finalists, tune_check *checks,
+                                tune_verdict *v, int *failed, arke_error *failure) {
   size_t i;
   const json_t *item;
   json_array_foreach(list, i, item) {
@@ -180,6 +184,7 @@ static arke_status enter_finals(tune_runner *r, const tune_message *request, con
     say_running((int)i, NULL);
     TRY(load(r, request, item, &loaded[i], v, failure));
     TRY(verify(loaded[i], v, failure));
+    checks[i] = v->check;
     tune_worker_stage("time");
     TRY(tune_runner_burst(loaded[i], &finalists[i].burst, v, failure));
     finalists[i].complexity = (int)tune_message_integer(item, "complexity", 0);
@@ -200,13 +205,15 @@ static arke_status verify_again(tune_loaded **loaded, int n, tune_verdict *v, in
   return ARKE_OK;
 }
 
-static void add_finals(json_t *b, const tune_finalist *finalists, int n, int winner, int rounds) {
+static void add_finals(json_t *b, const tune_finalist *finalists, const tune_check *checks, int n, int winner,
+                       int rounds) {
   json_object_set_new(b, "winner", json_integer(winner));
   json_object_set_new(b, "rounds", json_integer(rounds));
   json_t *list = json_array();
   for (int i = 0; i < n; i++) {
     json_t *item = json_object();
     add_time(item, &finalists[i].time);
+    add_check(item, &checks[i]);
     if (finalists[i].ratio < 1e9) json_object_set_new(item, "ratio", json_real(finalists[i].ratio));
     json_object_set_new(item, "separated", json_boolean(finalists[i].separated));
     json_array_append_new(list, item);
@@ -216,14 +223,16 @@ static void add_finals(json_t *b, const tune_finalist *finalists, int n, int win
 
 static void finals(tune_runner *r, const tune_message *request, tune_message *reply) {
   const json_t *list = json_object_get(request->body, "list");
-  int n = (int)json_array_size(list), failed = -1, winner = 0, rounds = 0;
+  int n = json_array_size(list) <= TUNE_MESSAGE_BLOBS ? (int)json_array_size(list) : 0, failed = -1,
+      winner = 0, rounds = 0;
   tune_loaded *loaded[TUNE_MESSAGE_BLOBS] = {0};
   tune_finalist finalists[TUNE_MESSAGE_BLOBS] = {0};
+  tune_check checks[TUNE_MESSAGE_BLOBS] = {0};
   tune_verdict v = {.outcome = CACHE_LAUNCH_FAILED};
   arke_error failure = ARKE_ERROR_INIT;
   tune_finals_options o = tune_finals_default;
   o.limit_ns = 1e9 * tune_message_number(request->body, "limit_s", 3);
-  arke_status status = enter_finals(r, request, list, loaded, finalists, &v, &failed, &failure);
+  arke_status status = enter_finals(r, request, list, loaded, finalists, checks, &v, &failed, &failure);
   if (status == ARKE_OK && n > 0) {
     tune_burst_warm(&r->meter, &finalists[0].burst, 0.2 * o.limit_ns, NULL);
     status = tune_measure_finals(&r->meter, finalists, n, &o, say_running, NULL, &winner, &rounds, &failure);
@@ -232,7 +241,7 @@ static void finals(tune_runner *r, const tune_message *request, tune_message *re
   if (status == ARKE_OK) status = verify_again(loaded, n, &v, &failed, &failure);
   add_verdict(reply->body, &v, &failure);
   json_object_set_new(reply->body, "failed", json_integer(failed));
-  if (status == ARKE_OK) add_finals(reply->body, finalists, n, winner, rounds);
+  if (status == ARKE_OK) add_finals(reply->body, finalists, checks, n, winner, rounds);
   for (int i = 0; i < n; i++) {
     if (finalists[i].burst.graph) tune_burst_release(&r->meter, &finalists[i].burst);
     tune_runner_unload(loaded[i]);

@@ -27,6 +27,10 @@ void tune_worker_stage(const char *stage) {
   tune_worker_event(json_pack("{s:s, s:s}", "event", "stage", "stage", stage));
 }
 
+void tune_worker_stage_slow(const char *stage) {
+  tune_worker_event(json_pack("{s:s, s:s, s:b}", "event", "stage", "stage", stage, "slow", 1));
+}
+
 static void fill_status(tune_message *reply, arke_status status, const arke_error *err) {
   json_object_set_new(reply->body, "status", json_integer(status));
   if (status == ARKE_OK) return;

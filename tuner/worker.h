@@ -20,8 +20,11 @@ typedef struct tune_worker_role {
 extern const tune_worker_role tune_compile_role; /* op text to PTX, cubin and recipe */
 extern const tune_worker_role tune_device_role;  /* verifying and timing on one device */
 
-/* Tells the parent which stage the request is in ("lower"): named when the worker dies or hangs. */
+/* Tells the parent which stage the request is in ("lower"): named when the worker dies or hangs. Each stage
+ * has the request's time limit anew; a slow one, which serves more than one candidate, has several times
+ * that. */
 void tune_worker_stage(const char *stage);
+void tune_worker_stage_slow(const char *stage);
 void tune_worker_event(json_t *event); /* steals the reference */
 
 #endif

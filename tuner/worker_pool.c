@@ -12,6 +12,7 @@
 #define LEAVE_MS   2000
 #define LOG_BYTES  4096
 #define TAIL_BYTES 700
+#define SLOW_STAGE 4 /* times the limit */
 
 typedef enum worker_state {
   WORKER_DOWN,
@@ -36,6 +37,7 @@ typedef struct pool_worker {
   char log_text[LOG_BYTES];
   size_t log_length;
   char stage[32];
+  double timeout_s;
   tune_event_fn on_event;
   tune_reply_fn on_reply; /* NULL: no request outstanding */
   void *user;
@@ -157,12 +159,24 @@ static void give_up(pool_worker *w, const char *why) {
   kill_worker(w);
 }
 
+static void start_limit(pool_worker *w, double seconds) {
+  uv_update_time(w->pool->loop); /* the loop's clock may lie far behind after host work */
+  uv_timer_start(&w->timer, on_timeout, (uint64_t)(seconds * 1e3), 0);
+}
+
+static void enter_stage(pool_worker *w, const json_t *event) {
+  if (w->state != WORKER_BUSY) return;
+  snprintf(w->stage, sizeof w->stage, "%s", tune_message_text(event, "stage", ""));
+  bool slow = json_is_true(json_object_get(event, "slow"));
+  start_limit(w, slow ? SLOW_STAGE * w->timeout_s : w->timeout_s);
+}
+
 static void take_message(pool_worker *w, tune_message *m) {
   if (w->timed_out) return; /* too late: it is being killed */
   const char *event = tune_message_text(m->body, "event", NULL);
   if (event) {
     if (strcmp(event, "stage") == 0)
-      snprintf(w->stage, sizeof w->stage, "%s", tune_message_text(m->body, "stage", ""));
+      enter_stage(w, m->body);
     else if (w->on_event)
       w->on_event(m->body, w->user);
     return;
@@ -327,8 +341,8 @@ arke_status tune_pool_submit(tune_pool *pool, const tune_message *m, double time
   w->user = user;
   w->stage[0] = '\0';
   w->log_length = 0;
-  uv_update_time(pool->loop); /* the loop's clock may lie far behind after host work */
-  uv_timer_start(&w->timer, on_timeout, (uint64_t)(timeout_s * 1e3), 0);
+  w->timeout_s = timeout_s;
+  start_limit(w, timeout_s);
   return ARKE_OK;
 }
 

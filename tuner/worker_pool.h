@@ -40,7 +40,8 @@ int tune_pool_size(const tune_pool *pool);
 /* Workers that could take a request now. */
 int tune_pool_idle(const tune_pool *pool);
 int tune_pool_busy(const tune_pool *pool);
-/* Sends the request (its blobs are copied; the caller keeps `m`) to an idle worker. ARKE_ERR_BUSY when none
+/* `timeout_s` holds for each stage that the worker announces (worker.h), and until the first one.
+ * Sends the request (its blobs are copied; the caller keeps `m`) to an idle worker. ARKE_ERR_BUSY when none
  * is. */
 arke_status tune_pool_submit(tune_pool *pool, const tune_message *m, double timeout_s, tune_event_fn on_event,
                              tune_reply_fn on_reply, void *user, arke_error *err);

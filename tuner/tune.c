@@ -1,0 +1,319 @@
+/* tune_problem: the steps in order, and what they found as a result. */
+#include "tuner/tune.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "tuner/tune_run.h"
+
+#define STAGE       "tune"
+#define PROGRESS_S  0.1
+#define MODEL_QUICK 8 /* compiled without a GPU: only the leading one will be used */
+#define MODEL_FULL  32
+
+double tune_now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+double tune_run_left_s(const tune_run *run, double reserve) {
+  double budget = run->session->options.budget_s;
+  return budget > 0 ? run->begin_s + budget - reserve - tune_now_s() : INFINITY;
+}
+
+bool tune_run_measures(const tune_run *run) {
+  return run->session->kind == TUNE_DEVICE_CUDA;
+}
+
+bool tune_run_stopped(const tune_run *run) {
+  return run->session->interrupted || run->status != ARKE_OK;
+}
+
+void tune_run_fail(tune_run *run, arke_status status, const char *stage, const char *text) {
+  if (run->status == ARKE_OK) run->status = status;
+  error_set(&run->error, status, stage, "%s", text);
+}
+
+/* --- progress ------------------------------------------------------------------------------------------- */
+
+static const tune_trial *best_so_far(const tune_run *run) {
+  const tune_trial *best = NULL;
+  for (int i = 0; i < run->n_trials; i++) {
+    const tune_trial *t = run->trials[i];
+    bool good = t->state == TRIAL_OVER && (t->outcome == CACHE_MEASURED || t->outcome == CACHE_VERIFIED);
+    if (good && (!best || t->rank_ns < best->rank_ns)) best = t;
+  }
+  return best;
+}
+
+static bool is_failure(cache_outcome o) {
+  return o != CACHE_MEASURED && o != CACHE_VERIFIED && o != CACHE_LOWERED;
+}
+
+void tune_run_progress(tune_run *run, tune_phase phase, bool now) {
+  double t = tune_now_s();
+  if (!run->fn || (!now && t - run->last_progress_s < PROGRESS_S)) return;
+  run->last_progress_s = t;
+  const tune_trial *best = best_so_far(run);
+  tune_progress p = {.phase = phase,
+                     .total = (int)run->planned,
+                     .best_ns = best ? best->rank_ns : 0,
+                     .best_config = best ? best->config : "",
+                     .elapsed_s = t - run->begin_s,
+                     .left_s = -1};
+  for (int i = 0; i < run->n_trials; i++) {
+    if (run->trials[i]->state != TRIAL_OVER) continue;
+    p.done++;
+    if (is_failure(run->trials[i]->outcome)) p.failed[run->trials[i]->outcome]++;
+  }
+  if (run->session->options.budget_s > 0) {
+    p.left_s = fmax(0, tune_run_left_s(run, 0));
+  } else if (p.done > 0 && p.total >= p.done) {
+    p.left_s = p.elapsed_s / p.done * (p.total - p.done);
+  }
+  run->fn(&p, run->user);
+}
+
+/* --- the steps ------------------------------------------------------------------------------------------ */
+
+static arke_status begin(tune_run *run, arke_error *err) {
+  strbuf text = STRBUF_INIT;
+  ir_op_print(run->problem->op, &text);
+  run->op_text = arena_strdup(run->arena, strbuf_text(&text));
+  strbuf_clear(&text);
+  ir_problem_print_bindings(run->problem, &text);
+  run->bindings = arena_strdup(run->arena, strbuf_text(&text));
+  strbuf_free(&text);
+  if (!run->op_text || !run->bindings) return error_memory(err, STAGE);
+  tune_run_progress(run, TUNE_RANKING, true);
+  const tune_session *s = run->session;
+  return tune_candidates_rank(run->problem, s->target, &s->rates, s->options.templates, &run->candidates,
+                              err);
+}
+
+static tune_search_plan make_plan(const tune_run *run, bool single) {
+  const tune_options *o = &run->session->options;
+  if (single) return (tune_search_plan){.limit = 1, .ahead = 1};
+  tune_search_plan plan = tune_search_plan_for(o->effort, run->candidates.n, o->trials);
+  if (!tune_run_measures(run) && o->effort != TUNE_EXHAUSTIVE) {
+    /* The model's order is all there is: results would teach a search nothing. */
+    int n = o->effort == TUNE_QUICK ? MODEL_QUICK : MODEL_FULL;
+    if (o->trials > 0 && o->trials < n) n = o->trials;
+    plan = (tune_search_plan){.model_best = n, .limit = n};
+  }
+  return plan;
+}
+
+static void seed_defaults(tune_run *run) {
+  const tune_candidates *c = &run->candidates;
+  for (int i = 0; i < c->n_sources; i++) {
+    int64_t index = tune_candidates_index(c, i, space_index(c->sources[i].space, &c->sources[i].defaults));
+    if (index >= 0) tune_search_seed(run->search, index);
+  }
+}
+
+static arke_status open_search(tune_run *run, arke_error *err) {
+  const tune_session *s = run->session;
+  const char *wanted = s->options.config;
+  int64_t index = -1;
+  if (wanted) TRY(tune_candidates_parse(&run->candidates, run->problem, s->target, wanted, &index, err));
+  tune_search_plan plan = make_plan(run, wanted != NULL);
+  run->planned = plan.limit > 0 && plan.limit < run->candidates.n ? plan.limit : run->candidates.n;
+  TRY(tune_search_create(&run->candidates, &plan, s->options.seed, &run->search, err));
+  if (wanted) { /* asked for by name: tried whatever is known of it */
+    tune_search_seed(run->search, index);
+    return ARKE_OK;
+  }
+  TRY(tune_store_resume(run, err));
+  if (tune_run_measures(run)) {
+    tune_store_seed_nearby(run);
+    seed_defaults(run);
+  }
+  return run->status == ARKE_OK ? ARKE_OK : error_set(err, run->status, STAGE, "%s", run->error.text);
+}
+
+/* Nothing was tried anew: the winner that an earlier run published stands, without timing it again. */
+static tune_trial *recall_unchanged(tune_run *run, cache_winner *w, char *sha256) {
+  if (run->session->options.config || run->session->options.keep_llvm_ir) return NULL;
+  for (int i = 0; i < run->n_trials; i++)
+    if (!run->trials[i]->resumed) return NULL;
+  tune_trial *t = tune_store_recall(run, w, sha256);
+  bool fits = t && (w->origin == CACHE_ORIGIN_MEASURED) == tune_run_measures(run);
+  /* Killed before its verdict was stored, a run may have left a better one unverified. */
+  if (fits && !tune_run_measures(run) && t->outcome != CACHE_VERIFIED) fits = false;
+  return fits ? t : NULL;
+}
+
+static void describe_winner(tune_run *run, const tune_trial *t, cache_winner *w) {
+  bool measured = t->outcome == CACHE_MEASURED;
+  *w = (cache_winner){.template_name = tune_trial_template(t)->name,
+                      .config = t->config,
+                      .origin = measured ? CACHE_ORIGIN_MEASURED : CACHE_ORIGIN_MODELLED,
+                      .time = measured ? t->time : (cache_time){.median_ns = tune_trial_model_ns(t)}};
+  if (!measured)
+    w->policy = run->session->kind == TUNE_DEVICE_MODEL
+                    ? "ranked by the cost model, verified on the emulator at a reduced shape"
+                    : "ranked by the cost model, verified on the emulator at this shape";
+  else
+    w->policy = run->policy ? run->policy : "";
+}
+
+static void print_causes(const tune_run *run, strbuf *out) {
+  int counts[CACHE_OUTCOME_COUNT] = {0};
+  const tune_trial *example = NULL;
+  for (int i = 0; i < run->n_trials; i++) {
+    const tune_trial *t = run->trials[i];
+    if (t->state != TRIAL_OVER || !is_failure(t->outcome)) continue;
+    counts[t->outcome]++;
+    if (!example && t->reason) example = t;
+  }
+  for (int o = 0; o < CACHE_OUTCOME_COUNT; o++)
+    if (counts[o])
+      strbuf_addf(out, "%s%d %s", out->length ? ", " : "", counts[o], cache_outcome_name((cache_outcome)o));
+  if (out->length == 0) strbuf_add(out, "none was tried in the time given");
+  if (example) strbuf_addf(out, "; for example %s: %s", example->config, example->reason);
+}
+
+static arke_status no_winner(const tune_run *run, arke_error *err) {
+  if (run->status != ARKE_OK) {
+    error_set(err, run->status, run->error.stage, "%s", run->error.text);
+    return run->status;
+  }
+  if (run->session->interrupted)
+    return error_set(err, ARKE_ERR_INTERRUPTED, STAGE, "interrupted before any configuration was verified");
+  strbuf causes = STRBUF_INIT;
+  print_causes(run, &causes);
+  error_set(err, ARKE_ERR_NOT_FOUND, STAGE, "no configuration worked: %s", strbuf_text(&causes));
+  strbuf_free(&causes);
+  return ARKE_ERR_NOT_FOUND;
+}
+
+/* --- the result ----------------------------------------------------------------------------------------- */
+
+static void fill_trials(const tune_run *run, tune_trials *t) {
+  t->total = run->candidates.total;
+  memcpy(t->pruned, run->candidates.pruned, sizeof t->pruned);
+  for (int i = 0; i < run->n_trials; i++) {
+    const tune_trial *trial = run->trials[i];
+    if (trial->state != TRIAL_OVER) continue;
+    cache_outcome o = trial->outcome;
+    if (is_failure(o)) t->failed[o]++;
+    t->compiled += trial->ptx_sha256[0] != '\0';
+    t->verified += o == CACHE_VERIFIED || o == CACHE_MEASURED;
+    t->measured += o == CACHE_MEASURED;
+    t->resumed += trial->resumed;
+  }
+}
+
+static void fill_facts(const tune_run *run, tune_result *r) {
+  const tune_session *s = run->session;
+  r->key = arena_strdup(run->arena, run->key ? run->key : "");
+  r->target = s->target;
+  r->environment = s->environment;
+  r->environment.device = arena_strdup(run->arena, s->environment.device);
+  r->environment.driver = arena_strdup(run->arena, s->environment.driver);
+  r->environment.llvm = arena_strdup(run->arena, s->environment.llvm);
+  r->flops = ir_flops(run->problem);
+  r->min_bytes = ir_min_bytes(run->problem);
+  r->speed_of_light_ns =
+      1e9 * fmax(r->min_bytes / s->rates.dram_bytes_per_s, r->flops / s->rates.f16_flops_per_s);
+  r->cache_path = s->cache ? arena_strdup(run->arena, cache_path(s->cache)) : NULL;
+  r->set_aside = s->set_aside ? arena_strdup(run->arena, s->set_aside) : NULL;
+  r->elapsed_s = tune_now_s() - run->begin_s;
+  r->interrupted = s->interrupted;
+  double compiling = run->compile_end_s - run->compile_begin_s;
+  if (compiling > 0) r->compile_rate_per_s = run->compilations / compiling;
+  fill_trials(run, &r->trials);
+}
+
+static bool copy_text(arena *a, const tune_blob *blob, const char **to) {
+  if (!blob->data) return true;
+  *to = arena_strndup(a, blob->data, blob->bytes);
+  return *to != NULL;
+}
+
+static arke_status fill_winner(tune_run *run, const tune_trial *t, const cache_winner *w, const char *sha256,
+                               tune_result *r, arke_error *err) {
+  r->origin = w->origin;
+  r->chosen = tune_trial_template(t);
+  tune_candidate_config(&run->candidates, t->index, &r->config);
+  r->config_text = arena_strdup(run->arena, t->config);
+  r->time = w->time;
+  r->policy = arena_strdup(run->arena, w->policy);
+  r->tolerance = t->check.allowed;
+  r->worst_error = t->check.error;
+  r->sha256 = arena_strdup(run->arena, sha256);
+  bool copied = copy_text(run->arena, &t->ptx, &r->ptx) && copy_text(run->arena, &t->llvm_ir, &r->llvm_ir) &&
+                copy_text(run->arena, &t->recipe, &r->recipe_json);
+  if (t->cubin.data) {
+    void *cubin = arena_alloc(run->arena, t->cubin.bytes);
+    if (cubin) memcpy(cubin, t->cubin.data, t->cubin.bytes);
+    copied = copied && cubin;
+    r->cubin = cubin;
+    r->cubin_bytes = t->cubin.bytes;
+  }
+  return copied && r->config_text && r->policy && r->sha256 ? ARKE_OK : error_memory(err, STAGE);
+}
+
+/* The configuration the model puts first, or the one asked for. */
+static void fill_dry(tune_run *run, int64_t index, tune_result *r) {
+  const tune_candidates *c = &run->candidates;
+  const tune_source *source = &c->sources[c->ranked[index].source];
+  strbuf text = STRBUF_INIT;
+  tune_candidate_config(c, index, &r->config);
+  config_print(source->space, &r->config, &text);
+  r->config_text = arena_strdup(run->arena, strbuf_text(&text));
+  strbuf_free(&text);
+  r->chosen = source->template;
+  r->origin = CACHE_ORIGIN_MODELLED;
+  r->time.median_ns = c->ranked[index].model_ns;
+  r->policy = "ranked by the cost model";
+}
+
+static arke_status run_steps(tune_run *run, tune_result *r, arke_error *err) {
+  TRY(begin(run, err));
+  TRY(tune_store_open(run, err));
+  const tune_options *o = &run->session->options;
+  if (o->dry_run) {
+    int64_t index = 0;
+    if (o->config)
+      TRY(tune_candidates_parse(&run->candidates, run->problem, run->session->target, o->config, &index,
+                                err));
+    fill_dry(run, index, r);
+    return ARKE_OK;
+  }
+  TRY(open_search(run, err));
+  tune_run_search(run);
+  cache_winner w = {0};
+  char sha256[SHA256_HEX_SIZE] = "";
+  tune_trial *winner = recall_unchanged(run, &w, sha256);
+  if (!winner) {
+    winner = tune_run_measures(run) ? tune_run_finals(run) : tune_run_verify_leading(run);
+    if (winner && !tune_trial_has_kernel(winner)) winner = NULL;
+    if (!winner) return no_winner(run, err);
+    describe_winner(run, winner, &w);
+    TRY(tune_store_publish(run, winner, &w, sha256, err));
+  }
+  TRY(fill_winner(run, winner, &w, sha256, r, err));
+  if (run->status != ARKE_OK) return error_set(err, run->status, run->error.stage, "%s", run->error.text);
+  if (run->session->interrupted)
+    return error_set(err, ARKE_ERR_INTERRUPTED, STAGE,
+                     "interrupted; the best configuration so far was stored");
+  return ARKE_OK;
+}
+
+arke_status tune_problem(tune_session *s, const ir_problem *p, tune_progress_fn fn, void *user, arena *a,
+                         tune_result *result, arke_error *err) {
+  *result = (tune_result){0};
+  tune_run run = {.session = s, .problem = p, .fn = fn, .user = user, .arena = a, .begin_s = tune_now_s()};
+  arke_status status = run_steps(&run, result, err);
+  fill_facts(&run, result);
+  tune_run_progress(&run, TUNE_DONE, true);
+  tune_trials_release(&run);
+  tune_search_destroy(run.search);
+  tune_candidates_release(&run.candidates);
+  if (status != ARKE_OK) error_context(err, p->op->name, result->config_text);
+  return status;
+}

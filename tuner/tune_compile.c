@@ -1,0 +1,129 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "tuner/tune_run.h"
+
+#define STAGE "compile"
+
+static json_t *compile_request(const tune_trial *t) {
+  const tune_run *run = t->run;
+  const tune_session *s = run->session;
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:i}", "do", "compile", "op", run->op_text,
+                   "bindings", run->bindings, "target", s->target->name, "template",
+                   tune_trial_template(t)->name, "config", t->config, "keep_llvm_ir", s->options.keep_llvm_ir,
+                   "driver_device", s->kind == TUNE_DEVICE_CUDA ? s->options.device_index : -1);
+}
+
+static void hash_kernel(tune_trial *t) {
+  sha256_hex(t->ptx.data, t->ptx.bytes, t->ptx_sha256);
+  sha256 both;
+  sha256_init(&both);
+  sha256_update(&both, t->ptx.data, t->ptx.bytes);
+  sha256_update(&both, "\0", 1);
+  sha256_update(&both, t->recipe.data, t->recipe.bytes);
+  sha256_final_hex(&both, t->identity);
+}
+
+static const tune_trial *find_twin(const tune_trial *t) {
+  for (int i = 0; i < t->run->n_trials; i++) {
+    const tune_trial *other = t->run->trials[i];
+    if (other != t && strcmp(other->identity, t->identity) == 0) return other;
+  }
+  return NULL;
+}
+
+static void take_kernel(tune_trial *t, tune_message *m) {
+  const json_t *b = m->body;
+  const struct {
+    const char *name;
+    tune_blob *blob;
+  } blobs[] = {{"ptx", &t->ptx}, {"recipe", &t->recipe}, {"cubin", &t->cubin}, {"llvm_ir", &t->llvm_ir}};
+  for (size_t i = 0; i < COUNT_OF(blobs); i++)
+    *blobs[i].blob = tune_message_take_blob(m, (int)tune_message_integer(b, blobs[i].name, -1));
+  t->lower_ms = tune_message_number(b, "lower_ms", 0);
+  t->assemble_ms = tune_message_number(b, "assemble_ms", 0);
+  t->registers = (int)tune_message_integer(b, "registers", -1);
+  t->spill_bytes = (int)tune_message_integer(b, "spill_bytes", -1);
+}
+
+/* The outcome and the reason of a compilation that failed; CACHE_LOWERED when it did not. */
+static cache_outcome judge(const tune_reply *reply, const char **reason) {
+  *reason = reply->cause;
+  if (reply->kind == TUNE_REPLY_CRASHED) return CACHE_CRASHED;
+  if (reply->kind == TUNE_REPLY_TIMEOUT) return CACHE_TIMEOUT;
+  const json_t *b = reply->message->body;
+  int64_t status = tune_message_integer(b, "status", ARKE_ERR_INTERNAL);
+  *reason = tune_message_text(b, "error", "");
+  if (status == ARKE_OK) return CACHE_LOWERED;
+  return status == ARKE_ERR_ASSEMBLE ? CACHE_ASSEMBLE_FAILED : CACHE_LOWER_FAILED;
+}
+
+static void on_compiled(const tune_reply *reply, void *user) {
+  tune_trial *t = user;
+  tune_run *run = t->run;
+  bool again = t->resumed || t->ptx_sha256[0]; /* its outcome is known; only the kernel is wanted */
+  const char *reason;
+  cache_outcome outcome = judge(reply, &reason);
+  run->compile_end_s = tune_now_s();
+  if (outcome == CACHE_LOWERED) {
+    take_kernel(t, reply->message);
+    if (!tune_trial_has_kernel(t)) {
+      outcome = CACHE_LOWER_FAILED;
+      reason = "the worker's answer holds no kernel";
+    } else {
+      hash_kernel(t);
+      run->compilations++;
+    }
+  }
+  const tune_trial *twin = outcome == CACHE_LOWERED && !again ? find_twin(t) : NULL;
+  if (twin) {
+    strbuf text = STRBUF_INIT;
+    strbuf_addf(&text, "the same kernel as %s", twin->config);
+    t->identity[0] = '\0'; /* the first of them stands for all */
+    tune_trial_finish(t, CACHE_DUPLICATE, strbuf_text(&text));
+    strbuf_free(&text);
+  } else if (outcome == CACHE_LOWERED) {
+    t->state = again ? TRIAL_OVER : TRIAL_READY;
+  } else if (again) {
+    tune_trial_change(t, outcome, reason);
+  } else {
+    tune_trial_finish(t, outcome, reason);
+  }
+  if (t->compiled) t->compiled(t);
+}
+
+void tune_compile_start(tune_trial *t) {
+  tune_run *run = t->run;
+  arke_error err = ARKE_ERROR_INIT;
+  tune_message m = {.body = compile_request(t)};
+  t->state = TRIAL_COMPILING;
+  if (run->compile_begin_s == 0) run->compile_begin_s = tune_now_s();
+  arke_status status =
+      m.body ? tune_pool_submit(run->session->compilers, &m, tune_session_compile_timeout(run->session), NULL,
+                                on_compiled, t, &err)
+             : error_memory(&err, STAGE);
+  if (status != ARKE_OK) {
+    t->state = TRIAL_DROPPED;
+    tune_run_fail(run, status, err.stage, err.text);
+  }
+  tune_message_release(&m);
+}
+
+void tune_compile_missing(tune_run *run, tune_trial **list, int n) {
+  tune_pool *pool = run->session->compilers;
+  for (int i = 0; i < n || tune_pool_busy(pool) > 0;) {
+    if (tune_run_stopped(run)) {
+      tune_pool_abandon(pool);
+      return;
+    }
+    if (i < n && tune_trial_has_kernel(list[i])) {
+      i++;
+    } else if (i < n && tune_pool_idle(pool) > 0) {
+      list[i]->compiled = NULL;
+      tune_compile_start(list[i++]);
+    } else {
+      uv_run(&run->session->loop, UV_RUN_ONCE);
+      tune_run_progress(run, TUNE_COMPILING, false);
+    }
+  }
+}

@@ -1,0 +1,113 @@
+#include <string.h>
+
+#include "tuner/tune_run.h"
+
+#define STAGE         "verify"
+#define SAMPLES       4096
+#define REFERENCE_S   1.0
+#define LOST_IN_A_ROW 3 /* workers lost before any candidate ran: the device itself is at fault */
+
+bool tune_device_describe(const tune_run *run, const char *bindings, json_t *body) {
+  return json_object_set_new(body, "op", json_string(run->op_text)) == 0 &&
+         json_object_set_new(body, "bindings", json_string(bindings)) == 0 &&
+         json_object_set_new(body, "samples", json_integer(SAMPLES)) == 0 &&
+         json_object_set_new(body, "reference_s", json_real(REFERENCE_S)) == 0;
+}
+
+bool tune_device_add_kernel(const tune_trial *t, tune_message *m, json_t *item) {
+  bool cubin = t->run->session->kind == TUNE_DEVICE_CUDA && t->cubin.data;
+  const tune_blob *image = cubin ? &t->cubin : &t->ptx;
+  int i = tune_message_add_blob(m, image->data, image->bytes);
+  int r = tune_message_add_blob(m, t->recipe.data, t->recipe.bytes);
+  return i >= 0 && r >= 0 && json_object_set_new(item, "image", json_integer(i)) == 0 &&
+         json_object_set_new(item, "recipe", json_integer(r)) == 0 &&
+         json_object_set_new(item, "is_ptx", json_boolean(!cubin)) == 0;
+}
+
+bool tune_device_survives(tune_run *run, const tune_reply *reply) {
+  if (reply->kind == TUNE_REPLY_MESSAGE) {
+    const json_t *b = reply->message->body;
+    arke_status status = status_from_code((int)tune_message_integer(b, "status", ARKE_ERR_INTERNAL));
+    if (status == ARKE_OK) {
+      run->lost_workers = 0;
+      return true;
+    }
+    tune_run_fail(run, status, tune_message_text(b, "stage", STAGE), tune_message_text(b, "error", ""));
+    return false;
+  }
+  if (strcmp(reply->stage, "open") != 0 && strcmp(reply->stage, "prepare") != 0 && reply->stage[0]) {
+    run->lost_workers = 0; /* a candidate's doing */
+    return true;
+  }
+  if (++run->lost_workers < LOST_IN_A_ROW) return true;
+  tune_run_fail(run, reply->kind == TUNE_REPLY_TIMEOUT ? ARKE_ERR_TIMEOUT : ARKE_ERR_DEVICE, STAGE,
+                reply->cause);
+  return false;
+}
+
+static void take_policy(tune_run *run, const json_t *b) {
+  const char *policy = tune_message_text(b, "policy", "");
+  if (policy[0] && (!run->policy || strcmp(run->policy, policy) != 0))
+    run->policy = arena_strdup(run->arena, policy);
+}
+
+static void take_answer(tune_trial *t, const json_t *b) {
+  int64_t outcome = tune_message_integer(b, "outcome", CACHE_LAUNCH_FAILED);
+  if (outcome < 0 || outcome >= CACHE_OUTCOME_COUNT) outcome = CACHE_LAUNCH_FAILED;
+  t->check = (tune_check){tune_message_number(b, "error_relative", 0),
+                          tune_message_number(b, "allowed_relative", 0)};
+  if (t->registers < 0) t->registers = (int)tune_message_integer(b, "registers", -1);
+  if (t->spill_bytes < 0) t->spill_bytes = (int)tune_message_integer(b, "local_bytes", -1);
+  if (outcome == CACHE_MEASURED) {
+    t->time = (cache_time){.median_ns = tune_message_number(b, "median_ns", 0),
+                           .p10_ns = tune_message_number(b, "p10_ns", 0),
+                           .p90_ns = tune_message_number(b, "p90_ns", 0),
+                           .samples = (int)tune_message_integer(b, "time_samples", 0)};
+    t->rank_ns = tune_message_number(b, "adjusted_ns", t->time.median_ns);
+  }
+  take_policy(t->run, b);
+  /* A modelled trial has its outcome and its place in the search already; now it is a better known one. */
+  if (tune_run_measures(t->run))
+    tune_trial_finish(t, (cache_outcome)outcome, tune_message_text(b, "reason", ""));
+  else
+    tune_trial_change(t, (cache_outcome)outcome, tune_message_text(b, "reason", ""));
+}
+
+static void on_device_answer(const tune_reply *reply, void *user) {
+  tune_trial *t = user;
+  bool guilty = reply->stage[0] && strcmp(reply->stage, "open") != 0 && strcmp(reply->stage, "prepare") != 0;
+  bool survives = tune_device_survives(t->run, reply);
+  if (reply->kind == TUNE_REPLY_MESSAGE && survives) {
+    take_answer(t, reply->message->body);
+  } else if (reply->kind != TUNE_REPLY_MESSAGE && guilty) {
+    cache_outcome outcome = reply->kind == TUNE_REPLY_TIMEOUT ? CACHE_TIMEOUT : CACHE_CRASHED;
+    if (tune_run_measures(t->run))
+      tune_trial_finish(t, outcome, reply->cause);
+    else
+      tune_trial_change(t, outcome, reply->cause);
+  } else {
+    t->state = survives ? TRIAL_READY : TRIAL_DROPPED;
+  }
+  if (t->ran) t->ran(t);
+}
+
+void tune_device_start(tune_trial *t, const char *bindings, double reject_ns) {
+  tune_run *run = t->run;
+  tune_session *s = run->session;
+  arke_error err = ARKE_ERROR_INIT;
+  tune_message m = {.body = tune_session_request(s, "trial")};
+  arke_status status = ARKE_ERR_MEMORY;
+  if (m.body && tune_device_describe(run, bindings, m.body) && tune_device_add_kernel(t, &m, m.body) &&
+      json_object_set_new(m.body, "measure", json_boolean(tune_run_measures(run))) == 0 &&
+      json_object_set_new(m.body, "reject_ns", json_real(reject_ns)) == 0) {
+    t->state = TRIAL_RUNNING;
+    status = tune_pool_submit(s->devices, &m, tune_session_run_timeout(s), NULL, on_device_answer, t, &err);
+  } else {
+    error_memory(&err, STAGE);
+  }
+  if (status != ARKE_OK) {
+    t->state = TRIAL_DROPPED;
+    tune_run_fail(run, status, err.stage, err.text);
+  }
+  tune_message_release(&m);
+}

@@ -1,0 +1,110 @@
+/* Without a GPU: which of the model's leading candidates compute the right values, on the emulator. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tuner/tune_run.h"
+
+#define QUICK_GOAL 1
+#define FULL_GOAL  4
+
+static int by_rank(const void *a, const void *b) {
+  const tune_trial *x = *(tune_trial *const *)a, *y = *(tune_trial *const *)b;
+  return (x->rank_ns > y->rank_ns) - (x->rank_ns < y->rank_ns);
+}
+
+static bool is_waiting(const tune_trial *t) {
+  return (t->state == TRIAL_OVER && t->outcome == CACHE_LOWERED) || t->state == TRIAL_READY;
+}
+
+static bool is_verified(const tune_trial *t) {
+  return t->state == TRIAL_OVER && t->outcome == CACHE_VERIFIED;
+}
+
+/* Bindings of the problem it is verified at: its own on the emulator; with the model, one small enough to
+ * emulate that still takes every path of the configuration. */
+static char *verify_bindings(const tune_trial *t) {
+  const tune_run *run = t->run;
+  if (run->session->kind == TUNE_DEVICE_EMULATOR) return strdup(run->bindings);
+  config at;
+  ir_problem reduced = *run->problem;
+  tune_candidate_config(&run->candidates, t->index, &at);
+  tune_trial_template(t)->reduced_problem(run->problem, run->session->target, &at,
+                                          run->session->info.sm_count, &reduced);
+  strbuf text = STRBUF_INIT;
+  ir_problem_print_bindings(&reduced, &text);
+  return strbuf_take(&text);
+}
+
+static void start(tune_run *run, tune_trial *t) {
+  tune_compile_missing(run, &t, 1);
+  if (!tune_trial_has_kernel(t)) return; /* it has its outcome by now, or the run was stopped */
+  char *bindings = verify_bindings(t);
+  if (!bindings) {
+    tune_run_fail(run, ARKE_ERR_MEMORY, "verify", "out of memory");
+    return;
+  }
+  tune_device_start(t, bindings, 0);
+  free(bindings);
+}
+
+/* Whether the first verified one has no better-ranked one still open, and enough were verified. */
+static bool is_decided(tune_trial *const *sorted, int n, int goal) {
+  int verified = 0;
+  for (int i = 0; i < n && verified < goal; i++) {
+    if (is_verified(sorted[i])) verified++;
+    if (is_waiting(sorted[i]) || sorted[i]->state == TRIAL_RUNNING) return false;
+  }
+  return true;
+}
+
+static tune_trial *first_waiting(tune_trial *const *sorted, int n) {
+  for (int i = 0; i < n; i++)
+    if (is_waiting(sorted[i])) return sorted[i];
+  return NULL;
+}
+
+static tune_trial *first_verified(tune_trial *const *sorted, int n) {
+  for (int i = 0; i < n; i++)
+    if (is_verified(sorted[i])) return sorted[i];
+  return NULL;
+}
+
+static void verify_in_order(tune_run *run, tune_trial **sorted, int n, int goal) {
+  tune_session *s = run->session;
+  while (!is_decided(sorted, n, goal) && !tune_run_stopped(run)) {
+    /* Past the budget one right kernel is enough, but one it must be. */
+    if (tune_run_left_s(run, 0) <= 0 && first_verified(sorted, n)) break;
+    tune_trial *t = tune_pool_idle(s->devices) > 0 ? first_waiting(sorted, n) : NULL;
+    if (t)
+      start(run, t);
+    else
+      uv_run(&s->loop, UV_RUN_ONCE);
+    tune_run_progress(run, TUNE_VERIFYING, false);
+  }
+  tune_pool_abandon(s->devices);
+}
+
+tune_trial *tune_run_verify_leading(tune_run *run) {
+  tune_trial **sorted = malloc((size_t)(run->n_trials + 1) * sizeof *sorted);
+  if (!sorted) {
+    tune_run_fail(run, ARKE_ERR_MEMORY, "verify", "out of memory");
+    return NULL;
+  }
+  int n = 0;
+  for (int i = 0; i < run->n_trials; i++)
+    if (is_waiting(run->trials[i]) || is_verified(run->trials[i])) sorted[n++] = run->trials[i];
+  qsort(sorted, (size_t)n, sizeof(tune_trial *), by_rank);
+  tune_run_progress(run, TUNE_VERIFYING, true);
+  tune_effort effort = run->session->options.effort;
+  verify_in_order(run, sorted, n, effort == TUNE_QUICK ? QUICK_GOAL : effort == TUNE_FULL ? FULL_GOAL : n);
+  tune_trial *winner = first_verified(sorted, n);
+  for (int i = 0; i < n; i++)
+    if (sorted[i]->state != TRIAL_OVER) { /* given up while it ran: it stays what it was */
+      sorted[i]->state = TRIAL_OVER;
+      sorted[i]->outcome = CACHE_LOWERED;
+    }
+  if (winner && !tune_trial_has_kernel(winner)) tune_compile_missing(run, &winner, 1);
+  free(sorted);
+  return winner && tune_trial_has_kernel(winner) ? winner : NULL;
+}

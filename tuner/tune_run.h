@@ -1,0 +1,132 @@
+/* One problem being tuned: its candidates, its trials, and the steps of tune_problem, each in a file of its
+ * own. */
+#ifndef ARKE_TUNER_TUNE_RUN_H
+#define ARKE_TUNER_TUNE_RUN_H
+
+#include "tuner/candidates.h"
+#include "tuner/search.h"
+#include "tuner/tune_session.h"
+#include "tuner/verify.h"
+
+#define TUNE_KEPT 16 /* trials whose kernels stay in memory: the finalists and some to replace them */
+
+typedef enum tune_trial_state {
+  TRIAL_COMPILING,
+  TRIAL_READY, /* compiled, waits for a device */
+  TRIAL_RUNNING,
+  TRIAL_OVER,    /* has an outcome */
+  TRIAL_DROPPED, /* the time ran out before it had one */
+} tune_trial_state;
+
+typedef struct tune_trial {
+  struct tune_run *run;
+  int64_t index; /* in run->candidates.ranked */
+  tune_trial_state state;
+  bool resumed; /* its outcome is from the cache */
+  cache_outcome outcome;
+  char config[LIMIT_CONFIG_BYTES];
+  char *reason;   /* malloc'ed; NULL: none */
+  double rank_ns; /* time corrected for drift, else the model's */
+  cache_time time;
+  tune_check check;
+  char ptx_sha256[SHA256_HEX_SIZE];
+  char identity[SHA256_HEX_SIZE]; /* of PTX and recipe: two trials that share it are the same kernel */
+  double lower_ms, assemble_ms;
+  int registers, spill_bytes;
+  tune_blob ptx, recipe, cubin, llvm_ir;  /* kept for the leading trials only */
+  void (*compiled)(struct tune_trial *t); /* called when COMPILING ends, well or not; NULL: nobody waits */
+  void (*ran)(struct tune_trial *t);      /* called when RUNNING ends */
+} tune_trial;
+
+typedef struct tune_run {
+  tune_session *session;
+  const ir_problem *problem;
+  tune_progress_fn fn;
+  void *user;
+  arena *arena; /* the caller's */
+  const char *op_text, *bindings, *key;
+  cache_id problem_id, environment_id; /* 0: nothing is stored */
+  tune_candidates candidates;
+  tune_search *search; /* NULL until trials begin */
+  int64_t planned;     /* most trials, for progress */
+  tune_trial **trials; /* in the order they began */
+  int n_trials, capacity;
+  tune_trial *kept[TUNE_KEPT]; /* have kernels, fastest first */
+  int n_kept;
+  double begin_s, last_progress_s;
+  double compile_begin_s, compile_end_s;
+  int compilations, lost_workers; /* lost: in a row, for no candidate's fault */
+  const char *policy;
+  arke_status status; /* of the run itself: a device that cannot be used, a full disk */
+  arke_error error;
+} tune_run;
+
+double tune_now_s(void);
+/* Seconds until the budget ends less `reserve`; INFINITY without a budget. */
+double tune_run_left_s(const tune_run *run, double reserve);
+bool tune_run_measures(const tune_run *run);
+/* Interrupted, or failed as a whole. */
+bool tune_run_stopped(const tune_run *run);
+void tune_run_fail(tune_run *run, arke_status status, const char *stage, const char *text);
+/* At most ten times a second unless the phase is new. */
+void tune_run_progress(tune_run *run, tune_phase phase, bool now);
+
+/* --- trials (tune_trials.c) --- */
+
+/* A new trial of candidate `index`; NULL when memory is out (the run has then failed). */
+tune_trial *tune_trial_begin(tune_run *run, int64_t index);
+const kernel_template *tune_trial_template(const tune_trial *t);
+double tune_trial_model_ns(const tune_trial *t);
+/* Gives it its outcome: stored at once, told to the search. `reason` may be NULL. */
+void tune_trial_finish(tune_trial *t, cache_outcome outcome, const char *reason);
+/* Stores it again with a new outcome (a modelled one that was verified, a finalist that failed). */
+void tune_trial_change(tune_trial *t, cache_outcome outcome, const char *reason);
+bool tune_trial_has_kernel(const tune_trial *t);
+void tune_trial_forget_kernel(tune_trial *t);
+void tune_trials_release(tune_run *run);
+
+/* --- compiling (tune_compile.c) --- */
+
+/* Sends the trial to an idle compile worker; t->compiled is called later, with t->state READY or OVER. */
+void tune_compile_start(tune_trial *t);
+/* Compiles again those of the trials that have no kernel, and waits. One that now fails becomes OVER with its
+ * outcome and still has none. */
+void tune_compile_missing(tune_run *run, tune_trial **list, int n);
+
+/* --- running on a device (tune_device.c) --- */
+
+/* Adds the trial's image and recipe as blobs and names them in `item`. */
+bool tune_device_add_kernel(const tune_trial *t, tune_message *m, json_t *item);
+/* Verifies, and where the device can, times the trial: t->ran is called when it is OVER, or again READY when
+ * the worker was lost for no fault of its own. `bindings`: of the problem to verify at. */
+void tune_device_start(tune_trial *t, const char *bindings, double reject_ns);
+/* Fields every device request has. */
+bool tune_device_describe(const tune_run *run, const char *bindings, json_t *body);
+/* A device worker was lost or cannot work; true if the run may go on. */
+bool tune_device_survives(tune_run *run, const tune_reply *reply);
+
+/* --- steps --- */
+
+/* Search: proposes, compiles and, on a GPU, verifies and times until the search or the budget ends. */
+void tune_run_search(tune_run *run);
+/* Times the leading trials interleaved and returns the winner, or NULL. */
+tune_trial *tune_run_finals(tune_run *run);
+/* Without times: verifies the leading trials on the emulator in the model's order and returns the first that
+ * is right, or NULL. */
+tune_trial *tune_run_verify_leading(tune_run *run);
+
+/* --- the cache (tune_store.c) --- */
+
+arke_status tune_store_open(tune_run *run, arke_error *err);
+void tune_store_trial(tune_run *run, const tune_trial *t);
+/* Takes known trials over and puts winners of nearby problems first. */
+arke_status tune_store_resume(tune_run *run, arke_error *err);
+void tune_store_seed_nearby(tune_run *run);
+/* Publishes the winner; `sha256` gets the identity of its PTX, cubin and recipe. */
+arke_status tune_store_publish(tune_run *run, const tune_trial *winner, const cache_winner *w,
+                               char sha256[SHA256_HEX_SIZE], arke_error *err);
+/* The stored winner of this problem in this environment with its kernel, if its configuration is one of the
+ * trials': then that trial gets the kernel. NULL if there is none. */
+tune_trial *tune_store_recall(tune_run *run, cache_winner *w, char sha256[SHA256_HEX_SIZE]);
+
+#endif

@@ -1,0 +1,99 @@
+/* The search's engine room: keeps compile workers and the device busy at the same time. */
+#include <math.h>
+
+#include "tuner/tune_run.h"
+
+#define FINALS_SHARE 0.2 /* of a budget is kept for the finals */
+#define FINALS_S     4.0 /* but not more than this */
+#define VERIFY_SHARE 0.5 /* without times, verifying on the emulator is the longer part */
+
+static double reserve_s(const tune_run *run) {
+  double budget = run->session->options.budget_s;
+  return tune_run_measures(run) ? fmin(FINALS_SHARE * budget, FINALS_S) : VERIFY_SHARE * budget;
+}
+
+static int count_state(const tune_run *run, tune_trial_state state) {
+  int n = 0;
+  for (int i = 0; i < run->n_trials; i++) n += run->trials[i]->state == state;
+  return n;
+}
+
+static tune_trial *first_ready(const tune_run *run) {
+  for (int i = 0; i < run->n_trials; i++)
+    if (run->trials[i]->state == TRIAL_READY) return run->trials[i];
+  return NULL;
+}
+
+static double best_measured_ns(const tune_run *run) {
+  double best = 0;
+  for (int i = 0; i < run->n_trials; i++) {
+    const tune_trial *t = run->trials[i];
+    if (t->state == TRIAL_OVER && t->outcome == CACHE_MEASURED && (best == 0 || t->rank_ns < best))
+      best = t->rank_ns;
+  }
+  return best;
+}
+
+/* Without times a compiled candidate has all that ranks it. */
+static void on_compiled(tune_trial *t) {
+  if (t->state == TRIAL_READY && !tune_run_measures(t->run)) tune_trial_finish(t, CACHE_LOWERED, NULL);
+}
+
+static void start_compiling(tune_run *run) {
+  tune_pool *pool = run->session->compilers;
+  /* Enough ready ones to keep the device busy, not so many that the search runs ahead of its results. */
+  int backlog = tune_pool_size(pool) + 4;
+  while (tune_pool_idle(pool) > 0 && count_state(run, TRIAL_READY) + tune_pool_busy(pool) < 2 * backlog &&
+         count_state(run, TRIAL_READY) < backlog && !tune_run_stopped(run)) {
+    int64_t index = tune_search_next(run->search);
+    if (index < 0) return;
+    tune_trial *t = tune_trial_begin(run, index);
+    if (!t) return;
+    t->compiled = on_compiled;
+    tune_compile_start(t);
+  }
+}
+
+static void start_trials(tune_run *run) {
+  tune_pool *pool = run->session->devices;
+  while (tune_pool_idle(pool) > 0 && !tune_run_stopped(run)) {
+    tune_trial *t = first_ready(run);
+    if (!t) return;
+    tune_device_start(t, run->bindings, best_measured_ns(run));
+  }
+}
+
+/* Trials under way when the time ends: nothing is known of them, so nothing is stored. */
+static void drop_unfinished(tune_run *run) {
+  for (int i = 0; i < run->n_trials; i++) {
+    tune_trial *t = run->trials[i];
+    if (t->state == TRIAL_OVER || t->state == TRIAL_DROPPED) continue;
+    t->state = TRIAL_DROPPED;
+    tune_trial_forget_kernel(t);
+  }
+}
+
+void tune_run_search(tune_run *run) {
+  tune_session *s = run->session;
+  double reserve = reserve_s(run);
+  bool out_of_time = false;
+  for (;;) {
+    uv_run(&s->loop, UV_RUN_NOWAIT);
+    out_of_time = out_of_time || tune_run_left_s(run, reserve) <= 0;
+    if (tune_run_stopped(run)) break;
+    if (!out_of_time) {
+      start_compiling(run);
+      if (tune_run_measures(run)) start_trials(run);
+    } else {
+      tune_pool_abandon(s->compilers);
+    }
+    bool running = count_state(run, TRIAL_RUNNING) > 0; /* a trial on the device is short: let it end */
+    bool compiling = !out_of_time && count_state(run, TRIAL_COMPILING) + count_state(run, TRIAL_READY) > 0;
+    if (!running && !compiling) break;
+    tune_run_progress(run, tune_run_measures(run) ? TUNE_MEASURING : TUNE_COMPILING, false);
+    uv_run(&s->loop, UV_RUN_ONCE);
+  }
+  tune_pool_abandon(s->compilers);
+  tune_pool_abandon(s->devices);
+  drop_unfinished(run);
+}

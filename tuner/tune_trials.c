@@ -1,0 +1,119 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tuner/tune_run.h"
+
+#define STAGE "tune"
+
+const kernel_template *tune_trial_template(const tune_trial *t) {
+  const tune_candidates *c = &t->run->candidates;
+  return c->sources[c->ranked[t->index].source].template;
+}
+
+double tune_trial_model_ns(const tune_trial *t) {
+  return t->run->candidates.ranked[t->index].model_ns;
+}
+
+static bool make_room(tune_run *run) {
+  if (run->n_trials < run->capacity) return true;
+  int larger = run->capacity ? 2 * run->capacity : 64;
+  tune_trial **grown = realloc(run->trials, (size_t)larger * sizeof *grown);
+  if (!grown) return false;
+  run->trials = grown;
+  run->capacity = larger;
+  return true;
+}
+
+tune_trial *tune_trial_begin(tune_run *run, int64_t index) {
+  tune_trial *t = calloc(1, sizeof *t);
+  if (!t || !make_room(run)) {
+    free(t);
+    tune_run_fail(run, ARKE_ERR_MEMORY, STAGE, "out of memory");
+    return NULL;
+  }
+  *t = (tune_trial){.run = run, .index = index, .registers = -1, .spill_bytes = -1};
+  t->rank_ns = tune_trial_model_ns(t);
+  const tune_source *source = &run->candidates.sources[run->candidates.ranked[index].source];
+  config at;
+  strbuf text = STRBUF_INIT;
+  tune_candidate_config(&run->candidates, index, &at);
+  config_print(source->space, &at, &text);
+  snprintf(t->config, sizeof t->config, "%s", strbuf_text(&text));
+  strbuf_free(&text);
+  run->trials[run->n_trials++] = t;
+  return t;
+}
+
+bool tune_trial_has_kernel(const tune_trial *t) {
+  return t->ptx.data && t->recipe.data;
+}
+
+static void free_kernel(tune_trial *t) {
+  free(t->ptx.data);
+  free(t->recipe.data);
+  free(t->cubin.data);
+  free(t->llvm_ir.data);
+  t->ptx = t->recipe = t->cubin = t->llvm_ir = (tune_blob){NULL, 0};
+}
+
+void tune_trial_forget_kernel(tune_trial *t) {
+  tune_run *run = t->run;
+  for (int i = 0; i < run->n_kept; i++) {
+    if (run->kept[i] != t) continue;
+    memmove(&run->kept[i], &run->kept[i + 1], (size_t)(--run->n_kept - i) * sizeof run->kept[0]);
+    break;
+  }
+  free_kernel(t);
+}
+
+/* Thousands of kernels would fill the memory; only the leading ones can still be wanted. */
+static void keep_if_leading(tune_trial *t) {
+  tune_run *run = t->run;
+  if (run->n_kept == TUNE_KEPT) {
+    tune_trial *last = run->kept[TUNE_KEPT - 1];
+    if (t->rank_ns >= last->rank_ns) {
+      free_kernel(t);
+      return;
+    }
+    tune_trial_forget_kernel(last);
+  }
+  int at = run->n_kept++;
+  for (; at > 0 && run->kept[at - 1]->rank_ns > t->rank_ns; at--) run->kept[at] = run->kept[at - 1];
+  run->kept[at] = t;
+}
+
+static bool is_success(cache_outcome o) {
+  return o == CACHE_MEASURED || o == CACHE_VERIFIED || o == CACHE_LOWERED;
+}
+
+static void set_outcome(tune_trial *t, cache_outcome outcome, const char *reason) {
+  t->state = TRIAL_OVER;
+  t->outcome = outcome;
+  free(t->reason);
+  t->reason = reason && reason[0] ? strdup(reason) : NULL;
+  if (!is_success(outcome)) tune_trial_forget_kernel(t);
+  tune_store_trial(t->run, t);
+}
+
+void tune_trial_finish(tune_trial *t, cache_outcome outcome, const char *reason) {
+  bool success = is_success(outcome);
+  set_outcome(t, outcome, reason);
+  if (success) keep_if_leading(t);
+  tune_search_report(t->run->search, t->index, success ? t->rank_ns : INFINITY);
+}
+
+void tune_trial_change(tune_trial *t, cache_outcome outcome, const char *reason) {
+  set_outcome(t, outcome, reason);
+}
+
+void tune_trials_release(tune_run *run) {
+  for (int i = 0; i < run->n_trials; i++) {
+    free_kernel(run->trials[i]);
+    free(run->trials[i]->reason);
+    free(run->trials[i]);
+  }
+  free(run->trials);
+  run->trials = NULL;
+  run->n_trials = run->capacity = run->n_kept = 0;
+}
