@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tuner/cli_call.h"
 #include "tuner/cli_fidelity.h"
@@ -10,6 +9,8 @@
 #include "tuner/cli_output.h"
 #include "tuner/cli_planted.h"
 #include "tuner/cli_report.h"
+#include "tuner/cli_scratch.h"
+#include "tuner/cli_tune.h"
 #include "tuner/trial_runner.h"
 
 #define STAGE "selftest"
@@ -20,8 +21,8 @@ typedef struct selftest {
   arke_device_kind kind;
   const target *target;
   device_info info;
-  char directory[64]; /* scratch, for cache files */
-  int failed;         /* parts that failed */
+  cli_scratch scratch; /* for cache files */
+  int failed;          /* parts that failed */
   json_t *report;
   strbuf text;
 } selftest;
@@ -77,11 +78,6 @@ static arke_status test_fidelity(selftest *t, arke_error *err) {
 /* --- the runtime -----------------------------------------------------------------------------------------
  */
 
-static const char *scratch_path(const selftest *t, arena *a, const char *name) {
-  const char *path = arena_printf(a, "%s/%s", t->directory, name);
-  return path == NULL ? "" : path;
-}
-
 static tune_options scratch_options(const selftest *t, const char *cache_path) {
   tune_options o = t->settings->tune;
   o.device = t->kind == ARKE_DEVICE_CUDA ? TUNE_DEVICE_CUDA : TUNE_DEVICE_EMULATOR;
@@ -91,18 +87,6 @@ static tune_options scratch_options(const selftest *t, const char *cache_path) {
   o.effort = TUNE_EXHAUSTIVE;
   o.budget_s = 0;
   return o;
-}
-
-static arke_status tune(const tune_options *o, const ir_problem *p, arena *a, tune_result *r,
-                        arke_error *err) {
-  tune_session *session = NULL;
-  cli_progress progress;
-  TRY(tune_session_open(o, &session, err));
-  cli_progress_start(&progress, "");
-  arke_status status = tune_problem(session, p, cli_progress_show, &progress, a, r, err);
-  cli_progress_end(&progress);
-  tune_session_close(session);
-  return status;
 }
 
 /* Runs the plan on the runner's tensors and checks what came out. */
@@ -163,10 +147,10 @@ static arke_status test_runtime(selftest *t, const cli_problem *p, const char *n
   tune_result r = {0};
   tune_check check = {0};
   arke_error failure = ARKE_ERROR_INIT;
-  tune_options options = scratch_options(t, scratch_path(t, &a, "runtime.arke"));
+  tune_options options = scratch_options(t, cli_scratch_path(&t->scratch, &a, "runtime.arke"));
   options.trials = 1;
   options.effort = TUNE_QUICK;
-  arke_status status = tune(&options, &p->problem, &a, &r, &failure);
+  arke_status status = cli_tune_once(&options, &p->problem, "", &a, &r, &failure);
   if (status == ARKE_OK) status = through_runtime(t, p, options.cache_path, &check, &failure);
   if (status == ARKE_OK)
     tell(t, name, true,
@@ -191,10 +175,10 @@ static arke_status test_planted(selftest *t, const cli_problem *p, arke_error *e
   arena a = ARENA_INIT;
   tune_result r = {0};
   arke_error failure = ARKE_ERROR_INIT;
-  tune_options options = scratch_options(t, scratch_path(t, &a, "planted.arke"));
+  tune_options options = scratch_options(t, cli_scratch_path(&t->scratch, &a, "planted.arke"));
   options.templates = &cli_planted_templates;
   options.run_timeout_s = RUN_TIMEOUT_S;
-  arke_status status = tune(&options, &p->problem, &a, &r, &failure);
+  arke_status status = cli_tune_once(&options, &p->problem, "", &a, &r, &failure);
   json_t *list = json_array();
   int expected[CACHE_OUTCOME_COUNT] = {0};
   for (int i = CLI_FAULT_NONE + 1; i < CLI_FAULT_COUNT; i++) {
@@ -266,18 +250,6 @@ static arke_status run_parts(selftest *t, arena *a, arke_error *err) {
   return test_runtime(t, &p, "afterwards", err); /* the device must still be sound */
 }
 
-/* Removes what the parts left in the scratch directory. */
-static void remove_scratch(const selftest *t) {
-  static const char *const names[] = {"runtime.arke", "planted.arke"};
-  static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-  arena a = ARENA_INIT;
-  for (size_t i = 0; i < COUNT_OF(names); i++)
-    for (size_t k = 0; k < COUNT_OF(suffixes); k++)
-      unlink(scratch_path(t, &a, arena_printf(&a, "%s%s", names[i], suffixes[k])));
-  rmdir(t->directory);
-  arena_release(&a);
-}
-
 static arke_status report(selftest *t, arke_error *err) {
   const char *path = t->settings->line->texts[CLI_OPT_OUTPUT];
   char *text = json_dumps(t->report, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
@@ -293,19 +265,18 @@ static arke_status report(selftest *t, arke_error *err) {
 }
 
 arke_status cli_selftest_run(cli_settings *s, arena *a, arke_error *err) {
-  selftest t = {.settings = s, .directory = "/tmp/arke-selftest-XXXXXX", .text = STRBUF_INIT};
+  selftest t = {.settings = s, .text = STRBUF_INIT};
   if (s->line->n_operands > 0)
     return cli_usage(err, "selftest takes no file; found %s", cli_printable(a, s->line->operands[0]));
   TRY(find_device(&t, err));
-  if (mkdtemp(t.directory) == NULL)
-    return error_set(err, ARKE_ERR_IO, STAGE, "cannot make a directory for scratch files in /tmp");
+  TRY(cli_scratch_open(&t.scratch, err));
   t.report =
       json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "what", "selftest", "date", cli_date_json(), "device",
                 cli_machine_json(&t.info), "target", t.target->name, "host", cli_host_json(), "clocks_before",
                 t.kind == ARKE_DEVICE_CUDA ? cli_clocks_json(t.info.index) : json_null());
   strbuf_addf(&t.text, "selftest on %s, target %s\n", t.info.name, t.target->name);
   arke_status status = run_parts(&t, a, err);
-  remove_scratch(&t);
+  cli_scratch_remove(&t.scratch);
   if (status == ARKE_OK) {
     json_object_set_new(t.report, "clocks_after",
                         t.kind == ARKE_DEVICE_CUDA ? cli_clocks_json(t.info.index) : json_null());

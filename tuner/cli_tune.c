@@ -42,9 +42,21 @@ static arke_status check_config(const cli_problem *p, const target *t, const cha
   return ARKE_OK;
 }
 
+arke_status cli_tune_once(const tune_options *o, const ir_problem *p, const char *label, arena *a,
+                          tune_result *r, arke_error *err) {
+  tune_session *session = NULL;
+  cli_progress progress;
+  TRY(tune_session_open(o, &session, err));
+  cli_progress_start(&progress, label);
+  arke_status status = tune_problem(session, p, cli_progress_show, &progress, a, r, err);
+  cli_progress_end(&progress);
+  cli_tell_set_aside(r);
+  tune_session_close(session);
+  return status;
+}
+
 arke_status cli_tune_run(cli_settings *s, arena *a, arke_error *err) {
   cli_problem p;
-  tune_session *session = NULL;
   tune_result r = {0};
   TRY(cli_problem_read(s, a, &p, err));
   const target *t = s->tune.target != NULL ? s->tune.target : cli_default_target();
@@ -54,15 +66,7 @@ arke_status cli_tune_run(cli_settings *s, arena *a, arke_error *err) {
   TRY(cli_settings_cache(s, a, err));
   TRY(cli_make_parents(a, s->tune.cache_path, err));
   s->tune.bucket = p.bucket;
-  arke_status status = tune_session_open(&s->tune, &session, err);
-  if (status == ARKE_OK) {
-    cli_progress progress;
-    cli_progress_start(&progress, "");
-    status = tune_problem(session, &p.problem, cli_progress_show, &progress, a, &r, err);
-    cli_progress_end(&progress);
-    cli_tell_set_aside(&r);
-  }
-  tune_session_close(session);
+  arke_status status = cli_tune_once(&s->tune, &p.problem, "", a, &r, err);
   if (r.config_text != NULL && (status == ARKE_OK || status == ARKE_ERR_INTERRUPTED)) {
     arke_error printing = ARKE_ERROR_INIT;
     arke_status printed = print_result(s, &p, &r, &printing);

@@ -10,6 +10,10 @@ arke_status cli_tune_run(cli_settings *s, arena *a, arke_error *err);
  * ARKE_ERR_NOT_FOUND when none worked. */
 arke_status cli_sweep_run(cli_settings *s, arena *a, arke_error *err);
 
+/* One problem in a session of its own, with progress lines that begin with `label`. *r is the arena's. */
+arke_status cli_tune_once(const tune_options *o, const ir_problem *p, const char *label, arena *a,
+                          tune_result *r, arke_error *err);
+
 /* Says where a damaged cache file went. */
 void cli_tell_set_aside(const tune_result *r);
 

@@ -1,0 +1,98 @@
+#include "tuner/cli_bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tuner/cli_bench_parts.h"
+#include "tuner/cli_machine.h"
+#include "tuner/cli_output.h"
+#include "tuner/cli_report.h"
+#include "tuner/cli_workload.h"
+#include "tuner/trial_tensors.h"
+
+#define STAGE "bench"
+
+arke_status cli_bench_tensors(bench *b, const cli_problem *p, tune_tensors *t, arke_error *err) {
+  return tune_tensors_create(b->dev, &p->problem, true, b->info.l2_bytes, b->settings->tune.seed, t, err);
+}
+
+static arke_status read_problems(bench *b, arke_error *err) {
+  const cli_line *line = b->settings->line;
+  const char *file = line->texts[CLI_OPT_WORKLOAD];
+  if (file == NULL) {
+    b->problems = ARENA_NEW(b->memory, cli_problem);
+    if (b->problems == NULL) return error_memory(err, STAGE);
+    b->n_problems = 1;
+    return cli_problem_read(b->settings, b->memory, b->problems, err);
+  }
+  if (line->given[CLI_OPT_OP] || line->given[CLI_OPT_SHAPE])
+    return cli_usage(err, "--workload and --op, --shape both name what to measure; give one");
+  cli_workload w;
+  TRY(cli_workload_read(b->memory, file, &w, err));
+  b->problems = w.problems;
+  b->n_problems = w.n_problems;
+  return ARKE_OK;
+}
+
+static arke_status open_gpu(bench *b, arke_error *err) {
+  const tune_options *o = &b->settings->tune;
+  if (o->device == TUNE_DEVICE_EMULATOR || o->device == TUNE_DEVICE_MODEL)
+    return cli_usage(err, "--device %s: this measurement needs a GPU; accepted: auto or cuda[:i]",
+                     b->settings->line->texts[CLI_OPT_DEVICE]);
+  TRY(device_open_cuda(o->device_index, &b->dev, err));
+  TRY(b->dev->ops->info(b->dev, &b->info, err));
+  if (o->target == NULL) b->target = target_for_cc(b->info.cc_major, b->info.cc_minor);
+  if (b->target != NULL) return ARKE_OK;
+  return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "no target for %s (compute capability %d.%d)",
+                   b->info.name, b->info.cc_major, b->info.cc_minor);
+}
+
+static arke_status measure(bench *b, arke_error *err) {
+  switch (b->settings->what) {
+  case CLI_MEASURE_BASELINE: return cli_bench_baseline(b, err);
+  case CLI_MEASURE_LAUNCH: return cli_bench_launch(b, err);
+  case CLI_MEASURE_COMPILE: return cli_bench_compile(b, err);
+  case CLI_MEASURE_TUNING: return cli_bench_tuning(b, err);
+  }
+  return error_set(err, ARKE_ERR_INTERNAL, STAGE, "unknown measurement");
+}
+
+static arke_status report(bench *b, arke_error *err) {
+  const char *path = b->settings->line->texts[CLI_OPT_OUTPUT];
+  char *text = json_dumps(b->report, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+  if (text == NULL) return error_memory(err, STAGE);
+  arke_status status = path == NULL ? ARKE_OK : cli_write_file(path, text, strlen(text), err);
+  free(text);
+  if (status == ARKE_OK && b->settings->json) {
+    strbuf_clear(&b->text);
+    status = cli_json_line(json_incref(b->report), &b->text, err);
+  }
+  return status == ARKE_OK ? cli_print(&b->text, err) : status;
+}
+
+arke_status cli_bench_run(cli_settings *s, arena *a, arke_error *err) {
+  bench b = {.settings = s, .memory = a, .text = STRBUF_INIT};
+  if (s->line->n_operands > 0)
+    return cli_usage(err, "bench takes no file but with --workload; found %s",
+                     cli_printable(a, s->line->operands[0]));
+  b.target = s->tune.target != NULL ? s->tune.target : cli_default_target();
+  TRY(read_problems(&b, err));
+  TRY(cli_settings_cache(s, a, err));
+  arke_status status = s->what == CLI_MEASURE_COMPILE ? ARKE_OK : open_gpu(&b, err);
+  if (status != ARKE_OK) goto done;
+  json_t *clocks = b.dev == NULL ? json_null() : cli_clocks_json(b.info.index);
+  b.report = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}", "what", s->line->texts[CLI_OPT_WHAT], "date",
+                       cli_date_json(), "target", b.target->name, "host", cli_host_json(), "device",
+                       b.dev == NULL ? json_null() : cli_machine_json(&b.info), "clocks_before", clocks);
+  status = measure(&b, err);
+  if (status == ARKE_OK) {
+    json_object_set_new(b.report, "clocks_after",
+                        b.dev == NULL ? json_null() : cli_clocks_json(b.info.index));
+    status = report(&b, err);
+  }
+done:
+  json_decref(b.report);
+  strbuf_free(&b.text);
+  if (b.dev != NULL) b.dev->ops->close(b.dev);
+  return status;
+}

@@ -1,0 +1,32 @@
+/* What the measurements of arke-tune bench share. */
+#ifndef ARKE_TUNER_CLI_BENCH_PARTS_H
+#define ARKE_TUNER_CLI_BENCH_PARTS_H
+
+#include <jansson.h>
+
+#include "tuner/cli_problem.h"
+#include "tuner/measure.h"
+#include "tuner/trial_tensors.h"
+
+typedef struct bench {
+  cli_settings *settings;
+  arena *memory; /* lives as long as the run */
+  const target *target;
+  device *dev; /* the GPU; NULL where none is needed */
+  device_info info;
+  int n_problems;
+  cli_problem *problems;
+  json_t *report; /* an object, written to --output and, with --json, to standard output */
+  strbuf text;    /* the table for a person */
+} bench;
+
+/* Each fills report ("method" and its figures) and text. */
+arke_status cli_bench_baseline(bench *b, arke_error *err);
+arke_status cli_bench_launch(bench *b, arke_error *err);
+arke_status cli_bench_compile(bench *b, arke_error *err);
+arke_status cli_bench_tuning(bench *b, arke_error *err);
+
+/* The problem's tensors on the GPU, inputs filled, as many sets as pass the L2 twice. */
+arke_status cli_bench_tensors(bench *b, const cli_problem *p, tune_tensors *t, arke_error *err);
+
+#endif
