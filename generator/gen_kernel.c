@@ -94,6 +94,8 @@ static void make_function(gen_builder *b, const gen_kernel *k) {
     snprintf(text, sizeof text, "%d,%d,%d", k->cluster[0], k->cluster[1], k->cluster[2]);
     string_attribute(b, GEN_AT_FUNCTION, "nvvm.cluster_dim", text);
   }
+  /* An indirect branch costs more than the few compares it replaces. */
+  string_attribute(b, GEN_AT_FUNCTION, "no-jump-tables", "true");
   LLVMPositionBuilderAtEnd(b->ir, gen_block(b, "entry"));
   for (int i = 0; i < k->n_params; i++) {
     gen_value v = LLVMGetParam(b->function, (unsigned)i);

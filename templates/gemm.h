@@ -32,7 +32,10 @@ template_reason gemm_fit(const ir_problem *p, const target *t, gemm_match *match
   X(BLOCK_K, "elements of K in a pipeline stage", 64, 128)                                                   \
   X(STAGES, "stages of the shared-memory ring", 2, 3, 4, 5, 6, 7, 8)                                         \
   X(CONSUMERS, "warp groups that multiply", 1, 2)                                                            \
-  X(SCHEDULE, "0: consumers share a tile; 1: ping-pong, each has its own and they take turns", 0, 1)         \
+  X(SCHEDULE,                                                                                                \
+    "0: consumers share a tile; 1: ping-pong, each has its own and they take turns; 2: as 0, but a tile is " \
+    "stored under the products of the next",                                                                 \
+    0, 1, 2)                                                                                                 \
   X(CLUSTER_M, "CTAs of a cluster along M, which share the tile of B", 1, 2)                                 \
   X(CLUSTER_N, "CTAs of a cluster along N, which share the tile of A", 1, 2)                                 \
   X(RASTER, "0: tiles run along M first, 1: along N first", 0, 1)                                            \
@@ -67,7 +70,8 @@ typedef struct gemm_plan {
   gemm_match match;
   dtype type;
   int block_m, block_n, block_k, stages, consumers, cluster_m, cluster_n, group;
-  bool pingpong, persistent, raster_n;
+  bool pingpong, deferred, persistent,
+      raster_n;     /* deferred: a tile is stored under the products of the next */
   int cluster;      /* CTAs of a cluster */
   int threads;      /* consumers, then the producer's warp group */
   int group_rows;   /* rows of the tile a consumer warp group owns */

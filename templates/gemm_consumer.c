@@ -30,84 +30,183 @@ static gen_wgmma products_of(const gemm_plan *plan) {
                      .b = operand_view(&plan->b, k_steps)};
 }
 
-/* Accumulates a tile over K from stage *at on, and leaves its last products in flight. Returns the index of
- * their stage, which is still to be released. `part` of the tile's rows is this group's. */
-static gen_value multiply(gemm_emitter *e, gen_value part, gen_value thread, gen_stage *at, gen_value *acc) {
+/* A consumer group, and what it carries from tile to tile. */
+typedef struct gemm_consumer {
+  gemm_emitter *e;
+  gen_value group, thread;
+  gemm_store store;
+  gemm_walk walk;
+} gemm_consumer;
+
+/* A finished tile that is stored while the next is multiplied. */
+typedef struct gemm_pending {
+  gen_value exists; /* i1 */
+  gemm_tile tile;
+  const gen_value *packed;
+} gemm_pending;
+
+/* Under the products of k-step `step`: panel number `step` of the pending tile. */
+static void store_pending_panel(gemm_consumer *c, const gemm_pending *pending, gen_value step) {
+  gen_builder *b = c->e->b;
+  int panels = c->e->plan->panels;
+  gen_branch some;
+  gen_if(b, &some, gen_and(b, pending->exists, gen_compare_imm(b, GEN_ULT, step, panels)), NULL, 0);
+  for (int panel = 0; panel < panels; panel++) {
+    gen_branch this_one;
+    gen_if(b, &this_one, gen_compare_imm(b, GEN_EQ, step, panel), NULL, 0);
+    gemm_store_panel(c->e, &c->store, pending->tile, panel, pending->packed);
+    gen_if_end(b, &this_one);
+  }
+  gen_if_end(b, &some);
+}
+
+/* Accumulates a tile over K, and leaves its last products in flight. Returns the index of their stage, which
+ * is still to be released. `pending` (NULL: none) is stored on the way. */
+static gen_value multiply(gemm_consumer *c, const gemm_pending *pending, gen_value *acc) {
+  gemm_emitter *e = c->e;
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   gen_wgmma products = products_of(plan);
+  gen_value part = plan->pingpong ? gen_i32(b, 0) : c->group;
   gen_value own_a = gen_add(b, e->smem, gen_mul_imm(b, part, products.tiles * products.a.tile_offset));
   gen_value first_a = gen_wgmma_descriptor(b, own_a, descriptor_bits(&plan->a));
   gen_value first_b =
       gen_wgmma_descriptor(b, gen_add_imm(b, e->smem, plan->a.bytes), descriptor_bits(&plan->b));
 
   enum { STEP, STAGE, PARITY, BEFORE, SUMS };
-  gen_value carried[SUMS + GEN_WGMMA_MAX_ACCUMULATORS] = {
-      [STEP] = gen_i32(b, 0), [STAGE] = at->index, [PARITY] = at->parity, [BEFORE] = gen_i32(b, 0)};
+  gen_value carried[SUMS + GEN_WGMMA_MAX_ACCUMULATORS] = {[STEP] = gen_i32(b, 0),
+                                                          [STAGE] = c->walk.stage.index,
+                                                          [PARITY] = c->walk.stage.parity,
+                                                          [BEFORE] = gen_i32(b, 0)};
   for (int i = 0; i < plan->accumulators; i++) carried[SUMS + i] = gen_undefined(b, GEN_F32);
   gen_loop loop;
   gen_loop_begin(b, &loop, carried, SUMS + plan->accumulators);
+  gen_value step = carried[STEP];
   gen_stage now = {carried[STAGE], carried[PARITY]};
   gen_pipeline_wait(b, &e->pipeline, now);
   gen_value offset = gen_zext(b, gen_mul_imm(b, now.index, plan->stage_bytes >> 4), GEN_I64);
-  gen_value started = gen_compare_imm(b, GEN_NE, carried[STEP], 0);
+  gen_value started = gen_compare_imm(b, GEN_NE, step, 0);
   gen_wgmma_issue(b, &products, gen_add(b, first_a, offset), gen_add(b, first_b, offset), started,
                   carried + SUMS);
   /* These products run on while the stage before, whose products are now done, goes back to the producer. */
   gen_wgmma_wait(b, 1, carried + SUMS, plan->accumulators);
-  gen_pipeline_release(b, &e->pipeline, carried[BEFORE], thread, started);
+  gen_pipeline_release(b, &e->pipeline, carried[BEFORE], c->thread, started);
+  if (pending) store_pending_panel(c, pending, step);
   gen_stage next = gen_pipeline_advance(b, &e->pipeline, now);
-  carried[STEP] = gen_add_imm(b, carried[STEP], 1);
+  carried[STEP] = gen_add_imm(b, step, 1);
   carried[STAGE] = next.index;
   carried[PARITY] = next.parity;
   carried[BEFORE] = now.index;
   gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[STEP], e->k_steps));
-  *at = (gen_stage){carried[STAGE], carried[PARITY]};
+  c->walk.stage = (gen_stage){carried[STAGE], carried[PARITY]};
   for (int i = 0; i < plan->accumulators; i++) acc[i] = carried[SUMS + i];
   return carried[BEFORE];
 }
+
+/* Waits for the last products of a tile; `acc` are values then. */
+static void finish_products(gemm_consumer *c, gen_value last_stage, gen_value *acc) {
+  gemm_emitter *e = c->e;
+  gen_wgmma_wait(e->b, 0, acc, e->plan->accumulators);
+  gen_pipeline_release(e->b, &e->pipeline, last_stage, c->thread, NULL);
+}
+
+/* Panel by panel, so that accumulators give up their registers as they are packed. */
+static void store_tile(gemm_consumer *c, gemm_tile tile, const gen_value *acc) {
+  gen_value packed[GEN_WGMMA_MAX_ACCUMULATORS / 2];
+  for (int panel = 0; panel < c->e->plan->panels; panel++) {
+    gemm_store_pack(c->e, acc, panel, packed);
+    gemm_store_panel(c->e, &c->store, tile, panel, packed);
+  }
+}
+
+/* --- schedule 0: multiply, store --- */
+
+static void consume_cooperative(gemm_consumer *c) {
+  gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
+  gemm_walk_begin(c->e, &c->walk);
+  finish_products(c, multiply(c, NULL, acc), acc);
+  store_tile(c, gemm_tiles_at(c->e, c->walk.unit), acc);
+  gemm_walk_end(c->e, &c->walk);
+}
+
+/* --- schedule 1: ping-pong --- */
 
 static gen_value turn_barrier(gemm_emitter *e, gen_value group) {
   return gen_add(e->b, e->turns, gen_mul_imm(e->b, group, 8));
 }
 
-/* The tile of the current unit. Under ping-pong a group multiplies only in its turn, so that its epilogue
- * runs under the other's products. */
-static void compute_tile(gemm_emitter *e, gemm_walk *walk, gen_value group, gen_value thread) {
+/* A group multiplies only in its turn, so that it stores under the other's products. Groups take units in
+ * turn; a fresh barrier lets group 0 begin, and group 1 waits for the first arrival. */
+static void consume_pingpong(gemm_consumer *c) {
+  gemm_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
+  gen_value other = gen_xor(b, c->group, gen_i32(b, 1));
+  c->walk.unit = gen_add(b, e->unit, gen_mul(b, c->group, e->unit_step));
+  c->walk.step = gen_mul_imm(b, e->unit_step, 2);
+  c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, gen_mul(b, c->group, e->k_steps));
+  c->walk.n_extra = 1;
+  gen_value *turn = c->walk.extra;
+  *turn = other;
+  gemm_walk_begin(e, &c->walk);
+  gen_mbarrier_wait(b, turn_barrier(e, c->group), *turn, false);
+  gen_value last_stage = multiply(c, NULL, acc);
+  gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, c->thread, 0));
+  *turn = gen_xor(b, *turn, gen_i32(b, 1));
+  c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, e->k_steps); /* the other group's tile */
+  finish_products(c, last_stage, acc);
+  store_tile(c, gemm_tiles_at(e, c->walk.unit), acc);
+  gemm_walk_end(e, &c->walk);
+}
+
+/* --- schedule 2: store under the next tile's products --- */
+
+/* A tile with fewer k-steps than panels, and the last one, have no products to hide under and are stored at
+ * once. */
+static void consume_deferred(gemm_consumer *c) {
+  enum { EXISTS, ROW, COLUMN, PACKED };
+  gemm_emitter *e = c->e;
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
-  if (plan->pingpong) gen_mbarrier_wait(b, turn_barrier(e, group), walk->turn, false);
-  gen_value part = plan->pingpong ? gen_i32(b, 0) : group;
-  gen_value last = multiply(e, part, thread, &walk->stage, acc);
-  if (plan->pingpong) {
-    gen_value other = gen_xor(b, group, gen_i32(b, 1));
-    gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, thread, 0));
-    walk->turn = gen_xor(b, walk->turn, gen_i32(b, 1));
-    walk->stage = gen_pipeline_skip(b, &e->pipeline, walk->stage, e->k_steps); /* the other group's tile */
-  }
-  gen_wgmma_wait(b, 0, acc, plan->accumulators);
-  gen_pipeline_release(b, &e->pipeline, last, thread, NULL);
-  gemm_emit_epilogue(e, gemm_tiles_at(e, walk->unit), group, thread, acc);
+  gemm_walk *walk = &c->walk;
+  int n_packed = plan->accumulators / 2;
+  gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS], packed[GEN_WGMMA_MAX_ACCUMULATORS / 2];
+  walk->n_extra = PACKED + n_packed;
+  walk->extra[EXISTS] = gen_bool(b, false);
+  walk->extra[ROW] = walk->extra[COLUMN] = gen_i32(b, 0);
+  for (int i = 0; i < n_packed; i++) walk->extra[PACKED + i] = gen_undefined(b, GEN_I32);
+  gemm_walk_begin(e, walk);
+  gemm_pending pending = {.exists = walk->extra[EXISTS],
+                          .tile = {walk->extra[ROW], walk->extra[COLUMN]},
+                          .packed = walk->extra + PACKED};
+  finish_products(c, multiply(c, &pending, acc), acc);
+  for (int panel = 0; panel < plan->panels; panel++) gemm_store_pack(e, acc, panel, packed);
+  gemm_tile tile = gemm_tiles_at(e, walk->unit);
+  gen_value is_last = gen_compare(b, GEN_UGE, gen_add(b, walk->unit, walk->step), e->units);
+  gen_value at_once = gen_or(b, is_last, gen_compare_imm(b, GEN_ULT, e->k_steps, plan->panels));
+  gen_branch now;
+  gen_if(b, &now, at_once, NULL, 0);
+  for (int panel = 0; panel < plan->panels; panel++) gemm_store_panel(e, &c->store, tile, panel, packed);
+  gen_if_end(b, &now);
+  walk->extra[EXISTS] = gen_xor(b, at_once, gen_bool(b, true));
+  walk->extra[ROW] = tile.row;
+  walk->extra[COLUMN] = tile.column;
+  for (int i = 0; i < n_packed; i++) walk->extra[PACKED + i] = packed[i];
+  gemm_walk_end(e, walk);
 }
 
 void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread) {
-  gen_builder *b = e->b;
-  gemm_walk walk = {
-      .unit = e->unit, .step = e->unit_step, .stage = gen_pipeline_consumer_start(b), .turn = gen_i32(b, 0)};
+  gemm_consumer c = {.e = e, .group = group, .thread = thread};
+  c.walk.unit = e->unit;
+  c.walk.step = e->unit_step;
+  c.walk.stage = gen_pipeline_consumer_start(e->b);
+  gemm_store_init(e, &c.store, group, thread);
   if (e->plan->pingpong) {
-    /* Groups take units in turn. A fresh barrier lets group 0 begin; group 1 waits for the first arrival. */
-    walk.unit = gen_add(b, e->unit, gen_mul(b, group, e->unit_step));
-    walk.step = gen_mul_imm(b, e->unit_step, 2);
-    walk.stage = gen_pipeline_skip(b, &e->pipeline, walk.stage, gen_mul(b, group, e->k_steps));
-    walk.turn = gen_xor(b, group, gen_i32(b, 1));
+    consume_pingpong(&c);
+  } else if (e->plan->deferred) {
+    consume_deferred(&c);
+  } else {
+    consume_cooperative(&c);
   }
-  gemm_walk_begin(e, &walk);
-  compute_tile(e, &walk, group, thread);
-  gemm_walk_end(e, &walk);
-  /* Shared memory must outlive the last stores that read it. */
-  gen_branch leader;
-  gen_if(b, &leader, gen_compare_imm(b, GEN_EQ, thread, 0), NULL, 0);
-  gen_tma_store_wait_read(b, 0);
-  gen_if_end(b, &leader);
+  gemm_store_drain(e, &c.store);
 }

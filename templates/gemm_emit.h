@@ -30,13 +30,16 @@ typedef struct gemm_tile {
 void gemm_tiles_init(gemm_emitter *e);
 gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit);
 
-/* A role's walk over its units: fill `unit`, `step`, `stage` and `turn`, then gemm_walk_begin, the body for
- * these values, which leaves the next `stage` and `turn` in place, gemm_walk_end. */
+/* A role's walk over its units: fill `unit`, `step`, `stage` and the `extra` values it carries from unit to
+ * unit, then gemm_walk_begin, the body for these values, which leaves the next ones in place, gemm_walk_end.
+ */
+enum { GEMM_WALK_EXTRA = 160 };
 typedef struct gemm_walk {
   gen_value unit, step;
   gen_stage stage; /* of the pipeline */
-  gen_value turn;  /* ping-pong: parity of the group's next turn */
-  gen_value carried[4];
+  gen_value extra[GEMM_WALK_EXTRA];
+  int n_extra;
+  gen_value carried[3 + GEMM_WALK_EXTRA];
   gen_loop loop;
 } gemm_walk;
 void gemm_walk_begin(gemm_emitter *e, gemm_walk *walk);
@@ -46,8 +49,22 @@ void gemm_walk_end(gemm_emitter *e, gemm_walk *walk);
  * its number, `thread` the index in it. */
 void gemm_emit_producer(gemm_emitter *e);
 void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread);
-/* Rounds the accumulators and stores the group's part of the tile. */
-void gemm_emit_epilogue(gemm_emitter *e, gemm_tile tile, gen_value group, gen_value thread,
-                        const gen_value *acc);
+
+/* How a consumer group stores tiles: what does not change from tile to tile. */
+typedef struct gemm_store {
+  gen_value leader;          /* i1: the thread that issues copies */
+  gen_value barrier;         /* of the group */
+  gen_value buffers;         /* first of its store buffers */
+  gen_value row;             /* first row of the group in a tile */
+  gen_value lane_offsets[4]; /* by 16-column block: where this lane's rows are in a buffer */
+} gemm_store;
+void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread);
+/* Rounds the accumulators of panel `panel` to elements, two a value: packed[i] of acc[2 i] and the next. */
+void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int panel, gen_value *packed);
+/* Stores panel `panel` of the group's part of a tile. Panels of a tile are stored in order, all of them. */
+void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int panel,
+                      const gen_value *packed);
+/* Waits until shared memory is no longer read by stores. */
+void gemm_store_drain(gemm_emitter *e, const gemm_store *s);
 
 #endif

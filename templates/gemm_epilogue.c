@@ -29,25 +29,46 @@ static gen_value lane_offset(gemm_emitter *e, gen_value thread, int block) {
   return gen_add(b, gen_mul_imm(b, row, pitch), gen_mul_imm(b, chunk, 16));
 }
 
-/* Writes panel `panel` of the group's rows into a buffer. */
-static void write_panel(gemm_emitter *e, gen_value buffer, const gen_value *lane_offsets, int panel,
-                        const gen_value *acc) {
+void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  int per_tile = plan->block_n / 2;
+  s->leader = gen_compare_imm(b, GEN_EQ, thread, 0);
+  s->barrier = gen_add_imm(b, group, 1);
+  s->row = plan->pingpong ? gen_i32(b, 0) : gen_mul_imm(b, group, plan->group_rows);
+  gen_value own = gen_mul_imm(b, group, plan->store_buffers * plan->store_buffer_bytes);
+  s->buffers = gen_add(b, gen_add_imm(b, e->smem, plan->stages * plan->stage_bytes), own);
+  for (int block = 0; block < plan->panel_n / 16; block++)
+    s->lane_offsets[block] = lane_offset(e, thread, block);
+}
+
+void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int panel, gen_value *packed) {
+  const gemm_plan *plan = e->plan;
+  int per_tile = plan->block_n / 4, per_panel = plan->panel_n / 4;
+  for (int tile = 0; tile < plan->group_rows / 64; tile++) {
+    for (int i = tile * per_tile + panel * per_panel; i < tile * per_tile + (panel + 1) * per_panel; i++) {
+      packed[i] = gen_pack_halves(e->b, plan->type, acc[2 * i], acc[2 * i + 1]);
+    }
+  }
+}
+
+/* Writes a panel of the group's rows into a buffer: 16 x 16 elements an instruction, each warp its own rows.
+ */
+static void write_panel(gemm_emitter *e, const gemm_store *s, gen_value buffer, int panel,
+                        const gen_value *packed) {
+  gen_builder *b = e->b;
+  const gemm_plan *plan = e->plan;
+  int per_tile = plan->block_n / 4;
   for (int tile = 0; tile < plan->group_rows / 64; tile++) {
     for (int block = 0; block < plan->panel_n / 16; block++) {
-      const gen_value *at = acc + tile * per_tile + (panel * plan->panel_n + block * 16) / 2;
-      gen_value fragments[4];
-      for (int i = 0; i < 4; i++) fragments[i] = gen_pack_halves(b, plan->type, at[2 * i], at[2 * i + 1]);
-      gen_value address = gen_add(b, buffer, lane_offsets[block]);
+      const gen_value *fragments = packed + tile * per_tile + (panel * plan->panel_n + block * 16) / 4;
+      gen_value address = gen_add(b, buffer, s->lane_offsets[block]);
       gen_stmatrix_x4(b, gen_add_imm(b, address, tile * 64 * plan->panel_n * 2), fragments);
     }
   }
 }
 
 /* By one thread; every panel commits a group, also one beyond the edge, so that groups can be counted. */
-static void store_panel(gemm_emitter *e, gen_value buffer, gen_value row, gen_value column) {
+static void copy_panel(gemm_emitter *e, gen_value buffer, gen_value row, gen_value column) {
   gen_builder *b = e->b;
   gen_value inside = gen_and(b, gen_compare(b, GEN_ULT, row, e->m), gen_compare(b, GEN_ULT, column, e->n));
   gen_branch branch;
@@ -57,30 +78,27 @@ static void store_panel(gemm_emitter *e, gen_value buffer, gen_value row, gen_va
   gen_tma_store_commit(b);
 }
 
-void gemm_emit_epilogue(gemm_emitter *e, gemm_tile tile, gen_value group, gen_value thread,
-                        const gen_value *acc) {
+void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int panel,
+                      const gen_value *packed) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  gen_value leader = gen_compare_imm(b, GEN_EQ, thread, 0);
-  gen_value barrier = gen_add_imm(b, group, 1);
-  gen_value row = plan->pingpong ? tile.row : gen_add(b, tile.row, gen_mul_imm(b, group, plan->group_rows));
-  gen_value buffers = gen_add_imm(b, e->smem, plan->stages * plan->stage_bytes);
-  buffers = gen_add(b, buffers, gen_mul_imm(b, group, plan->store_buffers * plan->store_buffer_bytes));
-  gen_value lane_offsets[4];
-  for (int block = 0; block < plan->panel_n / 16; block++)
-    lane_offsets[block] = lane_offset(e, thread, block);
-  for (int panel = 0; panel < plan->panels; panel++) {
-    gen_value buffer = gen_add_imm(b, buffers, panel % plan->store_buffers * plan->store_buffer_bytes);
-    gen_branch branch;
-    gen_if(b, &branch, leader, NULL, 0);
-    gen_tma_store_wait_read(b, copies_since(plan, panel));
-    gen_if_end(b, &branch);
-    gen_named_sync(b, barrier, 128);
-    write_panel(e, buffer, lane_offsets, panel, acc);
-    gen_fence_async_shared(b);
-    gen_named_sync(b, barrier, 128);
-    gen_if(b, &branch, leader, NULL, 0);
-    store_panel(e, buffer, row, gen_add_imm(b, tile.column, panel * plan->panel_n));
-    gen_if_end(b, &branch);
-  }
+  gen_value buffer = gen_add_imm(b, s->buffers, panel % plan->store_buffers * plan->store_buffer_bytes);
+  gen_branch branch;
+  gen_if(b, &branch, s->leader, NULL, 0);
+  gen_tma_store_wait_read(b, copies_since(plan, panel));
+  gen_if_end(b, &branch);
+  gen_named_sync(b, s->barrier, 128);
+  write_panel(e, s, buffer, panel, packed);
+  gen_fence_async_shared(b);
+  gen_named_sync(b, s->barrier, 128);
+  gen_if(b, &branch, s->leader, NULL, 0);
+  copy_panel(e, buffer, gen_add(b, tile.row, s->row), gen_add_imm(b, tile.column, panel * plan->panel_n));
+  gen_if_end(b, &branch);
+}
+
+void gemm_store_drain(gemm_emitter *e, const gemm_store *s) {
+  gen_branch branch;
+  gen_if(e->b, &branch, s->leader, NULL, 0);
+  gen_tma_store_wait_read(e->b, 0);
+  gen_if_end(e->b, &branch);
 }

@@ -42,10 +42,7 @@ static gen_stage load_tile(gemm_emitter *e, gemm_tile tile, gen_stage at) {
 }
 
 void gemm_emit_producer(gemm_emitter *e) {
-  gemm_walk walk = {.unit = e->unit,
-                    .step = e->unit_step,
-                    .stage = gen_pipeline_producer_start(e->b),
-                    .turn = gen_i32(e->b, 0)};
+  gemm_walk walk = {.unit = e->unit, .step = e->unit_step, .stage = gen_pipeline_producer_start(e->b)};
   gemm_walk_begin(e, &walk);
   walk.stage = load_tile(e, gemm_tiles_at(e, walk.unit), walk.stage);
   gemm_walk_end(e, &walk);

@@ -71,6 +71,7 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
       .cluster_n = v[GEMM_CLUSTER_N],
       .group = v[GEMM_GROUP],
       .pingpong = v[GEMM_SCHEDULE] == 1,
+      .deferred = v[GEMM_SCHEDULE] == 2,
       .persistent = v[GEMM_PERSISTENT],
       .raster_n = v[GEMM_RASTER],
       .cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N],
@@ -83,7 +84,9 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
   plan->accumulators = plan->group_rows / 64 * plan->block_n / 2;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   int registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
-  if (plan->accumulators + CONSUMER_OVERHEAD_REGISTERS > registers) return TEMPLATE_REGISTERS;
+  /* A deferred tile waits as packed halves beside the next one's accumulators. */
+  int live = plan->deferred ? plan->accumulators + plan->accumulators / 2 : plan->accumulators;
+  if (live + CONSUMER_OVERHEAD_REGISTERS > registers) return TEMPLATE_REGISTERS;
   if (plan->cluster > 2 || (plan->cluster > 1 && !t->has.clusters)) return TEMPLATE_CLUSTER;
 
   plan->a = make_operand(match->a_k_major, plan->block_m, plan->block_k, plan->cluster_n);
@@ -94,8 +97,8 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
   plan->store_swizzle = plan->panel_n == 64 ? GEN_SWIZZLE_128 : GEN_SWIZZLE_64;
   plan->store_buffer_bytes = plan->group_rows * plan->panel_n * 2;
   if (!place_store_buffers(plan, t)) return TEMPLATE_SHARED_MEMORY;
-  /* One CTA has one tile then, and the second group none. */
-  if (plan->pingpong && !plan->persistent) return TEMPLATE_REDUNDANT;
+  /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
+  if ((plan->pingpong || plan->deferred) && !plan->persistent) return TEMPLATE_REDUNDANT;
   return TEMPLATE_OK;
 }
 

@@ -44,20 +44,20 @@ gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit) {
 static void take_carried(gemm_walk *walk) {
   walk->unit = walk->carried[0];
   walk->stage = (gen_stage){walk->carried[1], walk->carried[2]};
-  walk->turn = walk->carried[3];
+  for (int i = 0; i < walk->n_extra; i++) walk->extra[i] = walk->carried[3 + i];
 }
 
 static void put_carried(gemm_walk *walk) {
   walk->carried[0] = walk->unit;
   walk->carried[1] = walk->stage.index;
   walk->carried[2] = walk->stage.parity;
-  walk->carried[3] = walk->turn;
+  for (int i = 0; i < walk->n_extra; i++) walk->carried[3 + i] = walk->extra[i];
 }
 
 void gemm_walk_begin(gemm_emitter *e, gemm_walk *walk) {
   if (!e->plan->persistent) return;
   put_carried(walk);
-  gen_loop_begin(e->b, &walk->loop, walk->carried, 4);
+  gen_loop_begin(e->b, &walk->loop, walk->carried, 3 + walk->n_extra);
   take_carried(walk);
   gen_loop_while(e->b, &walk->loop, gen_compare(e->b, GEN_ULT, walk->unit, e->units));
 }
