@@ -135,11 +135,11 @@ static arke_status open_search(tune_run *run, arke_error *err) {
 }
 
 /* Nothing was tried anew: the winner that an earlier run published stands, without timing it again. */
-static tune_trial *recall_unchanged(tune_run *run, cache_winner *w, char *sha256) {
+static tune_trial *recall_unchanged(tune_run *run, cache_winner *w, char *kernel_sha256) {
   if (run->session->options.config || run->session->options.keep_llvm_ir) return NULL;
   for (int i = 0; i < run->n_trials; i++)
     if (!run->trials[i]->resumed) return NULL;
-  tune_trial *t = tune_store_recall(run, w, sha256);
+  tune_trial *t = tune_store_recall(run, w, kernel_sha256);
   bool fits = t && (w->origin == CACHE_ORIGIN_MEASURED) == tune_run_measures(run);
   /* Killed before its verdict was stored, a run may have left a better one unverified. */
   if (fits && !tune_run_measures(run) && t->outcome != CACHE_VERIFIED) fits = false;
@@ -234,8 +234,8 @@ static bool copy_text(arena *a, const tune_blob *blob, const char **to) {
   return *to != NULL;
 }
 
-static arke_status fill_winner(tune_run *run, const tune_trial *t, const cache_winner *w, const char *sha256,
-                               tune_result *r, arke_error *err) {
+static arke_status fill_winner(tune_run *run, const tune_trial *t, const cache_winner *w,
+                               const char *kernel_sha256, tune_result *r, arke_error *err) {
   r->origin = w->origin;
   r->chosen = tune_trial_template(t);
   tune_candidate_config(&run->candidates, t->index, &r->config);
@@ -244,7 +244,7 @@ static arke_status fill_winner(tune_run *run, const tune_trial *t, const cache_w
   r->policy = arena_strdup(run->arena, w->policy);
   r->tolerance = t->check.allowed;
   r->worst_error = t->check.error;
-  r->sha256 = arena_strdup(run->arena, sha256);
+  r->sha256 = arena_strdup(run->arena, kernel_sha256);
   bool copied = copy_text(run->arena, &t->ptx, &r->ptx) && copy_text(run->arena, &t->llvm_ir, &r->llvm_ir) &&
                 copy_text(run->arena, &t->recipe, &r->recipe_json);
   if (t->cubin.data) {
@@ -287,16 +287,16 @@ static arke_status run_steps(tune_run *run, tune_result *r, arke_error *err) {
   TRY(open_search(run, err));
   tune_run_search(run);
   cache_winner w = {0};
-  char sha256[SHA256_HEX_SIZE] = "";
-  tune_trial *winner = recall_unchanged(run, &w, sha256);
+  char kernel_sha256[SHA256_HEX_SIZE] = "";
+  tune_trial *winner = recall_unchanged(run, &w, kernel_sha256);
   if (!winner) {
     winner = tune_run_measures(run) ? tune_run_finals(run) : tune_run_verify_leading(run);
     if (winner && !tune_trial_has_kernel(winner)) winner = NULL;
     if (!winner) return no_winner(run, err);
     describe_winner(run, winner, &w);
-    TRY(tune_store_publish(run, winner, &w, sha256, err));
+    TRY(tune_store_publish(run, winner, &w, kernel_sha256, err));
   }
-  TRY(fill_winner(run, winner, &w, sha256, r, err));
+  TRY(fill_winner(run, winner, &w, kernel_sha256, r, err));
   if (run->status != ARKE_OK) return error_set(err, run->status, run->error.stage, "%s", run->error.text);
   if (run->session->interrupted)
     return error_set(err, ARKE_ERR_INTERRUPTED, STAGE,

@@ -41,7 +41,7 @@ arke_status tune_store_open(tune_run *run, arke_error *err) {
   tune_session *s = run->session;
   const ir_op *op = run->problem->op;
   arena scratch = ARENA_INIT;
-  cache_tensor *tensors;
+  cache_tensor *tensors = NULL;
   arke_status status = describe_tensors(op, &scratch, &tensors, err);
   if (status != ARKE_OK) goto fail;
   cache_problem p = {.op_name = op->name,
@@ -172,8 +172,8 @@ void tune_store_seed_nearby(tune_run *run) {
 /* --- winners -------------------------------------------------------------------------------------------- */
 
 arke_status tune_store_publish(tune_run *run, const tune_trial *winner, const cache_winner *w,
-                               char sha256[SHA256_HEX_SIZE], arke_error *err) {
-  sha256[0] = '\0';
+                               char kernel_sha256[SHA256_HEX_SIZE], arke_error *err) {
+  kernel_sha256[0] = '\0';
   if (!run->problem_id) return ARKE_OK;
   cache_kernel k = {.ptx = winner->ptx.data,
                     .ptx_bytes = winner->ptx.bytes,
@@ -182,7 +182,7 @@ arke_status tune_store_publish(tune_run *run, const tune_trial *winner, const ca
                     .recipe_json = winner->recipe.data};
   bool published;
   TRY(cache_put_winner(run->session->cache, run->problem_id, run->environment_id, &k, w, &published, err));
-  memcpy(sha256, k.sha256, SHA256_HEX_SIZE);
+  memcpy(kernel_sha256, k.sha256, SHA256_HEX_SIZE);
   return ARKE_OK;
 }
 
@@ -208,7 +208,7 @@ static tune_trial *find_trial(const tune_run *run, const cache_winner *w) {
   return NULL;
 }
 
-tune_trial *tune_store_recall(tune_run *run, cache_winner *w, char sha256[SHA256_HEX_SIZE]) {
+tune_trial *tune_store_recall(tune_run *run, cache_winner *w, char kernel_sha256[SHA256_HEX_SIZE]) {
   tune_session *s = run->session;
   if (!run->problem_id) return NULL;
   arena scratch = ARENA_INIT;
@@ -226,7 +226,7 @@ tune_trial *tune_store_recall(tune_run *run, cache_winner *w, char sha256[SHA256
     if (!copied) t = NULL;
   }
   if (t) {
-    memcpy(sha256, e.kernel.sha256, SHA256_HEX_SIZE);
+    memcpy(kernel_sha256, e.kernel.sha256, SHA256_HEX_SIZE);
     *w = e.winner;
     w->policy = arena_strdup(run->arena, e.winner.policy ? e.winner.policy : "");
     w->template_name = tune_trial_template(t)->name;

@@ -155,7 +155,7 @@ static void on_timeout(uv_timer_t *timer) {
 /* --- what a worker says --------------------------------------------------------------------------------- */
 
 static void give_up(pool_worker *w, const char *why) {
-  snprintf(w->broken, sizeof w->broken, "%s", why);
+  snprintf(w->broken, sizeof w->broken, "%.*s", (int)sizeof w->broken - 1, why);
   kill_worker(w);
 }
 
