@@ -1,0 +1,86 @@
+/* A call as the runtime sees it: DLPack tensors read and checked, then bound against a stored signature. */
+#ifndef ARKE_RUNTIME_CALL_H
+#define ARKE_RUNTIME_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/strbuf.h"
+#include "cache/cache.h"
+
+typedef struct call_tensor {
+  dtype type;
+  int rank;
+  int64_t shape[LIMIT_RANK];
+  /* In elements. Axes of size 1 get the stride of a compact tensor, since theirs means nothing. */
+  int64_t stride[LIMIT_RANK];
+  bool compact; /* row-major without gaps */
+  bool empty;
+  int64_t span_bytes; /* from the first to past the last element */
+  uint64_t address;   /* data + byte_offset; 0: not allocated yet */
+} call_tensor;
+
+typedef struct call {
+  const char *op;
+  int n_tensors;
+  call_tensor tensors[LIMIT_TENSORS];
+  int n_attrs;
+  const arke_attr *attrs;
+} call;
+
+/* Where tensors must live. */
+typedef struct call_place {
+  DLDeviceType type;
+  int device_index; /* of CUDA tensors */
+} call_place;
+
+/* Reads and checks everything that does not need a signature: pointers, ranks, dtypes, sizes, strides,
+ * device. */
+arke_status call_read(const char *op, const DLTensor *const *tensors, int n_tensors, const arke_attr *attrs,
+                      int n_attrs, call_place place, call *c, arke_error *err);
+const char *call_device_name(DLDeviceType type); /* "CUDA" */
+
+/* One name of a bindings text, bound by a call. */
+typedef enum bound_kind { BOUND_TYPE, BOUND_AXIS, BOUND_ATTR } bound_kind;
+
+typedef struct bound_name {
+  bound_kind kind;
+  const char *name;
+  dtype type;    /* TYPE */
+  int64_t size;  /* AXIS */
+  double value;  /* ATTR */
+  bool is_float; /* ATTR: how it is printed */
+} bound_name;
+
+enum { BOUND_MAX_TYPES = 4, BOUND_MAX = BOUND_MAX_TYPES + LIMIT_AXES + LIMIT_ATTRS };
+
+typedef struct bound_call {
+  const cache_problem *signature;
+  int n;
+  bound_name names[BOUND_MAX]; /* types, then axes, then attributes, each in order of first appearance */
+} bound_call;
+
+/* Binds types from dtypes, axes from shapes, attributes from the call or their defaults. Every disagreement
+ * is one sentence: which tensor, which axis, what was expected, what was found. Names live as long as
+ * `signature`. */
+arke_status call_bind(const call *c, const cache_problem *signature, arena *a, bound_call *b,
+                      arke_error *err);
+const bound_name *bound_find(const bound_call *b, const char *name, size_t length);
+/* "T=bf16 M=4096 N=4096 K=4096", names in the order of `example`, another bindings text of the signature. */
+void bound_print(const bound_call *b, const char *example, strbuf *out);
+
+void bound_print_value(const bound_name *n, strbuf *out);
+
+/* A field "M=4096" of a bindings text. */
+typedef struct bound_field {
+  const char *name, *value;
+  size_t name_length, value_length;
+} bound_field;
+/* Reads the next field and moves *text past it; false at the end. */
+bool bound_next_field(const char **text, bound_field *f);
+
+#endif

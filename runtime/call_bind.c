@@ -1,0 +1,256 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "runtime/call.h"
+
+#define STAGE "plan"
+
+const bound_name *bound_find(const bound_call *b, const char *name, size_t length) {
+  for (int i = 0; i < b->n; i++)
+    if (strlen(b->names[i].name) == length && memcmp(b->names[i].name, name, length) == 0)
+      return &b->names[i];
+  return NULL;
+}
+
+static bound_name *add(bound_call *b, bound_kind kind, const char *name) {
+  if (b->n == BOUND_MAX) return NULL;
+  bound_name *n = &b->names[b->n++];
+  *n = (bound_name){.kind = kind, .name = name};
+  return n;
+}
+
+static arke_status too_many(arke_error *err) {
+  return error_set(err, ARKE_ERR_CORRUPT, STAGE, "a stored signature binds more than %d names", BOUND_MAX);
+}
+
+static arke_status bind_type(const cache_tensor *t, const call_tensor *found, bound_call *b,
+                             arke_error *err) {
+  dtype fixed;
+  if (dtype_from_name(t->type, &fixed)) {
+    if (found->type == fixed) return ARKE_OK;
+    return error_set(err, ARKE_ERR_DTYPE, STAGE, "tensor %s is %s; expected is %s", t->name,
+                     dtype_name(found->type), t->type);
+  }
+  const bound_name *known = bound_find(b, t->type, strlen(t->type));
+  if (known != NULL) {
+    if (known->type == found->type) return ARKE_OK;
+    return error_set(err, ARKE_ERR_DTYPE, STAGE,
+                     "tensor %s is %s; expected is %s as in the tensors before it (%s)", t->name,
+                     dtype_name(found->type), dtype_name(known->type), t->type);
+  }
+  bound_name *n = add(b, BOUND_TYPE, t->type);
+  if (n == NULL) return too_many(err);
+  n->type = found->type;
+  return ARKE_OK;
+}
+
+/* A dimension's text, "M", "2*H" or "8", taken apart; `axis` is NULL for a constant. */
+static bool split_dim(const char *text, int64_t *factor, const char **axis) {
+  size_t digits = strspn(text, "0123456789");
+  *factor = 1;
+  *axis = text;
+  if (digits == 0) return true;
+  if (!text_to_i64(text, digits, 1, LIMIT_AXIS_SIZE, factor)) return false;
+  if (text[digits] == '\0') {
+    *axis = NULL;
+    return true;
+  }
+  *axis = text + digits + 1;
+  return text[digits] == '*' && text[digits + 1] != '\0';
+}
+
+static arke_status bind_axis(const cache_tensor *t, int position, const char *dim, int64_t size,
+                             bound_call *b, arke_error *err) {
+  int64_t factor;
+  const char *axis;
+  if (!split_dim(dim, &factor, &axis))
+    return error_set(err, ARKE_ERR_CORRUPT, STAGE, "the stored dimension \"%s\" of tensor %s makes no sense",
+                     dim, t->name);
+  if (axis == NULL) {
+    if (size == factor) return ARKE_OK;
+    return error_set(err, ARKE_ERR_SHAPE, STAGE,
+                     "axis %d of tensor %s has %" PRId64 " elements; expected are %" PRId64, position,
+                     t->name, size, factor);
+  }
+  if (size % factor != 0)
+    return error_set(err, ARKE_ERR_SHAPE, STAGE,
+                     "axis %d of tensor %s has %" PRId64 " elements; expected is a multiple of %" PRId64
+                     " (%s)",
+                     position, t->name, size, factor, dim);
+  const bound_name *known = bound_find(b, axis, strlen(axis));
+  if (known != NULL) {
+    if (known->size == size / factor) return ARKE_OK;
+    return error_set(err, ARKE_ERR_SHAPE, STAGE,
+                     "axis %d of tensor %s has %" PRId64 " elements; expected are %" PRId64
+                     " (%s, with %s = %" PRId64 " from the tensors before it)",
+                     position, t->name, size, known->size * factor, dim, axis, known->size);
+  }
+  bound_name *n = add(b, BOUND_AXIS, axis);
+  if (n == NULL) return too_many(err);
+  n->size = size / factor;
+  return ARKE_OK;
+}
+
+/* The axes that "..." stands for count as one, of all their elements; tensors with "..." must be laid out so.
+ */
+static arke_status bind_leading(const cache_tensor *t, const call_tensor *found, int leading, bound_call *b,
+                                arke_error *err) {
+  int64_t elements = 1;
+  for (int i = leading - 1; i >= 0; i--) {
+    if (i + 1 < leading && !found->empty && found->stride[i] != found->stride[i + 1] * found->shape[i + 1])
+      return error_set(
+          err, ARKE_ERR_SHAPE, STAGE,
+          "axes %d and %d of tensor %s do not form one axis; expected are leading axes without gaps", i,
+          i + 1, t->name);
+    if (__builtin_mul_overflow(elements, found->shape[i], &elements))
+      return error_set(err, ARKE_ERR_SHAPE, STAGE, "tensor %s has more than 2^63 elements", t->name);
+  }
+  return bind_axis(t, 0, "...", elements, b, err);
+}
+
+static arke_status bind_tensor(const cache_tensor *t, const call_tensor *found, bound_call *b,
+                               arke_error *err) {
+  int leading = found->rank - t->rank;
+  if (leading < 0 || (leading > 0 && !t->any_rank))
+    return error_set(err, ARKE_ERR_SHAPE, STAGE, "tensor %s has rank %d; expected is %s%d", t->name,
+                     found->rank, t->any_rank ? "at least " : "", t->rank);
+  if (t->any_rank) TRY(bind_leading(t, found, leading, b, err));
+  for (int i = 0; i < t->rank; i++)
+    TRY(bind_axis(t, leading + i, t->dims[i], found->shape[leading + i], b, err));
+  return ARKE_OK;
+}
+
+/* --- attributes -------------------------------------------------------------------------------------------
+ */
+
+/* One "eps: float = 1e-05" of an operator's canonical text. */
+typedef struct declared_attr {
+  char name[LIMIT_NAME_BYTES], kind[LIMIT_NAME_BYTES], initial[LIMIT_NAME_BYTES];
+} declared_attr;
+
+static const char *word(const char *at, const char *stops, char *out) {
+  at += strspn(at, " \n");
+  size_t length = strcspn(at, stops);
+  while (length > 0 && (at[length - 1] == ' ' || at[length - 1] == '\n')) length--;
+  size_t kept = length < LIMIT_NAME_BYTES ? length : LIMIT_NAME_BYTES - 1;
+  memcpy(out, at, kept);
+  out[kept] = '\0';
+  at += length;
+  return at + strspn(at, " \n");
+}
+
+/* Attributes stand between the outputs' closing parenthesis and the body. */
+static const char *attributes_of(const char *op_text) {
+  const char *arrow = strstr(op_text, "->");
+  const char *close = arrow == NULL ? NULL : strchr(arrow, ')');
+  return close == NULL ? "" : close + 1;
+}
+
+static bool next_attr(const char **at, declared_attr *d) {
+  const char *p = *at + strspn(*at, " \n,");
+  if (*p == '\0' || *p == '{') return false;
+  *d = (declared_attr){0};
+  p = word(p, " \n:,{", d->name);
+  if (*p != ':') return false;
+  p = word(p + 1, " \n=,{", d->kind);
+  if (*p == '=') p = word(p + 1, " \n,{", d->initial);
+  *at = p;
+  return true;
+}
+
+static bool initial_value(const declared_attr *d, double *value) {
+  dtype t;
+  if (strcmp(d->initial, "true") == 0 || strcmp(d->initial, "false") == 0) {
+    *value = d->initial[0] == 't';
+    return true;
+  }
+  if (strcmp(d->kind, "dtype") == 0 && dtype_from_name(d->initial, &t)) {
+    *value = t;
+    return true;
+  }
+  return text_to_f64(d->initial, value);
+}
+
+static const arke_attr *given_attr(const call *c, const char *name) {
+  for (int i = 0; i < c->n_attrs; i++)
+    if (strcmp(c->attrs[i].name, name) == 0) return &c->attrs[i];
+  return NULL;
+}
+
+static arke_status bind_declared(const call *c, const declared_attr *d, arena *a, bound_call *b,
+                                 arke_error *err) {
+  const arke_attr *given = given_attr(c, d->name);
+  double value;
+  if (given != NULL)
+    value = given->value;
+  else if (!initial_value(d, &value))
+    return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute %s has no default and must be given", d->name);
+  const char *name = arena_strdup(a, d->name);
+  if (name == NULL) return error_memory(err, STAGE);
+  bound_name *n = add(b, BOUND_ATTR, name);
+  if (n == NULL) return too_many(err);
+  n->value = value;
+  n->is_float = strcmp(d->kind, "float") == 0;
+  return ARKE_OK;
+}
+
+static arke_status bind_attrs(const call *c, arena *a, bound_call *b, arke_error *err) {
+  const char *at = attributes_of(b->signature->op_text);
+  declared_attr d;
+  while (next_attr(&at, &d)) TRY(bind_declared(c, &d, a, b, err));
+  for (int i = 0; i < c->n_attrs; i++) {
+    const bound_name *n = bound_find(b, c->attrs[i].name, strlen(c->attrs[i].name));
+    if (n == NULL || n->kind != BOUND_ATTR)
+      return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "operator %s has no attribute \"%s\"", c->op,
+                       c->attrs[i].name);
+  }
+  return ARKE_OK;
+}
+
+arke_status call_bind(const call *c, const cache_problem *signature, arena *a, bound_call *b,
+                      arke_error *err) {
+  *b = (bound_call){.signature = signature};
+  if (c->n_tensors != signature->n_tensors)
+    return error_set(err, ARKE_ERR_ARGUMENT, STAGE,
+                     "%s takes %d tensors (inputs, then outputs); %d were given", c->op, signature->n_tensors,
+                     c->n_tensors);
+  for (int i = 0; i < c->n_tensors; i++) TRY(bind_type(&signature->tensors[i], &c->tensors[i], b, err));
+  for (int i = 0; i < c->n_tensors; i++) TRY(bind_tensor(&signature->tensors[i], &c->tensors[i], b, err));
+  return bind_attrs(c, a, b, err);
+}
+
+/* --- bindings as text -------------------------------------------------------------------------------------
+ */
+
+bool bound_next_field(const char **text, bound_field *f) {
+  const char *at = *text + strspn(*text, " ,");
+  size_t length = strcspn(at, " ,");
+  const char *equals = memchr(at, '=', length);
+  if (equals == NULL) return false;
+  f->name = at;
+  f->name_length = (size_t)(equals - at);
+  f->value = equals + 1;
+  f->value_length = length - f->name_length - 1;
+  *text = at + length;
+  return true;
+}
+
+void bound_print_value(const bound_name *n, strbuf *out) {
+  if (n->kind == BOUND_TYPE)
+    strbuf_add(out, dtype_name(n->type));
+  else if (n->kind == BOUND_AXIS)
+    strbuf_addf(out, "%" PRId64, n->size);
+  else
+    strbuf_addf(out, n->is_float ? "%.17g" : "%.0f", n->value);
+}
+
+void bound_print(const bound_call *b, const char *example, strbuf *out) {
+  bound_field f;
+  for (const char *separator = ""; bound_next_field(&example, &f); separator = " ") {
+    const bound_name *n = bound_find(b, f.name, f.name_length);
+    if (n == NULL) return;
+    strbuf_addf(out, "%s%s=", separator, n->name);
+    bound_print_value(n, out);
+  }
+}

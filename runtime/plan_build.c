@@ -1,0 +1,296 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/plan.h"
+
+#define STAGE "plan"
+
+/* One builder: the recipe, and the variables of its expressions. */
+typedef struct builder {
+  const call *call;
+  const bound_call *bound;
+  const cache_problem *problem;
+  recipe recipe;
+  arena *scratch;
+  int n_env;
+  recipe_binding env[LIMIT_AXES + 1 + LIMIT_TENSORS * LIMIT_RANK];
+  arke_plan *plan;
+  arke_error *err;
+} builder;
+
+static arke_status fill_environment(builder *b, int sm_count) {
+  for (int i = 0; i < b->bound->n; i++)
+    if (b->bound->names[i].kind == BOUND_AXIS)
+      b->env[b->n_env++] = (recipe_binding){b->bound->names[i].name, b->bound->names[i].size};
+  b->env[b->n_env++] = (recipe_binding){"SMS", sm_count};
+  for (int t = 0; t < b->call->n_tensors; t++)
+    for (int i = 0; i < b->call->tensors[t].rank; i++) {
+      const char *name = arena_printf(b->scratch, "%s.stride%d", b->problem->tensors[t].name, i);
+      if (name == NULL) return error_memory(b->err, STAGE);
+      b->env[b->n_env++] = (recipe_binding){name, b->call->tensors[t].stride[i]};
+    }
+  return ARKE_OK;
+}
+
+static arke_status evaluate(builder *b, const recipe_expr *e, int64_t min, int64_t max, const char *what,
+                            int64_t *value) {
+  TRY(recipe_expr_eval(e, b->env, b->n_env, value, b->err));
+  if (*value >= min && *value <= max) return ARKE_OK;
+  return error_set(b->err, ARKE_ERR_UNSUPPORTED, STAGE,
+                   "%s would be %" PRId64 "; accepted are %" PRId64 " to %" PRId64, what, *value, min, max);
+}
+
+/* --- what the kernel takes for granted
+ * -------------------------------------------------------------------------- */
+
+static arke_status check_tensor(builder *b, int i) {
+  const recipe_tensor_rule *rule = &b->recipe.tensors[i];
+  const call_tensor *t = &b->call->tensors[i];
+  const char *name = b->problem->tensors[i].name;
+  if (t->address % (uint64_t)rule->alignment != 0)
+    return error_set(b->err, ARKE_ERR_ARGUMENT, STAGE,
+                     "tensor %s is at address 0x%" PRIx64 "; expected is a multiple of %d bytes", name,
+                     t->address, rule->alignment);
+  if (rule->contiguous_last && t->rank > 0 && t->stride[t->rank - 1] != 1)
+    return error_set(b->err, ARKE_ERR_SHAPE, STAGE,
+                     "the last axis of tensor %s has stride %" PRId64 "; expected is 1 (contiguous)", name,
+                     t->stride[t->rank - 1]);
+  return ARKE_OK;
+}
+
+static arke_status check_requirement(builder *b, const recipe_requirement *q) {
+  int64_t value;
+  TRY(recipe_expr_eval(q->expr, b->env, b->n_env, &value, b->err));
+  if (q->divisor != 0 ? value % q->divisor == 0 : value <= q->max) return ARKE_OK;
+  strbuf text = STRBUF_INIT;
+  recipe_expr_print(&text, q->expr);
+  arke_status status = error_set(
+      b->err, ARKE_ERR_SHAPE, STAGE, "%s is %" PRId64 "; expected is %s %" PRId64 " (%s)", strbuf_text(&text),
+      value, q->divisor != 0 ? "a multiple of" : "at most", q->divisor != 0 ? q->divisor : q->max, q->why);
+  strbuf_free(&text);
+  return status;
+}
+
+static arke_status check_assumptions(builder *b) {
+  if (b->recipe.n_tensors != b->call->n_tensors)
+    return error_set(b->err, ARKE_ERR_CORRUPT, STAGE,
+                     "the stored recipe is for %d tensors, the signature has %d", b->recipe.n_tensors,
+                     b->call->n_tensors);
+  for (int i = 0; i < b->call->n_tensors; i++) TRY(check_tensor(b, i));
+  for (int i = 0; i < b->recipe.n_requirements; i++) TRY(check_requirement(b, &b->recipe.requirements[i]));
+  return ARKE_OK;
+}
+
+/* --- parameters
+ * ------------------------------------------------------------------------------------------------- */
+
+static arke_status encode_map(builder *b, const recipe_param *p, const device_tensormap **map) {
+  const call_tensor *t = &b->call->tensors[p->tensor];
+  device_tensormap_desc desc = {
+      .type = t->type,
+      .rank = p->map.rank,
+      .swizzle = p->map.swizzle,
+      .l2_promotion = p->map.l2_promotion,
+      /* A tensor not allocated yet gets a stand-in that has every alignment; each run puts the real one in.
+       */
+      .address = t->address != 0 ? t->address : 1 << 20,
+  };
+  for (int i = 0; i < desc.rank; i++) {
+    int64_t value;
+    TRY(evaluate(b, p->map.dim[i], 1, (int64_t)1 << 32, "a tensor map's dimension", &value));
+    desc.dim[i] = (uint64_t)value;
+    desc.box[i] = p->map.box[i];
+    if (i == 0) continue;
+    TRY(evaluate(b, p->map.stride[i], 0, (int64_t)1 << 40, "a tensor map's stride", &value));
+    desc.stride_bytes[i] = (uint64_t)dtype_bytes(t->type, value);
+  }
+  device_tensormap *encoded = ARENA_NEW_N(&b->plan->memory, device_tensormap, 2);
+  if (encoded == NULL) return error_memory(b->err, STAGE);
+  encoded = (device_tensormap *)(((uintptr_t)encoded + 63) & ~(uintptr_t)63); /* the arena aligns to 16 */
+  TRY(b->plan->device->ops->tensormap_encode(b->plan->device, &desc, encoded, b->err));
+  *map = encoded;
+  return ARKE_OK;
+}
+
+static arke_status attribute_bits(builder *b, const char *name, uint64_t *bits) {
+  const bound_name *n = bound_find(b->bound, name, strlen(name));
+  if (n == NULL || n->kind != BOUND_ATTR)
+    return error_set(b->err, ARKE_ERR_CORRUPT, STAGE,
+                     "the stored recipe reads attribute \"%s\", which the operator lacks", name);
+  float value = (float)n->value;
+  memcpy(bits, &value, sizeof value);
+  return ARKE_OK;
+}
+
+static arke_status build_param(builder *b, const recipe_param *p, plan_param *out) {
+  int64_t value;
+  out->kind = p->kind;
+  out->tensor = p->tensor;
+  switch (p->kind) {
+  case RECIPE_PARAM_POINTER: return ARKE_OK;
+  case RECIPE_PARAM_TENSORMAP: return encode_map(b, p, &out->map);
+  case RECIPE_PARAM_F32: return attribute_bits(b, p->attr, &out->value);
+  case RECIPE_PARAM_I32:
+    TRY(evaluate(b, p->value, INT32_MIN, INT32_MAX, "a 32-bit parameter of the kernel", &value));
+    break;
+  case RECIPE_PARAM_I64: TRY(evaluate(b, p->value, INT64_MIN, INT64_MAX, "a parameter", &value)); break;
+  case RECIPE_PARAM_WORKSPACE:
+    TRY(evaluate(b, p->value, 0, (int64_t)b->plan->workspace_bytes, "an offset into the workspace", &value));
+    break;
+  }
+  out->value = (uint64_t)value;
+  return ARKE_OK;
+}
+
+/* --- launches
+ * --------------------------------------------------------------------------------------------------- */
+
+static arke_status build_grid(builder *b, const recipe_launch *l, device_launch *out) {
+  static const int64_t MOST[3] = {INT32_MAX, UINT16_MAX,
+                                  UINT16_MAX}; /* CUDA C programming guide, grid limits */
+  for (int i = 0; i < 3; i++) {
+    int64_t value;
+    TRY(evaluate(b, l->grid[i], 1, MOST[i], "a dimension of the grid", &value));
+    if (value % l->cluster[i] != 0)
+      return error_set(b->err, ARKE_ERR_UNSUPPORTED, STAGE,
+                       "the grid has %" PRId64 " blocks in dimension %d, which is no "
+                       "multiple of the cluster's %u",
+                       value, i, l->cluster[i]);
+    out->grid[i] = (uint32_t)value;
+    out->block[i] = l->block[i];
+    out->cluster[i] = l->cluster[i];
+  }
+  return ARKE_OK;
+}
+
+static arke_status build_launch(builder *b, const recipe_launch *l, plan_launch *out) {
+  int64_t smem;
+  TRY(build_grid(b, l, &out->launch));
+  TRY(evaluate(b, l->smem_bytes, 0, INT32_MAX, "shared memory", &smem));
+  out->launch.smem_bytes = (uint32_t)smem;
+  out->launch.n_args = l->n_params;
+  out->params = ARENA_NEW_N(&b->plan->memory, plan_param, (size_t)l->n_params);
+  if (out->params == NULL) return error_memory(b->err, STAGE);
+  for (int i = 0; i < l->n_params; i++) TRY(build_param(b, &l->params[i], &out->params[i]));
+  device *d = b->plan->device;
+  return d->ops->kernel_get(d, b->plan->module->module, l->kernel, out->launch.smem_bytes, &out->kernel,
+                            b->err);
+}
+
+static bool all_outputs_empty(const builder *b) {
+  for (int i = 0; i < b->call->n_tensors; i++)
+    if (b->problem->tensors[i].output && !b->call->tensors[i].empty) return false;
+  return true;
+}
+
+static arke_status build_launches(builder *b, arke_context *ctx, const cache_entry *e) {
+  arke_plan *p = b->plan;
+  if (all_outputs_empty(b)) return ARKE_OK; /* nothing to compute, and empty tensors have no tensor map */
+  if (b->recipe.workspace_bytes != NULL) {
+    int64_t bytes;
+    TRY(evaluate(b, b->recipe.workspace_bytes, 0, LIMIT_AXIS_SIZE, "the workspace", &bytes));
+    p->workspace_bytes = (size_t)bytes;
+  }
+  TRY(context_module(ctx, p->device, e, &p->module, b->err));
+  p->launches = ARENA_NEW_N(&p->memory, plan_launch, (size_t)b->recipe.n_launches);
+  if (p->launches == NULL) return error_memory(b->err, STAGE);
+  for (int i = 0; i < b->recipe.n_launches; i++)
+    TRY(build_launch(b, &b->recipe.launches[i], &p->launches[i]));
+  p->n_launches = b->recipe.n_launches;
+  return ARKE_OK;
+}
+
+/* --- the plan
+ * --------------------------------------------------------------------------------------------------- */
+
+static arke_status build_tensors(builder *b, call_place place) {
+  arke_plan *p = b->plan;
+  p->n_tensors = b->call->n_tensors;
+  p->tensors = ARENA_NEW_N(&p->memory, plan_tensor, (size_t)p->n_tensors);
+  if (p->tensors == NULL) return error_memory(b->err, STAGE);
+  for (int i = 0; i < p->n_tensors; i++) {
+    const call_tensor *from = &b->call->tensors[i];
+    plan_tensor *to = &p->tensors[i];
+    to->name = arena_strdup(&p->memory, b->problem->tensors[i].name);
+    if (to->name == NULL) return error_memory(b->err, STAGE);
+    to->type = (DLDataType){dtype_dlpack_code(from->type), (uint8_t)dtype_bits(from->type), 1};
+    to->device = (DLDevice){place.type, place.device_index};
+    to->rank = from->rank;
+    to->compact = from->compact;
+    to->empty = from->empty;
+    to->output = b->problem->tensors[i].output;
+    to->alignment_mask = (uint64_t)b->recipe.tensors[i].alignment - 1;
+    to->span_bytes = (size_t)from->span_bytes;
+    memcpy(to->shape, from->shape, sizeof to->shape);
+    memcpy(to->stride, from->stride, sizeof to->stride);
+    for (int axis = 0; axis < from->rank; axis++)
+      if (from->shape[axis] > 1 && !from->empty) to->strided |= 1u << axis;
+  }
+  return ARKE_OK;
+}
+
+static arke_status build_info(builder *b, const match_candidate *c) {
+  arke_plan *p = b->plan;
+  strbuf key = STRBUF_INIT;
+  cache_key_print(&c->entry.problem, &key);
+  p->op = arena_strdup(&p->memory, b->call->op);
+  p->info = (arke_plan_info){
+      .match = c->match,
+      .modelled = c->entry.winner.origin == CACHE_ORIGIN_MODELLED,
+      .time_ns = c->entry.winner.time.median_ns,
+      .key = strbuf_failed(&key) ? NULL : arena_strdup(&p->memory, strbuf_text(&key)),
+      .config = arena_strdup(&p->memory, c->entry.winner.config),
+      .cache_path = arena_strdup(&p->memory, cache_path(c->route->cache)),
+      .launches = p->n_launches,
+  };
+  strbuf_free(&key);
+  bool complete =
+      p->op != NULL && p->info.key != NULL && p->info.config != NULL && p->info.cache_path != NULL;
+  return complete ? ARKE_OK : error_memory(b->err, STAGE);
+}
+
+static arke_status build(builder *b, arke_context *ctx, match_candidate *c) {
+  arke_plan *p = b->plan;
+  device_info info;
+  TRY(cache_load_kernel(c->route->cache, b->scratch, &c->entry, b->err));
+  TRY(recipe_parse(b->scratch, c->entry.kernel.recipe_json, strlen(c->entry.kernel.recipe_json), &b->recipe,
+                   b->err));
+  TRY(context_device(ctx, c->route->target, &p->device, b->err));
+  TRY(p->device->ops->info(p->device, &info, b->err));
+  TRY(fill_environment(b, info.sm_count));
+  TRY(check_assumptions(b));
+  TRY(build_tensors(b, context_place(ctx)));
+  TRY(build_launches(b, ctx, &c->entry));
+  return build_info(b, c);
+}
+
+arke_status plan_build(arke_context *ctx, const call *c, match_candidate *candidate, arke_plan **plan,
+                       arke_error *err) {
+  *plan = NULL;
+  arke_plan *p = calloc(1, sizeof *p);
+  arena scratch = ARENA_INIT;
+  if (p == NULL) return error_memory(err, STAGE);
+  p->ctx = ctx;
+  builder b = {.call = c,
+               .bound = &candidate->route->bound,
+               .problem = candidate->route->bound.signature,
+               .scratch = &scratch,
+               .plan = p,
+               .err = err};
+  arke_status status = build(&b, ctx, candidate);
+  arena_release(&scratch);
+  if (status != ARKE_OK) {
+    error_context(err, c->op, candidate->entry.winner.config);
+    plan_free(p);
+    return status;
+  }
+  *plan = p;
+  return ARKE_OK;
+}
+
+void plan_free(arke_plan *p) {
+  if (p->module != NULL) context_module_release(p->ctx, p->module);
+  arena_release(&p->memory);
+  free(p);
+}

@@ -1,0 +1,94 @@
+/* The hot path. Per call: integer compares of the tensors, copies of the prebuilt tensor maps, the launches.
+ * No allocation, no lock, no text; a mismatch goes to plan_explain, which may take its time. */
+#include "runtime/plan.h"
+
+#include <string.h>
+
+#define STAGE "launch"
+
+static bool strides_match(const plan_tensor *p, const int64_t *strides) {
+  if (strides == NULL) return p->compact;
+  for (int i = 0; i < p->rank; i++)
+    if ((p->strided >> i & 1) != 0 && strides[i] != p->stride[i]) return false;
+  return true;
+}
+
+static bool shape_matches(const plan_tensor *p, const DLTensor *t) {
+  if (t->ndim != p->rank) return false;
+  if (p->rank > 0 && t->shape == NULL) return false;
+  for (int i = 0; i < p->rank; i++)
+    if (t->shape[i] != p->shape[i]) return false;
+  return strides_match(p, t->strides);
+}
+
+static bool tensor_matches(const plan_tensor *p, const DLTensor *t, uint64_t *address) {
+  if (t == NULL || !shape_matches(p, t)) return false;
+  *address = (uint64_t)(uintptr_t)t->data + t->byte_offset;
+  return t->dtype.code == p->type.code && t->dtype.bits == p->type.bits && t->dtype.lanes == p->type.lanes &&
+         t->device.device_type == p->device.device_type &&
+         (t->device.device_id == p->device.device_id || p->device.device_type == kDLCPU) &&
+         (*address & p->alignment_mask) == 0 && (t->data != NULL || p->empty);
+}
+
+static bool call_matches(const arke_plan *plan, const DLTensor *const *tensors, int n_tensors,
+                         const void *workspace, uint64_t *addresses) {
+  if (n_tensors != plan->n_tensors || tensors == NULL) return false;
+  for (int i = 0; i < n_tensors; i++)
+    if (!tensor_matches(&plan->tensors[i], tensors[i], &addresses[i])) return false;
+  return plan->workspace_bytes == 0 ||
+         (workspace != NULL && ((uintptr_t)workspace & (PLAN_WORKSPACE_ALIGNMENT - 1)) == 0);
+}
+
+static arke_status launch_one(const arke_plan *plan, const plan_launch *l, const uint64_t *addresses,
+                              void *stream, uint64_t workspace, arke_error *err) {
+  device *d = plan->device;
+  void *args[LIMIT_KERNEL_ARGS];
+  uint64_t values[LIMIT_KERNEL_ARGS];
+  device_tensormap maps[LIMIT_KERNEL_ARGS];
+  for (int i = 0; i < l->launch.n_args; i++) {
+    const plan_param *p = &l->params[i];
+    args[i] = &values[i];
+    switch (p->kind) {
+    case RECIPE_PARAM_POINTER: values[i] = addresses[p->tensor]; break;
+    case RECIPE_PARAM_WORKSPACE: values[i] = workspace + p->value; break;
+    case RECIPE_PARAM_TENSORMAP:
+      args[i] = memcpy(&maps[i], p->map, sizeof maps[i]);
+      TRY(d->ops->tensormap_set_address(d, &maps[i], addresses[p->tensor], err));
+      break;
+    default: values[i] = p->value; break; /* little-endian: an i32 or f32 is the low half */
+    }
+  }
+  device_launch launch = l->launch;
+  launch.args = args;
+  launch.stream = stream;
+  return d->ops->launch(d, l->kernel, &launch, err);
+}
+
+arke_status plan_launch_all(const arke_plan *plan, const uint64_t *addresses, void *stream,
+                            uint64_t workspace, arke_error *err) {
+  for (int i = 0; i < plan->n_launches; i++)
+    TRY(launch_one(plan, &plan->launches[i], addresses, stream, workspace, err));
+  return ARKE_OK;
+}
+
+static arke_status mismatch(const arke_plan *plan, const DLTensor *const *tensors, int n_tensors,
+                            const void *workspace, arke_error *err) {
+  arke_status status = plan_explain(plan, tensors, n_tensors, workspace, err);
+  return status != ARKE_OK ? status
+                           : error_set(err, ARKE_ERR_INTERNAL, STAGE, "a call was refused without a reason");
+}
+
+arke_status arke_run(const arke_plan *plan, const DLTensor *const *tensors, int n_tensors, void *stream,
+                     void *workspace, arke_error *err) {
+  uint64_t addresses[LIMIT_TENSORS];
+  if (plan == NULL) return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "plan is NULL");
+  arke_status status;
+  if (!call_matches(plan, tensors, n_tensors, workspace, addresses))
+    status = mismatch(plan, tensors, n_tensors, workspace, err);
+  else if (plan->ctx->gpu != NULL)
+    status = plan_launch_all(plan, addresses, stream, (uint64_t)(uintptr_t)workspace, err);
+  else
+    status = plan_emulate(plan, addresses, (uint64_t)(uintptr_t)workspace, err);
+  if (status != ARKE_OK) error_context(err, plan->op, plan->info.config);
+  return status;
+}

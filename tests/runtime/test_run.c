@@ -1,0 +1,358 @@
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/runtime/runtime_fixture.h"
+
+static arke_plan *make_plan(arke_context *ctx, fixture_call *c) {
+  arke_plan *p;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_msg(arke_plan_create(ctx, "matmul", c->list, 3, NULL, 0, &p, &err) == ARKE_OK, "%s", err.text);
+  return p;
+}
+
+START_TEST(a_launch_is_what_the_recipe_says) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &(fixture_entry){0}, 1);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  fixture_call c;
+  arke_error err = ARKE_ERROR_INIT;
+  fixture_call_init(&c, 300, 512, 1024);
+  c.tensors[0].strides[0] = 1032; /* padded rows */
+  arke_plan *p = make_plan(ctx, &c);
+  ck_assert_int_eq(arke_plan_describe(p).launches, 1);
+  c.tensors[0].t.data = (void *)0x44000000;
+  c.tensors[0].t.byte_offset = 4096;
+  ck_assert_msg(arke_run(p, c.list, 3, (void *)0, NULL, &err) == ARKE_OK, "%s", err.text);
+  const fake_launch *l = fixture_fake().fake_cuda_last_launch();
+  ck_assert_str_eq(l->kernel, "gemm");
+  ck_assert_uint_eq(l->grid[0], 6); /* ceil(300 / 128) * ceil(512 / 256), less than the SMs */
+  ck_assert_uint_eq(l->grid[1], 1);
+  ck_assert_uint_eq(l->block[0], 384);
+  ck_assert_uint_eq(l->smem_bytes, 4 * 49152 + 1024);
+  ck_assert_int_eq(l->n_params, 6);
+  fake_tensormap maps[3];
+  int32_t sizes[3];
+  for (int i = 0; i < 3; i++) {
+    memcpy(&maps[i], l->params[i], sizeof maps[i]);
+    memcpy(&sizes[i], l->params[3 + i], sizeof sizes[i]);
+  }
+  ck_assert_uint_eq(maps[0].address, 0x44001000);
+  ck_assert_int_eq(maps[0].type, 9);
+  ck_assert_uint_eq(maps[0].dim[0], 1024);
+  ck_assert_uint_eq(maps[0].dim[1], 300);
+  ck_assert_uint_eq(maps[0].stride_bytes[0], 2064);
+  ck_assert_uint_eq(maps[0].box[0], 64);
+  ck_assert_uint_eq(maps[0].box[1], 128);
+  ck_assert_int_eq(maps[0].swizzle, 3);
+  ck_assert_int_eq(maps[0].l2_promotion, 2);
+  ck_assert_uint_eq(maps[1].address, 0x20000000);
+  ck_assert_uint_eq(maps[2].address, 0x30000000);
+  ck_assert_uint_eq(maps[2].stride_bytes[0], 1024);
+  ck_assert_int_eq(sizes[0], 300);
+  ck_assert_int_eq(sizes[1], 512);
+  ck_assert_int_eq(sizes[2], 1024);
+  ck_assert_int_eq(fixture_fake().fake_cuda_context_depth(), 0);
+  arke_plan_destroy(p);
+  arke_close(ctx);
+}
+END_TEST
+
+/* --- misuse
+ * ------------------------------------------------------------------------------------------------------ */
+
+typedef void (*change_fn)(fixture_call *c);
+static void null_tensor(fixture_call *c) {
+  c->list[2] = NULL;
+}
+static void null_data(fixture_call *c) {
+  c->tensors[1].t.data = NULL;
+}
+static void null_shape(fixture_call *c) {
+  c->tensors[1].t.shape = NULL;
+}
+static void other_rank(fixture_call *c) {
+  c->tensors[1].t.ndim = 3;
+}
+static void other_size(fixture_call *c) {
+  c->tensors[0].shape[0]++;
+}
+static void other_stride(fixture_call *c) {
+  c->tensors[2].strides[0] += 8;
+}
+static void other_dtype(fixture_call *c) {
+  c->tensors[1].t.dtype = (DLDataType){kDLFloat, 16, 1};
+}
+static void foreign_dtype(fixture_call *c) {
+  c->tensors[1].t.dtype = (DLDataType){99, 16, 1};
+}
+static void on_cpu(fixture_call *c) {
+  c->tensors[0].t.device.device_type = kDLCPU;
+}
+static void on_other_gpu(fixture_call *c) {
+  c->tensors[0].t.device.device_id = 2;
+}
+static void misaligned(fixture_call *c) {
+  c->tensors[0].t.data = (void *)0x10000002;
+}
+static void misaligned_by_offset(fixture_call *c) {
+  c->tensors[0].t.byte_offset = 2;
+}
+
+static const struct {
+  change_fn change;
+  arke_status status;
+  const char *says;
+} MISUSES[] = {
+    {null_tensor, ARKE_ERR_ARGUMENT, "tensor Y is NULL"},
+    {null_data, ARKE_ERR_ARGUMENT, "tensor B has no data"},
+    {null_shape, ARKE_ERR_ARGUMENT, "tensor B has rank 2 and no shape"},
+    {other_rank, ARKE_ERR_SHAPE, "tensor B has rank 3; planned is 2"},
+    {other_size, ARKE_ERR_SHAPE, "axis 0 of tensor A has 257 elements; planned are 256"},
+    {other_stride, ARKE_ERR_SHAPE, "axis 0 of tensor Y has stride 264; planned is 256"},
+    {other_dtype, ARKE_ERR_DTYPE, "tensor B is f16; planned is bf16"},
+    {foreign_dtype, ARKE_ERR_DTYPE, "tensor B has DLPack code 99, 16 bits, 1 lanes; planned is bf16"},
+    {on_cpu, ARKE_ERR_DEVICE, "tensor A is on CPU (DLPack device 1); planned is CUDA"},
+    {on_other_gpu, ARKE_ERR_DEVICE, "tensor A is on GPU 2; planned is GPU 0"},
+    {misaligned, ARKE_ERR_ARGUMENT, "tensor A is at address 0x10000002; expected is a multiple of 16 bytes"},
+    {misaligned_by_offset, ARKE_ERR_ARGUMENT, "tensor A is at address 0x10000002"},
+};
+
+START_TEST(a_run_that_differs_from_the_plan_is_explained) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &(fixture_entry){0}, 1);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  fixture_call c;
+  fixture_call_init(&c, 256, 256, 256);
+  arke_plan *p = make_plan(ctx, &c);
+  MISUSES[_i].change(&c);
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(arke_run(p, c.list, 3, NULL, NULL, &err), MISUSES[_i].status);
+  ck_assert_says(err, MISUSES[_i].says);
+  ck_assert_str_eq(err.stage, "launch");
+  ck_assert_str_eq(err.op, "matmul");
+  ck_assert_str_eq(err.config, "BLOCK_M=128");
+  ck_assert_int_eq(fixture_fake().fake_cuda_state()->launches, 0);
+  arke_plan_destroy(p);
+  arke_close(ctx);
+}
+END_TEST
+
+START_TEST(counts_and_plans_are_checked) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &(fixture_entry){0}, 1);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  fixture_call c;
+  fixture_call_init(&c, 256, 256, 256);
+  arke_plan *p = make_plan(ctx, &c);
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(arke_run(NULL, c.list, 3, NULL, NULL, &err), ARKE_ERR_ARGUMENT);
+  ck_assert_str_eq(err.text, "plan is NULL");
+  error_clear(&err);
+  ck_assert_int_eq(arke_run(p, c.list, 2, NULL, NULL, &err), ARKE_ERR_ARGUMENT);
+  ck_assert_str_eq(err.text, "2 tensors were given; planned are 3");
+  error_clear(&err);
+  ck_assert_int_eq(arke_run(p, NULL, 3, NULL, NULL, &err), ARKE_ERR_ARGUMENT);
+  ck_assert_str_eq(err.text, "tensors is NULL");
+  ck_assert_int_eq(arke_run(p, c.list, -1, NULL, NULL, NULL), ARKE_ERR_ARGUMENT);
+  arke_plan_destroy(p);
+  arke_close(ctx);
+}
+END_TEST
+
+START_TEST(strides_of_single_elements_do_not_matter) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &(fixture_entry){0}, 1);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  fixture_call c;
+  fixture_call_init(&c, 1, 256, 256);
+  c.tensors[0].strides[0] = 3; /* PyTorch gives any number here */
+  arke_plan *p = make_plan(ctx, &c);
+  c.tensors[0].strides[0] = 77;
+  ck_assert_int_eq(arke_run(p, c.list, 3, NULL, NULL, NULL), ARKE_OK);
+  c.tensors[0].t.strides = NULL;
+  ck_assert_int_eq(arke_run(p, c.list, 3, NULL, NULL, NULL), ARKE_OK);
+  arke_plan_destroy(p);
+  fixture_call_init(&c, 256, 256, 256);
+  c.tensors[0].strides[0] = 512;
+  p = make_plan(ctx, &c);
+  c.tensors[0].t.strides = NULL;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(arke_run(p, c.list, 3, NULL, NULL, &err), ARKE_ERR_SHAPE);
+  ck_assert_says(err, "tensor A is compact");
+  arke_plan_destroy(p);
+  arke_close(ctx);
+}
+END_TEST
+
+START_TEST(nothing_runs_for_an_empty_output) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &(fixture_entry){0}, 1);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  fixture_call c;
+  fixture_call_init(&c, 0, 256, 256);
+  c.tensors[0].t.data = c.tensors[2].t.data = NULL;
+  arke_plan *p = make_plan(ctx, &c);
+  ck_assert_int_eq(arke_plan_describe(p).launches, 0);
+  ck_assert_int_eq(arke_run(p, c.list, 3, NULL, NULL, NULL), ARKE_OK);
+  ck_assert_int_eq(fixture_fake().fake_cuda_state()->launches, 0);
+  arke_plan_destroy(p);
+  arke_close(ctx);
+}
+END_TEST
+
+/* --- several launches, workspace
+ * ------------------------------------------------------------------------------------ */
+
+static const char SPLIT_RECIPE[] =
+    "{\"tensors\":[{\"alignment\":16,\"contiguous_last\":true},{\"alignment\":16,\"contiguous_last\":true},"
+    "{\"alignment\":16,\"contiguous_last\":true}],\"requirements\":[],\"launches\":["
+    "{\"kernel\":\"part\",\"params\":[{\"kind\":\"pointer\",\"tensor\":0},{\"kind\":\"workspace\",\"value\":"
+    "\"256\"},"
+    "{\"kind\":\"i64\",\"value\":\"M * N\"}],"
+    "\"grid\":[\"4\",\"2\",\"1\"],\"block\":[32,2,1],\"cluster\":[2,1,1],\"smem_bytes\":\"0\"},"
+    "{\"kernel\":\"sum\",\"params\":[{\"kind\":\"workspace\",\"value\":\"0\"},{\"kind\":\"pointer\","
+    "\"tensor\":2}],"
+    "\"grid\":[\"1\",\"1\",\"1\"],\"block\":[32,1,1],\"cluster\":[1,1,1],\"smem_bytes\":\"0\"}],"
+    "\"workspace_bytes\":\"M * N * 4 + 256\"}";
+
+START_TEST(a_plan_of_two_kernels_uses_a_workspace) {
+  const fixture_entry entry = {.recipe = SPLIT_RECIPE, .ptx = "kernel part 8 8 8\nkernel sum 8 8\n"};
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &entry, 1);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  fixture_call c;
+  fixture_call_init(&c, 256, 256, 256);
+  arke_plan *p = make_plan(ctx, &c);
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(arke_plan_describe(p).launches, 2);
+  ck_assert_uint_eq(arke_workspace_bytes(p), 256 * 256 * 4 + 256);
+  ck_assert_int_eq(arke_run(p, c.list, 3, NULL, NULL, &err), ARKE_ERR_ARGUMENT);
+  ck_assert_str_eq(err.text, "workspace is NULL; this plan needs 262400 bytes");
+  error_clear(&err);
+  ck_assert_int_eq(arke_run(p, c.list, 3, NULL, (void *)0x5010, &err), ARKE_ERR_ARGUMENT);
+  ck_assert_says(err, "expected is a multiple of 256 bytes");
+  error_clear(&err);
+  ck_assert_msg(arke_run(p, c.list, 3, NULL, (void *)0x5000, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_int_eq(fixture_fake().fake_cuda_state()->launches, 2);
+  const fake_launch *l = fixture_fake().fake_cuda_last_launch();
+  uint64_t workspace, output;
+  memcpy(&workspace, l->params[0], 8);
+  memcpy(&output, l->params[1], 8);
+  ck_assert_str_eq(l->kernel, "sum");
+  ck_assert_uint_eq(workspace, 0x5000);
+  ck_assert_uint_eq(output, 0x30000000);
+  strcpy(fixture_fake().fake_cuda_state()->fail_symbol, "cuLaunchKernelEx");
+  fixture_fake().fake_cuda_state()->fail_code = 719;
+  ck_assert_int_eq(arke_run(p, c.list, 3, NULL, (void *)0x5000, &err), ARKE_ERR_DRIVER);
+  ck_assert_says(err, "cuLaunchKernelEx: CUDA_ERROR_FAKE");
+  ck_assert_int_eq(fixture_fake().fake_cuda_state()->launches, 2); /* the second kernel did not follow */
+  arke_plan_destroy(p);
+  arke_close(ctx);
+}
+END_TEST
+
+START_TEST(what_a_launch_cannot_be_is_found_at_plan_time) {
+  static const struct {
+    const char *from, *to, *says;
+  } CASES[] = {
+      {"\"grid\":[\"4\"", "\"grid\":[\"M - M\"", "a dimension of the grid would be 0"},
+      {"\"grid\":[\"4\"", "\"grid\":[\"5\"", "the grid has 5 blocks in dimension 0, which is no multiple"},
+      {"\"grid\":[\"4\"", "\"grid\":[\"M * 100000000\"", "a dimension of the grid would be 25600000000"},
+      {"\"smem_bytes\":\"0\"", "\"smem_bytes\":\"300000\"",
+       "kernel part wants 300000 bytes of shared memory"},
+      {"\"value\":\"256\"", "\"value\":\"M * N * 8\"", "an offset into the workspace would be 524288"},
+      {"\"value\":\"M * N\"", "\"value\":\"M * Q\"", "unknown variable \"Q\""},
+      {"M * N * 4 + 256", "M * N * 100000000", "the workspace would be 6553600000000"},
+      {"{\"kind\":\"pointer\",\"tensor\":0}", "{\"kind\":\"i32\",\"value\":\"M * 100000000\"}",
+       "a 32-bit parameter of the kernel would be 25600000000"},
+      {"{\"kind\":\"pointer\",\"tensor\":0}", "{\"kind\":\"f32\",\"attr\":\"eps\"}",
+       "reads attribute \"eps\""},
+      {"{\"alignment\":16,\"contiguous_last\":true},{\"alignment\":16,\"contiguous_last\":true},",
+       "{\"alignment\":16,\"contiguous_last\":true},{\"alignment\":16,\"contiguous_last\":true},"
+       "{\"alignment\":1,\"contiguous_last\":true},",
+       "the stored recipe is for 4 tensors, the signature has 3"},
+  };
+  for (size_t i = 0; i < COUNT_OF(CASES); i++) {
+    char recipe[2048];
+    const char *place = strstr(SPLIT_RECIPE, CASES[i].from);
+    snprintf(recipe, sizeof recipe, "%.*s%s%s", (int)(place - SPLIT_RECIPE), SPLIT_RECIPE, CASES[i].to,
+             place + strlen(CASES[i].from));
+    const fixture_entry entry = {.bindings = "T=bf16 M=256 N=256 K=256",
+                                 .recipe = recipe,
+                                 .ptx = "kernel part 8 8 8\nkernel sum 8 8\n"};
+    char path[32];
+    snprintf(path, sizeof path, "case-%zu.arke", i);
+    fixture_write(path, &FIXTURE_MATMUL, &entry, 1);
+    arke_context *ctx = fixture_open(&(arke_options){.cache_path = path});
+    fixture_call c;
+    arke_plan *p;
+    arke_error err = ARKE_ERROR_INIT;
+    fixture_call_init(&c, 256, 256, 256);
+    ck_assert_int_ne(arke_plan_create(ctx, "matmul", c.list, 3, NULL, 0, &p, &err), ARKE_OK);
+    ck_assert_says(err, CASES[i].says);
+    arke_close(ctx);
+  }
+}
+END_TEST
+
+/* --- threads
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+enum { THREADS = 4, RUNS = 2000 };
+
+typedef struct runner {
+  pthread_t thread;
+  const arke_plan *plan;
+  uintptr_t address; /* of A */
+  int wrong;
+} runner;
+
+static void *run_many(void *argument) {
+  runner *r = argument;
+  fake_cuda fake = fixture_fake();
+  fixture_call c;
+  fixture_call_init(&c, 256, 256, 256);
+  for (int i = 0; i < RUNS; i++) {
+    fake_tensormap map;
+    c.tensors[0].t.data = (void *)(r->address + 16 * (uintptr_t)i);
+    if (arke_run(r->plan, c.list, 3, NULL, NULL, NULL) != ARKE_OK) r->wrong++;
+    memcpy(&map, fake.fake_cuda_last_launch()->params[0], sizeof map);
+    if (map.address != (uintptr_t)c.tensors[0].t.data) r->wrong++;
+  }
+  return NULL;
+}
+
+START_TEST(threads_share_a_plan) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &(fixture_entry){0}, 1);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  fixture_call c;
+  fixture_call_init(&c, 256, 256, 256);
+  arke_plan *p = make_plan(ctx, &c);
+  runner runners[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    runners[i] = (runner){.plan = p, .address = 0x40000000 + ((uintptr_t)i << 24)};
+    ck_assert_int_eq(pthread_create(&runners[i].thread, NULL, run_many, &runners[i]), 0);
+  }
+  /* Other plans come and go meanwhile. */
+  for (int i = 0; i < 20; i++) arke_plan_destroy(make_plan(ctx, &c));
+  for (int i = 0; i < THREADS; i++) {
+    pthread_join(runners[i].thread, NULL);
+    ck_assert_int_eq(runners[i].wrong, 0);
+  }
+  ck_assert_int_eq(fixture_fake().fake_cuda_state()->launches, THREADS * RUNS);
+  arke_plan_destroy(p);
+  arke_close(ctx);
+}
+END_TEST
+
+TCase *run_tests(void) {
+  TCase *t = tcase_create("run");
+  tcase_set_timeout(t, 60);
+  tcase_add_checked_fixture(t, fixture_enter, fixture_leave);
+  tcase_add_test(t, a_launch_is_what_the_recipe_says);
+  tcase_add_loop_test(t, a_run_that_differs_from_the_plan_is_explained, 0, COUNT_OF(MISUSES));
+  tcase_add_test(t, counts_and_plans_are_checked);
+  tcase_add_test(t, strides_of_single_elements_do_not_matter);
+  tcase_add_test(t, nothing_runs_for_an_empty_output);
+  tcase_add_test(t, a_plan_of_two_kernels_uses_a_workspace);
+  tcase_add_test(t, what_a_launch_cannot_be_is_found_at_plan_time);
+  tcase_add_test(t, threads_share_a_plan);
+  return t;
+}
