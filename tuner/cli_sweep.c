@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "tuner/cli_list.h"
@@ -5,6 +6,7 @@
 #include "tuner/cli_report.h"
 #include "tuner/cli_tune.h"
 #include "tuner/cli_workload.h"
+#include "tuner/tune_session.h"
 
 /* A sweep under way. */
 typedef struct sweep {
@@ -14,7 +16,43 @@ typedef struct sweep {
   cli_sweep_line *lines; /* one a problem, filled up to n_lines */
   int n_lines;
   arena *memory; /* lives as long as the sweep */
+  bool told_aside;
 } sweep;
+
+/* Whether the cache holds the outcome of a whole search for this problem on the session's device: an
+ * interrupted one publishes too, but its policy says so. */
+static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep_line *line, bool *yes,
+                                 arke_error *err) {
+  const tune_session *s = w->session;
+  bool measures = s->kind == TUNE_DEVICE_CUDA;
+  cache_entry e;
+  arena a = ARENA_INIT;
+  strbuf bindings = STRBUF_INIT;
+  arke_error failure = ARKE_ERROR_INIT;
+  ir_problem_print_bindings(&p->problem, &bindings);
+  arke_status status = strbuf_failed(&bindings)
+                           ? error_memory(&failure, "sweep")
+                           : cache_find_entry(s->cache, p->entry->name, strbuf_text(&bindings),
+                                              s->target->name, !measures, &a, &e, &failure);
+  *yes = status == ARKE_OK && strcmp(e.environment.device, s->environment.device) == 0 &&
+         strcmp(e.environment.generator, s->environment.generator) == 0 &&
+         strcmp(e.problem.bucket, p->bucket) == 0 &&
+         (e.winner.policy == NULL || strstr(e.winner.policy, "search=interrupted") == NULL);
+  if (*yes) {
+    *line = (cli_sweep_line){.problem = p,
+                             .state = CLI_SKIPPED,
+                             .origin = e.winner.origin,
+                             .median_ns = e.winner.time.median_ns,
+                             .flops = ir_flops(&p->problem),
+                             .config = arena_strdup(w->memory, e.winner.config)};
+    line->speed_of_light_ns = 1e9 * fmax(ir_min_bytes(&p->problem) / s->rates.dram_bytes_per_s,
+                                         line->flops / s->rates.f16_flops_per_s);
+  }
+  strbuf_free(&bindings);
+  arena_release(&a);
+  if (*yes && line->config == NULL) return error_memory(err, "sweep");
+  return status == ARKE_ERR_MEMORY ? error_memory(err, "sweep") : ARKE_OK;
+}
 
 /* Tunes one problem; what fails is written into the line, and only what ends the sweep is returned. */
 static arke_status tune_one(sweep *w, const cli_problem *p, cli_sweep_line *line, arke_error *err) {
@@ -29,7 +67,8 @@ static arke_status tune_one(sweep *w, const cli_problem *p, cli_sweep_line *line
   cli_progress_start(&progress, strbuf_text(&label));
   arke_status status = tune_problem(w->session, &p->problem, cli_progress_show, &progress, &a, &r, &failure);
   cli_progress_end(&progress);
-  cli_tell_set_aside(&r);
+  if (!w->told_aside) cli_tell_set_aside(&r);
+  w->told_aside |= r.set_aside != NULL;
   *line = (cli_sweep_line){.problem = p, .state = CLI_FAILED};
   if (r.config_text != NULL && (status == ARKE_OK || status == ARKE_ERR_INTERRUPTED)) {
     line->state = CLI_SWEPT;
@@ -70,13 +109,26 @@ static arke_status open_session(sweep *w, const cli_problem *p, arke_error *err)
   return tune_session_open(&w->settings->tune, &w->session, err);
 }
 
+static void tell_skipped(const sweep *w, const cli_problem *p) {
+  strbuf title = STRBUF_INIT;
+  cli_problem_title(p, &title);
+  cli_complain("[%d/%d] %s: already in %s; --force tunes it again", w->n_lines, w->workload.n_problems,
+               strbuf_text(&title), w->settings->tune.cache_path);
+  strbuf_free(&title);
+}
+
 static arke_status run(sweep *w, arke_error *err) {
   for (int i = 0; i < w->workload.n_problems; i++) {
     const cli_problem *p = &w->workload.problems[i];
     cli_sweep_line *line = &w->lines[w->n_lines++];
     *line = (cli_sweep_line){.problem = p, .state = CLI_FAILED, .config = ""};
     TRY(open_session(w, p, err));
-    TRY(tune_one(w, p, line, err));
+    bool done = false;
+    if (!w->settings->line->given[CLI_OPT_FORCE]) TRY(already_tuned(w, p, line, &done, err));
+    if (done)
+      tell_skipped(w, p);
+    else
+      TRY(tune_one(w, p, line, err));
   }
   return ARKE_OK;
 }
