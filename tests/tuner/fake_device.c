@@ -1,0 +1,119 @@
+#include "tests/tuner/fake_device.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/random.h"
+
+typedef struct fake_graph {
+  int n, capacity;
+  double *true_ns;
+} fake_graph;
+
+typedef struct fake_event {
+  double at_ns;
+} fake_event;
+
+static fake_device *fake(device *d) {
+  return (fake_device *)d;
+}
+
+static void advance(fake_device *d, double true_ns) {
+  double factor = 1 + d->drift * sin(6.283185307179586 * d->now_ns / d->period_ns);
+  factor *= exp(d->noise * random_normal(d->seed, d->draws++));
+  if (random_uniform(d->seed + 1, d->draws++) < d->hiccup) factor *= 3;
+  d->now_ns += true_ns * factor;
+}
+
+static arke_status launch(device *d, device_kernel *k, const device_launch *l, arke_error *err) {
+  (void)l;
+  fake_device *f = fake(d);
+  f->launches++;
+  if (f->fail_launch && f->launches >= f->fail_launch)
+    return error_set(err, ARKE_ERR_FAULT, "fake", "planted fault");
+  double true_ns = ((const fake_kernel *)(const void *)k)->true_ns;
+  if (!f->capturing) {
+    advance(f, true_ns);
+    return ARKE_OK;
+  }
+  fake_graph *g = f->graph;
+  if (g->n == g->capacity) {
+    g->capacity = g->capacity ? 2 * g->capacity : 64;
+    g->true_ns = realloc(g->true_ns, (size_t)g->capacity * sizeof *g->true_ns);
+  }
+  g->true_ns[g->n++] = true_ns;
+  return ARKE_OK;
+}
+
+static arke_status object_create(device *d, void **object, arke_error *err) {
+  (void)err;
+  fake(d)->open_objects++;
+  *object = calloc(1, sizeof(fake_event));
+  return ARKE_OK;
+}
+
+static void object_destroy(device *d, void *object) {
+  fake(d)->open_objects--;
+  free(object);
+}
+
+static arke_status event_record(device *d, void *event, void *stream, arke_error *err) {
+  (void)stream;
+  (void)err;
+  ((fake_event *)event)->at_ns = fake(d)->now_ns;
+  return ARKE_OK;
+}
+
+static arke_status event_elapsed(device *d, void *begin, void *end, double *ns, arke_error *err) {
+  (void)d;
+  (void)err;
+  *ns = ((fake_event *)end)->at_ns - ((fake_event *)begin)->at_ns;
+  return ARKE_OK;
+}
+
+static arke_status graph_begin(device *d, void *stream, arke_error *err) {
+  (void)stream;
+  (void)err;
+  fake(d)->capturing = true;
+  fake(d)->graph = calloc(1, sizeof(fake_graph));
+  return ARKE_OK;
+}
+
+static arke_status graph_end(device *d, void *stream, void **graph, arke_error *err) {
+  (void)stream;
+  (void)err;
+  fake(d)->capturing = false;
+  fake(d)->open_objects++;
+  *graph = fake(d)->graph;
+  return ARKE_OK;
+}
+
+static arke_status graph_launch(device *d, void *graph, void *stream, arke_error *err) {
+  (void)stream;
+  (void)err;
+  const fake_graph *g = graph;
+  for (int i = 0; i < g->n; i++) advance(fake(d), g->true_ns[i]);
+  return ARKE_OK;
+}
+
+static void graph_destroy(device *d, void *graph) {
+  fake(d)->open_objects--;
+  free(((fake_graph *)graph)->true_ns);
+  free(graph);
+}
+
+static const device_ops ops = {.launch = launch,
+                               .stream_create = object_create,
+                               .stream_destroy = object_destroy,
+                               .event_create = object_create,
+                               .event_destroy = object_destroy,
+                               .event_record = event_record,
+                               .event_elapsed = event_elapsed,
+                               .graph_begin = graph_begin,
+                               .graph_end = graph_end,
+                               .graph_launch = graph_launch,
+                               .graph_destroy = graph_destroy};
+
+void fake_device_init(fake_device *d, uint64_t seed) {
+  *d = (fake_device){.base = {&ops}, .drift = 0.15, .period_ns = 2e9, .noise = 0.01, .seed = seed};
+}

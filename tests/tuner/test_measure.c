@@ -1,0 +1,210 @@
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "tests/tuner/fake_device.h"
+#include "tuner/measure.h"
+#include "tuner/statistics.h"
+
+static arke_status enqueue(void *user, int set, void *stream, arke_error *err) {
+  (void)set;
+  device_launch l = {.stream = stream};
+  void **pair = user;
+  device *d = pair[0];
+  return d->ops->launch(d, pair[1], &l, err);
+}
+
+typedef struct setup {
+  fake_device dev;
+  tune_meter meter;
+  int n;
+  fake_kernel kernels[16];
+  void *pairs[16][2];
+  tune_finalist list[16];
+} setup;
+
+static void open_setup(setup *s, const double *true_ns, int n, uint64_t seed) {
+  *s = (setup){.n = n};
+  fake_device_init(&s->dev, seed);
+  ck_assert_int_eq(tune_meter_open(&s->dev.base, seed, &s->meter, NULL), ARKE_OK);
+  for (int i = 0; i < n; i++) {
+    s->kernels[i].true_ns = true_ns[i];
+    s->pairs[i][0] = &s->dev.base;
+    s->pairs[i][1] = &s->kernels[i];
+    s->list[i].complexity = 10 + i;
+  }
+}
+
+static void capture_all(setup *s) {
+  for (int i = 0; i < s->n; i++) {
+    tune_runnable r = {enqueue, s->pairs[i], 3};
+    ck_assert_int_eq(tune_burst_capture(&s->meter, &r, &s->list[i].burst, NULL), ARKE_OK);
+    ck_assert_int_eq(s->list[i].burst.launches % 3, 0);
+  }
+}
+
+static void close_setup(setup *s) {
+  for (int i = 0; i < s->n; i++) tune_burst_release(&s->meter, &s->list[i].burst);
+  tune_meter_close(&s->meter);
+  ck_assert_int_eq(s->dev.open_objects, 0);
+}
+
+static int hold_finals(setup *s, int *rounds) {
+  int winner = -1;
+  ck_assert_int_eq(
+      tune_measure_finals(&s->meter, s->list, s->n, &tune_finals_default, NULL, NULL, &winner, rounds, NULL),
+      ARKE_OK);
+  return winner;
+}
+
+START_TEST(quantiles_interpolate) {
+  double samples[] = {5, 1, 3, 2, 4};
+  ck_assert_double_eq_tol(tune_quantile(samples, 5, 0.5), 3, 1e-12);
+  cache_time t = tune_summary(samples, 5);
+  ck_assert_double_eq_tol(t.p10_ns, 1.4, 1e-12);
+  ck_assert_double_eq_tol(t.p90_ns, 4.6, 1e-12);
+  ck_assert_int_eq(tune_summary(samples, 0).samples, 0);
+}
+END_TEST
+
+/* The interval must miss the true median no more often than it says. */
+START_TEST(median_interval_covers) {
+  int missed = 0, trials = 4000;
+  for (int t = 0; t < trials; t++) {
+    double samples[15], low, high;
+    for (int i = 0; i < 15; i++) samples[i] = exp(random_normal(7, (uint64_t)(t * 15 + i)));
+    ck_assert(tune_median_interval(samples, 15, 0.05, &low, &high));
+    missed += low > 1 || high < 1;
+  }
+  ck_assert_int_lt(missed, trials * 5 / 100);
+  double few[] = {1, 2, 3}, low, high;
+  ck_assert(!tune_median_interval(few, 3, 0.02, &low, &high));
+}
+END_TEST
+
+START_TEST(finds_the_best_under_drift) {
+  /* Two per cent apart, with times that swing by 15 % and now and then triple. */
+  double true_ns[] = {204e3, 200e3, 212e3, 208e3, 240e3, 206e3, 230e3, 205e3};
+  setup s;
+  open_setup(&s, true_ns, 8, (uint64_t)_i + 1);
+  s.dev.hiccup = 0.001;
+  capture_all(&s);
+  int rounds, winner = hold_finals(&s, &rounds);
+  ck_assert_int_eq(winner, 1);
+  for (int i = 0; i < 8; i++) {
+    ck_assert_double_eq_tol(s.list[i].ratio, true_ns[i] / 200e3, 0.02);
+    if (i != 1) ck_assert(s.list[i].separated);
+  }
+  ck_assert_int_ge(s.list[1].time.samples, 7);
+  ck_assert_double_eq_tol(s.list[1].time.median_ns, 200e3, 0.16 * 200e3);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(near_ties_go_to_the_simpler) {
+  double true_ns[] = {100.1e3, 100e3, 100.2e3, 150e3};
+  setup s;
+  open_setup(&s, true_ns, 4, (uint64_t)_i + 50);
+  s.list[2].complexity = 0;
+  s.list[3].complexity = -1; /* simplest of all, but far slower */
+  capture_all(&s);
+  int rounds;
+  ck_assert_int_eq(hold_finals(&s, &rounds), 2);
+  ck_assert(s.list[3].separated);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(a_clear_case_ends_early) {
+  double true_ns[] = {100e3, 150e3};
+  setup s;
+  open_setup(&s, true_ns, 2, 3);
+  capture_all(&s);
+  int rounds;
+  ck_assert_int_eq(hold_finals(&s, &rounds), 0);
+  ck_assert_int_le(rounds, 10);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(quick_rejects_only_what_cannot_win) {
+  double true_ns[] = {100e3, 110e3, 160e3};
+  setup s;
+  open_setup(&s, true_ns, 3, 9);
+  capture_all(&s);
+  cache_time t;
+  bool rejected;
+  ck_assert_int_eq(tune_measure_quick(&s.meter, &s.list[1].burst, 100e3, &t, &rejected, NULL), ARKE_OK);
+  ck_assert(!rejected); /* within what clocks may have drifted */
+  ck_assert_int_ge(t.samples, 3);
+  double before = s.meter.spent_ns;
+  ck_assert_int_eq(tune_measure_quick(&s.meter, &s.list[2].burst, 100e3, &t, &rejected, NULL), ARKE_OK);
+  ck_assert(rejected);
+  ck_assert_double_lt(s.meter.spent_ns - before, 4e6);
+  ck_assert_int_eq(tune_measure_quick(&s.meter, &s.list[2].burst, 0, &t, &rejected, NULL), ARKE_OK);
+  ck_assert(!rejected);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(warming_waits_for_steady_clocks) {
+  double true_ns[] = {100e3};
+  setup s;
+  open_setup(&s, true_ns, 1, 5);
+  capture_all(&s);
+  s.dev.period_ns = 100e6; /* never steady: ends at the limit */
+  double before = s.meter.spent_ns;
+  ck_assert_int_eq(tune_burst_warm(&s.meter, &s.list[0].burst, 200e6, NULL), ARKE_OK);
+  ck_assert_double_gt(s.meter.spent_ns - before, 20e6);
+  ck_assert_double_lt(s.meter.spent_ns - before, 260e6);
+  s.dev.drift = 0; /* steady: ends soon */
+  before = s.meter.spent_ns;
+  ck_assert_int_eq(tune_burst_warm(&s.meter, &s.list[0].burst, 200e6, NULL), ARKE_OK);
+  ck_assert_double_lt(s.meter.spent_ns - before, 60e6);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(a_failed_launch_leaks_nothing) {
+  double true_ns[] = {1e3};
+  setup s;
+  open_setup(&s, true_ns, 1, 5);
+  s.dev.fail_launch = 10;
+  tune_runnable r = {enqueue, s.pairs[0], 3};
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(tune_burst_capture(&s.meter, &r, &s.list[0].burst, &err), ARKE_ERR_FAULT);
+  ck_assert_str_eq(err.text, "planted fault");
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(only_a_device_with_events_measures) {
+  static const device_ops none = {0};
+  device d = {&none};
+  tune_meter m;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(tune_meter_open(&d, 0, &m, &err), ARKE_ERR_UNSUPPORTED);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("measure");
+  TCase *c = tcase_create("measure");
+  tcase_set_timeout(c, 60);
+  tcase_add_test(c, quantiles_interpolate);
+  tcase_add_test(c, median_interval_covers);
+  tcase_add_loop_test(c, finds_the_best_under_drift, 0, 20);
+  tcase_add_loop_test(c, near_ties_go_to_the_simpler, 0, 10);
+  tcase_add_test(c, a_clear_case_ends_early);
+  tcase_add_test(c, quick_rejects_only_what_cannot_win);
+  tcase_add_test(c, warming_waits_for_steady_clocks);
+  tcase_add_test(c, a_failed_launch_leaks_nothing);
+  tcase_add_test(c, only_a_device_with_events_measures);
+  suite_add_tcase(suite, c);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}
