@@ -25,6 +25,8 @@
   X(DIVERGENCE, "threads that must execute together do not")                                                 \
   X(DESCRIPTOR, "invalid descriptor")                                                                        \
   X(EXIT, "exit with work outstanding")                                                                      \
+  X(REGISTERS, "misuse of the register pool")                                                                \
+  X(TRAP, "trap")                                                                                            \
   X(LAUNCH, "invalid launch")                                                                                \
   X(LIMIT, "instruction limit passed")
 
