@@ -275,7 +275,8 @@ static bool binary_operator(token_kind kind, ir_operator *o) {
 #define X(NAME)                                                                                              \
   case TOKEN_##NAME: *o = IR_OP_##NAME; return true;
     X(ADD)
-    X(SUB) X(MUL) X(DIV) X(MOD) X(LT) X(LE) X(GT) X(GE) X(EQ) X(NE) X(AND) X(OR)
+    X(SUB)
+    X(MUL) X(DIV) X(MOD) X(LT) X(LE) X(GT) X(GE) X(EQ) X(NE) X(AND) X(OR)
 #undef X
         default : return false;
   }

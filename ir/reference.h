@@ -1,0 +1,193 @@
+/* Inside the fp64 evaluator: an operator's definitions compiled for one problem, and the machine that
+ * evaluates them. Only ir/reference_*.c include this.
+ *
+ * Every expression is evaluated over lanes: up to REF_LANES values of the innermost reduction's index at
+ * once, so that the cost of walking the tree is paid once for all of them. Outside reductions there is one
+ * lane; what does not depend on the innermost index is computed for one lane and kept while that reduction
+ * runs. */
+#ifndef ARKE_IR_REFERENCE_H
+#define ARKE_IR_REFERENCE_H
+
+#include "base/error.h"
+#include "ir/ir.h"
+
+enum { REF_LANES = 256, REF_MEMO = 256 };
+
+typedef union ref_lane {
+  double f;
+  int64_t i;
+} ref_lane;
+
+typedef enum ref_op {
+  REF_CONSTANT,
+  REF_INDEX,
+  REF_READ,
+  REF_CALL,
+  REF_ARITHMETIC, /* ADD … MOD, LT … NE, NEG */
+  REF_CHOICE,     /* SELECT, AND, OR: evaluate an operand only in the lanes that need it */
+  REF_NOT,
+  REF_REDUCE,
+  REF_CAST,
+  REF_TO_FLOAT,
+  REF_TRUTH, /* 0 or 1 from any number */
+} ref_op;
+
+typedef struct ref_read ref_read;
+typedef struct ref_reduce ref_reduce;
+
+/* A subset of the lanes, for operands that only some of them need. */
+typedef struct ref_split {
+  int64_t k[REF_LANES];
+  uint8_t dead[REF_LANES];
+  int16_t lane[REF_LANES]; /* where each came from */
+} ref_split;
+
+typedef struct ref_node {
+  ref_op op;
+  int id;
+  bool integer; /* lanes are int64_t, else double */
+  bool wraps;   /* i32 arithmetic */
+  bool sums;    /* its magnitude is more than |value|: there is a sum in it */
+  bool linear;  /* u + c * k in the index of its scope */
+  bool varying; /* depends on the index of its scope */
+  int scope;    /* reductions around it in its definition */
+  int depends;  /* innermost of them whose index it depends on, 0: none */
+  uint64_t kept_serial;
+  int n_args;
+  struct ref_node **args;
+  ref_lane *v; /* REF_LANES if varying, else one */
+  double *m;   /* magnitudes, where `sums` */
+  const ir_expr *source;
+  ref_read *read;
+  ref_reduce *reduce;
+  ref_split *split;
+} ref_node;
+
+struct ref_read {
+  int tensor, rank; /* rank and subs without the leading axes */
+  bool argument;    /* memory; else a temporary or an earlier output */
+  dtype type;
+  int owner; /* reduction that drops a value whose read is outside; 0: such a read is an error */
+  bool linear;
+  int64_t size[LIMIT_RANK], stride[LIMIT_RANK];
+  ref_node *subs[LIMIT_RANK];
+  bool gathered[LIMIT_RANK];
+  ref_node *other; /* else */
+  int64_t *offsets;
+};
+
+/* See ir_bound. */
+typedef struct ref_bound {
+  ref_node *sub, *other; /* other NULL: 0 <= sub < size */
+  int64_t size;
+  ir_operator relation;
+} ref_bound;
+
+struct ref_reduce {
+  ir_reduction reduction;
+  int slot;
+  ref_node *body, *condition;
+  ref_lane nothing; /* the result over no values */
+  int n_bounds;
+  ref_bound *bounds;
+};
+
+/* A running reduction. */
+typedef struct ref_level {
+  int slot;
+  int n;
+  int64_t *k;    /* ascending */
+  uint8_t *dead; /* lanes dropped because a read is out of range */
+  int lane;      /* the one that inner reductions run for */
+  uint64_t serial;
+} ref_level;
+
+typedef struct ref_candidate {
+  ref_lane v;
+  double m;
+  int64_t k;
+} ref_candidate;
+
+typedef struct ref_definition {
+  const ir_definition *source;
+  ref_node *value;
+  ref_node **subs;
+  bool plain;
+  int *free_slots; /* left indices that no plain subscript binds */
+  int n_free;
+  int64_t *index; /* values of the indices that are not lanes */
+  int64_t *range; /* of the left ones */
+  ref_level *levels;
+  int64_t lead[LIMIT_RANK];
+  /* topk: sorted candidates of the last row asked for. */
+  ref_candidate *sorted;
+  int64_t n_sorted, sorted_capacity;
+  int64_t sorted_for[LIMIT_RANK];
+  bool sorted_valid, sorted_m;
+} ref_definition;
+
+typedef struct ref_memo {
+  bool used, has_m;
+  int64_t coords[LIMIT_RANK];
+  ref_lane v;
+  double m;
+} ref_memo;
+
+struct ir_evaluator {
+  arena arena;
+  const ir_problem *p;
+  const ir_data *tensors;
+  ref_definition *definitions;
+  ref_memo *memos[4 * LIMIT_TENSORS]; /* by tensor: temporaries and outputs that are read */
+  double *tables[DTYPE_COUNT];        /* 4- and 8-bit floats decoded */
+  uint64_t serial;
+  bool want_m;
+  arke_error *err;
+};
+
+typedef ir_evaluator ref_machine;
+
+/* Compiles every definition; false when out of memory. */
+bool ref_compile(ref_machine *s);
+
+/* Evaluates e in its scope: fills e->v (and e->m when asked for). False after an error. */
+bool ref_eval(ref_machine *s, ref_definition *d, ref_node *e);
+bool ref_eval_arithmetic(ref_machine *s, ref_definition *d, ref_node *e);
+bool ref_eval_call(ref_machine *s, ref_definition *d, ref_node *e);
+bool ref_eval_read(ref_machine *s, ref_definition *d, ref_node *e);
+bool ref_eval_reduce(ref_machine *s, ref_definition *d, ref_node *e);
+/* e in the n lanes split->lane of its scope; lanes that die there die in the scope too. */
+bool ref_eval_split(ref_machine *s, ref_definition *d, ref_node *e, int scope, ref_split *split, int n);
+
+/* Candidates of topk, sorted, for the coordinates bound in d->index. */
+bool ref_topk(ref_machine *s, ref_definition *d, const int64_t *coords, int rank);
+
+/* An element of a temporary or output from its definitions, not rounded. */
+bool ref_element(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v, bool *integer, double *m);
+/* The same remembered, rounded to the tensor's dtype if it is an output; *integer follows the dtype. */
+bool ref_element_read(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v, double *m);
+
+/* n elements at base + l * step, or at offsets[l] where offsets != NULL, as doubles or as integers. */
+void ref_load_floats(const ref_machine *s, dtype t, const void *data, int64_t base, int64_t step,
+                     const int64_t *offsets, int n, ref_lane *out);
+void ref_load_integers(dtype t, const void *data, int64_t base, int64_t step, const int64_t *offsets, int n,
+                       ref_lane *out);
+ref_lane ref_round(dtype t, ref_lane v, bool integer);
+
+static inline int ref_count(const ref_definition *d, const ref_node *e) {
+  return e->varying ? d->levels[e->scope].n : 1;
+}
+static inline int ref_step(const ref_node *e) {
+  return e->varying ? 1 : 0;
+}
+static inline double ref_float(const ref_node *e, int lane) {
+  ref_lane v = e->v[lane * ref_step(e)];
+  return e->integer ? (double)v.i : v.f;
+}
+static inline double ref_magnitude(const ref_node *e, int lane) {
+  if (e->sums) return e->m[lane * ref_step(e)];
+  double v = ref_float(e, lane);
+  return v < 0 ? -v : v;
+}
+
+#endif

@@ -1,0 +1,184 @@
+#include <math.h>
+
+#include "ir/ir_functions.h"
+#include "ir/reference.h"
+
+/* One loop over the lanes; a and b are the operands' lanes, strides 0 where an operand is the same in all. */
+#define EACH(field, expression)                                                                              \
+  do {                                                                                                       \
+    for (int l = 0; l < n; l++) {                                                                            \
+      const ref_lane x = a[l * sa], y = b[l * sb];                                                           \
+      out[l].field = (expression);                                                                           \
+    }                                                                                                        \
+  } while (0)
+
+static bool divide_integers(ref_machine *s, ref_definition *d, ref_node *e, int n) {
+  const ref_node *x = e->args[0], *y = e->args[1];
+  for (int l = 0; l < n; l++) {
+    int64_t dividend = x->v[l * ref_step(x)].i, divisor = y->v[l * ref_step(y)].i;
+    if (divisor != 0) {
+      e->v[l].i = e->id == IR_OP_DIV ? ir_floor_div(dividend, divisor) : ir_floor_mod(dividend, divisor);
+    } else if (e->varying && d->levels[e->scope].dead[l]) {
+      e->v[l].i = 0;
+    } else {
+      error_set(s->err, ARKE_ERR_ARGUMENT, "reference", "integer division by zero (%d:%d)", e->source->line,
+                e->source->column);
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool integers(ref_machine *s, ref_definition *d, ref_node *e, int n) {
+  const ref_node *last = e->args[e->n_args - 1];
+  const ref_lane *a = e->args[0]->v, *b = last->v;
+  int sa = ref_step(e->args[0]), sb = ref_step(last);
+  ref_lane *out = e->v;
+  switch ((ir_operator)e->id) {
+  case IR_OP_ADD: EACH(i, (int64_t)((uint64_t)x.i + (uint64_t)y.i)); break;
+  case IR_OP_SUB: EACH(i, (int64_t)((uint64_t)x.i - (uint64_t)y.i)); break;
+  case IR_OP_MUL: EACH(i, (int64_t)((uint64_t)x.i * (uint64_t)y.i)); break;
+  case IR_OP_NEG:
+    for (int l = 0; l < n; l++) out[l].i = (int64_t)(0 - (uint64_t)a[l * sa].i);
+    break;
+  case IR_OP_DIV:
+  case IR_OP_MOD:
+    if (!divide_integers(s, d, e, n)) return false;
+    break;
+  case IR_OP_LT: EACH(i, x.i < y.i); break;
+  case IR_OP_LE: EACH(i, x.i <= y.i); break;
+  case IR_OP_GT: EACH(i, x.i > y.i); break;
+  case IR_OP_GE: EACH(i, x.i >= y.i); break;
+  case IR_OP_EQ: EACH(i, x.i == y.i); break;
+  case IR_OP_NE: EACH(i, x.i != y.i); break;
+  default: break;
+  }
+  if (e->wraps)
+    for (int l = 0; l < n; l++) out[l].i = (int32_t)(uint32_t)(uint64_t)out[l].i;
+  return true;
+}
+
+static void floats(ref_node *e, int n) {
+  const ref_node *last = e->args[e->n_args - 1];
+  const ref_lane *a = e->args[0]->v, *b = last->v;
+  int sa = ref_step(e->args[0]), sb = ref_step(last);
+  ref_lane *out = e->v;
+  switch ((ir_operator)e->id) {
+  case IR_OP_ADD: EACH(f, x.f + y.f); break;
+  case IR_OP_SUB: EACH(f, x.f - y.f); break;
+  case IR_OP_MUL:
+    if (sa == 1 && sb == 1)
+      for (int l = 0; l < n; l++) out[l].f = a[l].f * b[l].f;
+    else
+      EACH(f, x.f * y.f);
+    break;
+  case IR_OP_DIV: EACH(f, x.f / y.f); break;
+  case IR_OP_MOD: EACH(f, ir_float_mod(x.f, y.f)); break;
+  case IR_OP_NEG:
+    for (int l = 0; l < n; l++) out[l].f = -a[l * sa].f;
+    break;
+  case IR_OP_LT: EACH(i, x.f < y.f); break;
+  case IR_OP_LE: EACH(i, x.f <= y.f); break;
+  case IR_OP_GT: EACH(i, x.f > y.f); break;
+  case IR_OP_GE: EACH(i, x.f >= y.f); break;
+  case IR_OP_EQ: EACH(i, x.f == y.f); break;
+  case IR_OP_NE: EACH(i, x.f != y.f); break;
+  default: break;
+  }
+}
+
+/* Errors of a sum's terms carried on: added by + and -, multiplied by * (as relative errors), kept by -x. */
+static void magnitudes(ref_node *e, int n) {
+  const ref_node *x = e->args[0], *y = e->args[e->n_args - 1];
+  for (int l = 0; l < n; l++) {
+    double mx = ref_magnitude(x, l), my = ref_magnitude(y, l);
+    switch ((ir_operator)e->id) {
+    case IR_OP_ADD:
+    case IR_OP_SUB: e->m[l] = mx + my; break;
+    case IR_OP_MUL: e->m[l] = mx * my; break;
+    case IR_OP_DIV: {
+      double divisor = fabs(ref_float(y, l));
+      e->m[l] = y->sums ? mx / divisor * (my / divisor) : mx / divisor;
+      break;
+    }
+    default: e->m[l] = mx; break;
+    }
+  }
+}
+
+bool ref_eval_arithmetic(ref_machine *s, ref_definition *d, ref_node *e) {
+  for (int i = 0; i < e->n_args; i++)
+    if (!ref_eval(s, d, e->args[i])) return false;
+  int n = ref_count(d, e);
+  if (e->args[0]->integer) {
+    if (!integers(s, d, e, n)) return false;
+  } else {
+    floats(e, n);
+  }
+  if (s->want_m && e->sums) magnitudes(e, n);
+  return true;
+}
+
+/* How far an argument's error scale moves the result: the steepest slope within 2^-12 of it, since a function
+ * may bend right there (relu at 0). */
+static double carried(ir_function f, const double args[3], int which, double magnitude) {
+  double x[3] = {args[0], args[1], args[2]};
+  double at = ir_function_apply(f, x[0], x[1], x[2]);
+  double farthest = 0;
+  for (int sign = -1; sign <= 1; sign += 2) {
+    x[which] = args[which] + sign * magnitude * 0x1p-12;
+    double moved = fabs(ir_function_apply(f, x[0], x[1], x[2]) - at);
+    if (moved > farthest) farthest = moved;
+  }
+  return isfinite(farthest) ? farthest * 0x1p12 : 0;
+}
+
+static void call_magnitudes(ref_node *e, int n) {
+  ir_function f = (ir_function)e->id;
+  for (int l = 0; l < n; l++) {
+    double x[3] = {0, 0, 0}, sum = 0;
+    for (int i = 0; i < e->n_args; i++) x[i] = ref_float(e->args[i], l);
+    if (f == IR_FN_FMA) {
+      e->m[l] = ref_magnitude(e->args[0], l) * ref_magnitude(e->args[1], l) + ref_magnitude(e->args[2], l);
+      continue;
+    }
+    for (int i = 0; i < e->n_args; i++)
+      if (e->args[i]->sums) sum += carried(f, x, i, ref_magnitude(e->args[i], l));
+    double own = fabs(e->v[l].f);
+    e->m[l] = sum > own ? sum : own;
+  }
+}
+
+bool ref_eval_call(ref_machine *s, ref_definition *d, ref_node *e) {
+  const ref_lane *args[3];
+  int steps[3];
+  for (int i = 0; i < e->n_args; i++)
+    if (!ref_eval(s, d, e->args[i])) return false;
+  for (int i = 0; i < 3; i++) {
+    const ref_node *arg = e->args[i < e->n_args ? i : 0];
+    args[i] = arg->v;
+    steps[i] = ref_step(arg);
+  }
+  int n = ref_count(d, e);
+  switch ((ir_function)e->id) {
+#define X(NAME, name, arity, reference, meaning)                                                             \
+  case IR_FN_##NAME:                                                                                         \
+    for (int l = 0; l < n; l++) {                                                                            \
+      const double x = args[0][l * steps[0]].f, y = args[1][l * steps[1]].f, z = args[2][l * steps[2]].f;    \
+      (void)x, (void)y, (void)z;                                                                             \
+      e->v[l].f = reference;                                                                                 \
+    }                                                                                                        \
+    break;
+    IR_FUNCTIONS(X)
+#undef X
+  case IR_FN_COUNT: break;
+  }
+  if (s->want_m && e->sums) call_magnitudes(e, n);
+  if (e->integer)
+    for (int l = 0; l < n; l++) {
+      double v = e->v[l].f;
+      e->v[l].i = v >= 0x1p63 ? INT64_MAX : v < -0x1p63 ? INT64_MIN : isnan(v) ? 0 : (int64_t)v;
+      if (e->wraps) e->v[l].i = (int32_t)(uint32_t)(uint64_t)e->v[l].i;
+    }
+  return true;
+}
