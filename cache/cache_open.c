@@ -20,6 +20,8 @@ static const struct {
 #undef X
 };
 
+enum { LONGEST_PATH_BYTES = 4000 };
+
 /* What a file turned out to be. Only NOT_OURS and DAMAGED may be set aside. */
 typedef enum verdict { GOOD, EMPTY, NOT_OURS, DAMAGED, NEWER, UNREADABLE } verdict;
 
@@ -94,12 +96,10 @@ static arke_status compare_schema(cache *c, size_t *matching, size_t *others, ar
 
 /* Size of PATH followed by `suffix`; -1 if there is none. */
 static int64_t size_beside(const char *path, const char *suffix) {
-  strbuf name = STRBUF_INIT;
-  strbuf_addf(&name, "%s%s", path, suffix);
+  char name[LONGEST_PATH_BYTES + 16];
   struct stat st;
-  int64_t size = !strbuf_failed(&name) && stat(name.data, &st) == 0 ? (int64_t)st.st_size : -1;
-  strbuf_free(&name);
-  return size;
+  snprintf(name, sizeof name, "%s%s", path, suffix);
+  return stat(name, &st) == 0 ? (int64_t)st.st_size : -1;
 }
 
 static arke_status judge(cache *c, verdict *v, arke_error *err) {
@@ -165,8 +165,8 @@ static arke_status examine(cache *c, verdict *v, arke_error *err) {
     status = judge(c, v, err);
     if (status == ARKE_ERR_CORRUPT && *v == UNREADABLE) *v = DAMAGED;
   }
-  if (!sqlite3_get_autocommit(c->db)) sqlite3_exec(c->db, "COMMIT", NULL, NULL, NULL);
-  return status;
+  rc = sqlite3_get_autocommit(c->db) ? SQLITE_OK : sqlite3_exec(c->db, "COMMIT", NULL, NULL, NULL);
+  return status == ARKE_OK && rc != SQLITE_OK ? store_fail(c, rc, err) : status;
 }
 
 /* In SQLite's rollback mode, so that the file itself holds the whole schema before it first meets a -wal. */
@@ -209,7 +209,7 @@ static arke_status prepare_writing(cache *c, arke_error *err) {
 static arke_status check_writable(const char *path, bool exists, arke_error *err) {
   const char *slash = strrchr(path, '/');
   int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
-  char directory[4096];
+  char directory[LONGEST_PATH_BYTES + 1];
   snprintf(directory, sizeof directory, "%.*s", length, slash == NULL ? "." : path);
   struct stat st;
   if (stat(directory, &st) != 0 || !S_ISDIR(st.st_mode))
@@ -218,7 +218,7 @@ static arke_status check_writable(const char *path, bool exists, arke_error *err
   if (faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) != 0)
     return error_set(err, ARKE_ERR_IO, "cache", "no permission to write in directory %s of cache file %s: %s",
                      directory, path, strerror(errno));
-  if (exists && faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) != 0)
+  if (exists && faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) != 0 && errno != ENOENT)
     return error_set(err, ARKE_ERR_IO, "cache", "no permission to write cache file %s: %s", path,
                      strerror(errno));
   return ARKE_OK;
@@ -229,7 +229,7 @@ static arke_status check_writable(const char *path, bool exists, arke_error *err
 static arke_status check_path(const char *path, cache_mode mode, arke_error *err) {
   if (path == NULL || path[0] == '\0')
     return error_set(err, ARKE_ERR_ARGUMENT, "cache", "the path of a cache file must not be empty");
-  if (strlen(path) > 4000)
+  if (strlen(path) > LONGEST_PATH_BYTES)
     return error_set(err, ARKE_ERR_ARGUMENT, "cache", "the path of a cache file is too long");
   struct stat st;
   if (stat(path, &st) != 0) {
@@ -330,11 +330,12 @@ static arke_status open_checked(const char *path, verdict *v, cache **c, arke_er
 arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const char **aside, arke_error *err) {
   if (aside != NULL) *aside = NULL;
   *c = NULL;
-  TRY(check_path(path, CACHE_WRITE, err));
+  if (path == NULL) return check_path(path, CACHE_WRITE, err);
   int lock = aside_lock(path); /* so that nobody renames the fresh file that another process has just made */
   arke_error first = ARKE_ERROR_INIT;
-  verdict v;
-  arke_status status = open_checked(path, &v, c, &first);
+  verdict v = UNREADABLE;
+  arke_status status = check_path(path, CACHE_WRITE, &first);
+  if (status == ARKE_OK) status = open_checked(path, &v, c, &first);
   if (status != ARKE_OK && v != DAMAGED && v != NOT_OURS) {
     error_set(err, status, "cache", "%s", first.text);
   } else if (status != ARKE_OK) {

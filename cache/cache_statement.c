@@ -109,6 +109,7 @@ arke_status store_begin(cache *c, arke_error *err) {
     return error_set(err, ARKE_ERR_ARGUMENT, "cache", "cache file %s was opened for reading only", c->path);
   if (c->depth == 0) {
     sqlite3_stmt *s;
+    TRY(store_statement(c, CACHE_SQL_ROLLBACK, &s, err)); /* needed when there may be no memory left */
     TRY(store_statement(c, CACHE_SQL_BEGIN, &s, err));
     store_binder b = store_bind(s);
     TRY(store_run(c, &b, err));
@@ -127,8 +128,10 @@ arke_status store_end(cache *c, arke_status status, arke_error *err) {
       status = store_run(c, &b, err);
     }
   }
-  /* Errors such as a full disk have already rolled back by themselves. ROLLBACK allocates nothing. */
-  if (status != ARKE_OK && !sqlite3_get_autocommit(c->db)) sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
+  if (status != ARKE_OK && !sqlite3_get_autocommit(c->db)) { /* some errors have rolled back by themselves */
+    sqlite3_step(c->statements[CACHE_SQL_ROLLBACK]);
+    sqlite3_reset(c->statements[CACHE_SQL_ROLLBACK]);
+  }
   return status;
 }
 

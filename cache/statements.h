@@ -53,6 +53,7 @@
 #define CACHE_STATEMENTS(X) \
   X(BEGIN, "BEGIN IMMEDIATE") \
   X(COMMIT, "COMMIT") \
+  X(ROLLBACK, "ROLLBACK") \
   X(ENVIRONMENT_FIND, \
     "SELECT e.id FROM environments e WHERE e.device = ?1 AND e.driver = ?2 AND e.llvm = ?3" \
     " AND e.generator = ?4 AND e.sm_count = ?5 AND e.clock_khz = ?6 AND e.memory_clock_khz = ?7" \

@@ -8,5 +8,8 @@ TCase *cache_rows_case(void);
 TCase *cache_files_case(void);
 TCase *cache_crash_case(void);
 TCase *cache_damage_case(void);
+TCase *cache_merge_case(void);
+TCase *cache_memory_case(void);
+TCase *cache_speed_case(void);
 
 #endif
