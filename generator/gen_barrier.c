@@ -63,14 +63,11 @@ void gen_mbarrier_arrive_expect(gen_builder *b, gen_value barrier, int bytes) {
   gen_asm(b, b->none, text, "r", &barrier, 1, GEN_ASM_MEMORY);
 }
 
-void gen_mbarrier_wait(gen_builder *b, gen_value barrier, gen_value parity, bool cluster) {
+void gen_mbarrier_wait(gen_builder *b, gen_value barrier, gen_value parity) {
   /* One block, loop included: a try that fails leaves nothing for LLVM to schedule around. */
-  char text[256];
-  snprintf(text, sizeof text,
-           "{\n.reg .pred done;\n"
-           "wait_${:uid}:\n"
-           "mbarrier.try_wait.parity%s.shared::cta.b64 done, [$0], $1;\n"
-           "@!done bra wait_${:uid};\n}",
-           cluster ? ".acquire.cluster" : "");
+  static const char text[] = "{\n.reg .pred done;\n"
+                             "wait_${:uid}:\n"
+                             "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
+                             "@!done bra wait_${:uid};\n}";
   gen_asm(b, b->none, text, "r,r", (gen_value[]){barrier, parity}, 2, GEN_ASM_MEMORY | GEN_ASM_CONVERGENT);
 }

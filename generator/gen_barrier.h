@@ -23,13 +23,14 @@ void gen_mbarrier_init(gen_builder *b, gen_value barrier, int arrivals);
 void gen_mbarrier_init_fence(gen_builder *b);
 /* One arrival where `predicate` (i1; NULL: always) holds. */
 void gen_mbarrier_arrive(gen_builder *b, gen_value barrier, gen_value predicate);
-/* One arrival on the barrier at the same offset in CTA `rank` (i32) of the cluster. */
+/* One arrival on the barrier at the same offset in CTA `rank` (i32) of the cluster. It orders no generic
+ * accesses across CTAs, which would cost a fence each time: it tells that asynchronous reads (wgmma, copies)
+ * have completed. */
 void gen_mbarrier_arrive_remote(gen_builder *b, gen_value barrier, gen_value rank, gen_value predicate);
 /* Expects `bytes` of copies, then arrives. */
 void gen_mbarrier_arrive_expect(gen_builder *b, gen_value barrier, int bytes);
 /* Waits until the phase of `parity` (i32, 0 or 1) has completed; a fresh barrier counts as having completed
- * phase
- * 1. `cluster`: what other CTAs of the cluster did before arriving is then visible. */
-void gen_mbarrier_wait(gen_builder *b, gen_value barrier, gen_value parity, bool cluster);
+ * phase 1. */
+void gen_mbarrier_wait(gen_builder *b, gen_value barrier, gen_value parity);
 
 #endif

@@ -56,14 +56,14 @@ static gen_value barrier_at(gen_builder *b, gen_value first, gen_value index) {
 }
 
 gen_value gen_pipeline_acquire(gen_builder *b, const gen_pipeline *p, gen_stage at, int bytes) {
-  gen_mbarrier_wait(b, barrier_at(b, p->empty, at.index), at.parity, false);
+  gen_mbarrier_wait(b, barrier_at(b, p->empty, at.index), at.parity);
   gen_value full = barrier_at(b, p->full, at.index);
   gen_mbarrier_arrive_expect(b, full, bytes);
   return full;
 }
 
 void gen_pipeline_wait(gen_builder *b, const gen_pipeline *p, gen_stage at) {
-  gen_mbarrier_wait(b, barrier_at(b, p->full, at.index), at.parity, false);
+  gen_mbarrier_wait(b, barrier_at(b, p->full, at.index), at.parity);
 }
 
 void gen_pipeline_release(gen_builder *b, const gen_pipeline *p, gen_value index, gen_value thread,

@@ -149,7 +149,7 @@ static void consume_pingpong(gemm_consumer *c) {
   gen_value *turn = c->walk.extra;
   *turn = other;
   gemm_walk_begin(e, &c->walk);
-  gen_mbarrier_wait(b, turn_barrier(e, c->group), *turn, false);
+  gen_mbarrier_wait(b, turn_barrier(e, c->group), *turn);
   gen_value last_stage = multiply(c, NULL, acc);
   gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, c->thread, 0));
   *turn = gen_xor(b, *turn, gen_i32(b, 1));
