@@ -52,6 +52,9 @@ const recipe_expr *recipe_binary(arena *a, recipe_op op, const recipe_expr *x, c
 arke_status recipe_expr_parse(arena *a, const char *text, const recipe_expr **expr, arke_error *err);
 void recipe_expr_print(strbuf *out, const recipe_expr *expr);
 
+/* The variable for the number of elements of the axes that "[...]" stands for. */
+#define RECIPE_LEADING "LEAD"
+
 /* One variable of an environment. */
 typedef struct recipe_binding {
   const char *name;

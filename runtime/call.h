@@ -50,10 +50,9 @@ typedef enum bound_kind { BOUND_TYPE, BOUND_AXIS, BOUND_ATTR } bound_kind;
 typedef struct bound_name {
   bound_kind kind;
   const char *name;
-  dtype type;    /* TYPE */
-  int64_t size;  /* AXIS */
-  double value;  /* ATTR */
-  bool is_float; /* ATTR: how it is printed */
+  dtype type;   /* TYPE */
+  int64_t size; /* AXIS; "...": the elements of all leading axes */
+  double value; /* ATTR */
 } bound_name;
 
 enum { BOUND_MAX_TYPES = 4, BOUND_MAX = BOUND_MAX_TYPES + LIMIT_AXES + LIMIT_ATTRS };
@@ -70,9 +69,8 @@ typedef struct bound_call {
 arke_status call_bind(const call *c, const cache_problem *signature, arena *a, bound_call *b,
                       arke_error *err);
 const bound_name *bound_find(const bound_call *b, const char *name, size_t length);
-/* "T=bf16 M=4096 N=4096 K=4096", names in the order of `example`, another bindings text of the signature. */
+/* The call's bindings, names and spellings as in `example`, another bindings text of the signature. */
 void bound_print(const bound_call *b, const char *example, strbuf *out);
-
 void bound_print_value(const bound_name *n, strbuf *out);
 
 /* A field "M=4096" of a bindings text. */
@@ -82,5 +80,12 @@ typedef struct bound_field {
 } bound_field;
 /* Reads the next field and moves *text past it; false at the end. */
 bool bound_next_field(const char **text, bound_field *f);
+/* "4096"; "4x128" gives the product. */
+bool bound_field_size(const bound_field *f, int64_t *size);
+/* Whether the field says what the call says. Attributes are compared as f32, which is how kernels take them.
+ */
+bool bound_same_value(const bound_name *n, const bound_field *f);
+/* "1e-05", "true", "inf", "bf16" (its number). */
+bool bound_literal(const char *text, double *value);
 
 #endif

@@ -6,13 +6,6 @@
 
 #define STAGE "plan"
 
-const bound_name *bound_find(const bound_call *b, const char *name, size_t length) {
-  for (int i = 0; i < b->n; i++)
-    if (strlen(b->names[i].name) == length && memcmp(b->names[i].name, name, length) == 0)
-      return &b->names[i];
-  return NULL;
-}
-
 static bound_name *add(bound_call *b, bound_kind kind, const char *name) {
   if (b->n == BOUND_MAX) return NULL;
   bound_name *n = &b->names[b->n++];
@@ -129,15 +122,14 @@ typedef struct declared_attr {
   char name[LIMIT_NAME_BYTES], kind[LIMIT_NAME_BYTES], initial[LIMIT_NAME_BYTES];
 } declared_attr;
 
-static const char *word(const char *at, const char *stops, char *out) {
-  at += strspn(at, " \n");
-  size_t length = strcspn(at, stops);
-  while (length > 0 && (at[length - 1] == ' ' || at[length - 1] == '\n')) length--;
-  size_t kept = length < LIMIT_NAME_BYTES ? length : LIMIT_NAME_BYTES - 1;
-  memcpy(out, at, kept);
-  out[kept] = '\0';
-  at += length;
-  return at + strspn(at, " \n");
+/* Copies the text from `at` to `end` without the blanks around it; false if it is too long. */
+static bool copy_word(const char *at, const char *end, char out[LIMIT_NAME_BYTES]) {
+  while (at < end && *at == ' ') at++;
+  while (end > at && end[-1] == ' ') end--;
+  if (end - at >= LIMIT_NAME_BYTES) return false;
+  memcpy(out, at, (size_t)(end - at));
+  out[end - at] = '\0';
+  return true;
 }
 
 /* Attributes stand between the outputs' closing parenthesis and the body. */
@@ -147,29 +139,24 @@ static const char *attributes_of(const char *op_text) {
   return close == NULL ? "" : close + 1;
 }
 
-static bool next_attr(const char **at, declared_attr *d) {
-  const char *p = *at + strspn(*at, " \n,");
-  if (*p == '\0' || *p == '{') return false;
-  *d = (declared_attr){0};
-  p = word(p, " \n:,{", d->name);
-  if (*p != ':') return false;
-  p = word(p + 1, " \n=,{", d->kind);
-  if (*p == '=') p = word(p + 1, " \n,{", d->initial);
-  *at = p;
-  return true;
+/* The end of an attribute: a comma outside parentheses (a default may be a formula), or the body. */
+static const char *end_of_attr(const char *at) {
+  for (int depth = 0; *at != '\0' && *at != '{' && !(*at == ',' && depth == 0); at++)
+    depth += (*at == '(') - (*at == ')');
+  return at;
 }
 
-static bool initial_value(const declared_attr *d, double *value) {
-  dtype t;
-  if (strcmp(d->initial, "true") == 0 || strcmp(d->initial, "false") == 0) {
-    *value = d->initial[0] == 't';
-    return true;
-  }
-  if (strcmp(d->kind, "dtype") == 0 && dtype_from_name(d->initial, &t)) {
-    *value = t;
-    return true;
-  }
-  return text_to_f64(d->initial, value);
+static bool next_attr(const char **at, declared_attr *d) {
+  const char *begin = *at + strspn(*at, " ,"), *end = end_of_attr(begin);
+  const char *colon = memchr(begin, ':', (size_t)(end - begin));
+  if (colon == NULL) return false;
+  const char *equals = memchr(colon, '=', (size_t)(end - colon));
+  *d = (declared_attr){0};
+  *at = end;
+  if (!copy_word(begin, colon, d->name) || !copy_word(colon + 1, equals == NULL ? end : equals, d->kind))
+    return false;
+  if (equals != NULL && !copy_word(equals + 1, end, d->initial)) d->initial[0] = '\0';
+  return true;
 }
 
 static const arke_attr *given_attr(const call *c, const char *name) {
@@ -184,14 +171,14 @@ static arke_status bind_declared(const call *c, const declared_attr *d, arena *a
   double value;
   if (given != NULL)
     value = given->value;
-  else if (!initial_value(d, &value))
-    return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute %s has no default and must be given", d->name);
+  else if (!bound_literal(d->initial, &value))
+    return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute %s must be given: it has no constant default",
+                     d->name);
   const char *name = arena_strdup(a, d->name);
   if (name == NULL) return error_memory(err, STAGE);
   bound_name *n = add(b, BOUND_ATTR, name);
   if (n == NULL) return too_many(err);
   n->value = value;
-  n->is_float = strcmp(d->kind, "float") == 0;
   return ARKE_OK;
 }
 
@@ -218,39 +205,4 @@ arke_status call_bind(const call *c, const cache_problem *signature, arena *a, b
   for (int i = 0; i < c->n_tensors; i++) TRY(bind_type(&signature->tensors[i], &c->tensors[i], b, err));
   for (int i = 0; i < c->n_tensors; i++) TRY(bind_tensor(&signature->tensors[i], &c->tensors[i], b, err));
   return bind_attrs(c, a, b, err);
-}
-
-/* --- bindings as text -------------------------------------------------------------------------------------
- */
-
-bool bound_next_field(const char **text, bound_field *f) {
-  const char *at = *text + strspn(*text, " ,");
-  size_t length = strcspn(at, " ,");
-  const char *equals = memchr(at, '=', length);
-  if (equals == NULL) return false;
-  f->name = at;
-  f->name_length = (size_t)(equals - at);
-  f->value = equals + 1;
-  f->value_length = length - f->name_length - 1;
-  *text = at + length;
-  return true;
-}
-
-void bound_print_value(const bound_name *n, strbuf *out) {
-  if (n->kind == BOUND_TYPE)
-    strbuf_add(out, dtype_name(n->type));
-  else if (n->kind == BOUND_AXIS)
-    strbuf_addf(out, "%" PRId64, n->size);
-  else
-    strbuf_addf(out, n->is_float ? "%.17g" : "%.0f", n->value);
-}
-
-void bound_print(const bound_call *b, const char *example, strbuf *out) {
-  bound_field f;
-  for (const char *separator = ""; bound_next_field(&example, &f); separator = " ") {
-    const bound_name *n = bound_find(b, f.name, f.name_length);
-    if (n == NULL) return;
-    strbuf_addf(out, "%s%s=", separator, n->name);
-    bound_print_value(n, out);
-  }
 }

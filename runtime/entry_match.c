@@ -127,27 +127,6 @@ arke_status match_exact(const match_query *q, const match_route *routes, int n, 
 /* --- buckets and neighbours
  * --------------------------------------------------------------------------------- */
 
-static bool field_size(const bound_field *f, int64_t *size) {
-  return text_to_i64(f->value, f->value_length, 0, LIMIT_AXIS_SIZE, size);
-}
-
-static bool same_value(const bound_name *n, const bound_field *f) {
-  char text[LIMIT_NAME_BYTES];
-  if (f->value_length >= sizeof text) return false;
-  memcpy(text, f->value, f->value_length);
-  text[f->value_length] = '\0';
-  dtype t;
-  double value;
-  if (n->kind == BOUND_TYPE) return dtype_from_name(text, &t) && t == n->type;
-  if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
-    value = text[0] == 't';
-  else if (dtype_from_name(text, &t))
-    value = t;
-  else if (!text_to_f64(text, &value))
-    return false;
-  return value == n->value || (float)value == (float)n->value; /* kernels take attributes as f32 */
-}
-
 /* What keeps an entry from being the call's own: sizes, and dtypes or attributes. */
 typedef struct difference {
   int n_sizes, n_other;
@@ -161,13 +140,13 @@ static difference compare(const bound_call *b, const char *bindings) {
   while (bound_next_field(&bindings, &f)) {
     const bound_name *n = bound_find(b, f.name, f.name_length);
     int64_t tuned;
-    if (n == NULL || (n->kind == BOUND_AXIS && !field_size(&f, &tuned))) {
+    if (n == NULL || (n->kind == BOUND_AXIS && !bound_field_size(&f, &tuned))) {
       d.n_other++;
       continue;
     }
     matched++;
     if (n->kind != BOUND_AXIS) {
-      d.n_other += !same_value(n, &f);
+      d.n_other += !bound_same_value(n, &f);
     } else if (tuned != n->size) {
       d.n_sizes++;
       d.distance += fabs(log2((double)(n->size > 0 ? n->size : 1) / (double)(tuned > 0 ? tuned : 1)));
@@ -181,7 +160,7 @@ static difference compare(const bound_call *b, const char *bindings) {
 static bool in_range(const bound_field *f, int64_t size) {
   const char *dots = memmem(f->value, f->value_length, "..", 2);
   int64_t low, high;
-  if (dots == NULL) return field_size(f, &low) && low == size;
+  if (dots == NULL) return bound_field_size(f, &low) && low == size;
   size_t first = (size_t)(dots - f->value);
   return text_to_i64(f->value, first, 0, LIMIT_AXIS_SIZE, &low) &&
          text_to_i64(dots + 2, f->value_length - first - 2, 0, LIMIT_AXIS_SIZE, &high) && low <= size &&
@@ -208,7 +187,8 @@ static bool bucket_holds(const bound_call *b, const char *bindings, const char *
     int64_t tuned;
     bool holds;
     if (n == NULL || n->kind != BOUND_AXIS) continue;
-    if (bucket_covers(bucket, n, &holds) ? !holds : !field_size(&f, &tuned) || tuned != n->size) return false;
+    if (bucket_covers(bucket, n, &holds) ? !holds : !bound_field_size(&f, &tuned) || tuned != n->size)
+      return false;
   }
   return true;
 }
@@ -310,9 +290,8 @@ static void print_differences(const match_miss *miss, const bound_call *b, strbu
   bound_field f;
   while (bound_next_field(&bindings, &f)) {
     const bound_name *n = bound_find(b, f.name, f.name_length);
-    int64_t tuned;
     if (n == NULL) continue;
-    if (n->kind == BOUND_AXIS ? field_size(&f, &tuned) && tuned == n->size : same_value(n, &f)) continue;
+    if (bound_same_value(n, &f)) continue;
     strbuf_addf(out, "%s%s (stored %.*s, asked ", separator, n->name, (int)f.value_length, f.value);
     bound_print_value(n, out);
     strbuf_add(out, ")");
@@ -320,22 +299,28 @@ static void print_differences(const match_miss *miss, const bound_call *b, strbu
   }
 }
 
+static void print_shape_axis(const bound_call *b, const char *dim, uint64_t *printed, strbuf *out) {
+  const char *axis = dim + strspn(dim, "0123456789*");
+  for (int i = 0; i < b->n; i++) {
+    if (b->names[i].kind != BOUND_AXIS || strcmp(b->names[i].name, axis) != 0 || (*printed >> i & 1) != 0)
+      continue;
+    strbuf_addf(out, "%s%" PRId64, *printed == 0 ? "" : "x", b->names[i].size);
+    *printed |= (uint64_t)1 << i;
+  }
+}
+
+/* --shape takes the axes of the result, then those that are summed over: MxNxK. */
 static void print_command(const match_route *asked, strbuf *out) {
   const bound_call *b = &asked->bound;
-  strbuf_addf(out, "arke-tune --op %s --shape ", b->signature->op_name);
-  const char *example = asked->example, *separator = "";
-  bound_field f;
-  while (bound_next_field(&example, &f)) {
-    const bound_name *n = bound_find(b, f.name, f.name_length);
-    if (n == NULL || n->kind != BOUND_AXIS) continue;
-    strbuf_addf(out, "%s%" PRId64, separator, n->size);
-    separator = "x";
-  }
-  for (int i = 0; i < b->n; i++)
-    if (b->names[i].kind == BOUND_TYPE) {
-      strbuf_addf(out, " --dtype %s", dtype_name(b->names[i].type));
-      break;
-    }
+  const cache_problem *p = b->signature;
+  uint64_t printed = 0;
+  strbuf_addf(out, "arke-tune --op %s --shape ", p->op_name);
+  for (int output = 1; output >= 0; output--)
+    for (int t = 0; t < p->n_tensors; t++)
+      for (int i = 0; p->tensors[t].output == (output == 1) && i < p->tensors[t].rank; i++)
+        print_shape_axis(b, p->tensors[t].dims[i], &printed, out);
+  if (b->n > 0 && b->names[0].kind == BOUND_TYPE)
+    strbuf_addf(out, " --dtype %s", dtype_name(b->names[0].type));
   strbuf_addf(out, " --target %s", asked->target->name);
 }
 

@@ -57,6 +57,18 @@ enum { PLAN_WORKSPACE_ALIGNMENT = 256 };
  */
 arke_status plan_explain(const arke_plan *plan, const DLTensor *const *tensors, int n_tensors,
                          const void *workspace, arke_error *err);
+/* The arguments of one launch, on the stack of who launches. */
+typedef struct launch_frame {
+  void *args[LIMIT_KERNEL_ARGS];
+  uint64_t values[LIMIT_KERNEL_ARGS];
+  device_tensormap maps[LIMIT_KERNEL_ARGS];
+} launch_frame;
+
+/* The tensors' addresses, if the call is what was planned. */
+bool plan_accepts(const arke_plan *plan, const DLTensor *const *tensors, int n_tensors, const void *workspace,
+                  uint64_t *addresses);
+arke_status plan_fill_frame(const arke_plan *plan, const plan_launch *l, const uint64_t *addresses,
+                            uint64_t workspace, launch_frame *frame, arke_error *err);
 /* Launches everything. `addresses` are those of the tensors, checked already. */
 arke_status plan_launch_all(const arke_plan *plan, const uint64_t *addresses, void *stream,
                             uint64_t workspace, arke_error *err);

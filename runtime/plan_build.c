@@ -14,15 +14,17 @@ typedef struct builder {
   recipe recipe;
   arena *scratch;
   int n_env;
-  recipe_binding env[LIMIT_AXES + 1 + LIMIT_TENSORS * LIMIT_RANK];
+  recipe_binding env[BOUND_MAX + 1 + LIMIT_TENSORS * LIMIT_RANK];
   arke_plan *plan;
   arke_error *err;
 } builder;
 
 static arke_status fill_environment(builder *b, int sm_count) {
-  for (int i = 0; i < b->bound->n; i++)
-    if (b->bound->names[i].kind == BOUND_AXIS)
-      b->env[b->n_env++] = (recipe_binding){b->bound->names[i].name, b->bound->names[i].size};
+  for (int i = 0; i < b->bound->n; i++) {
+    const bound_name *n = &b->bound->names[i];
+    if (n->kind == BOUND_AXIS)
+      b->env[b->n_env++] = (recipe_binding){strcmp(n->name, "...") == 0 ? RECIPE_LEADING : n->name, n->size};
+  }
   b->env[b->n_env++] = (recipe_binding){"SMS", sm_count};
   for (int t = 0; t < b->call->n_tensors; t++)
     for (int i = 0; i < b->call->tensors[t].rank; i++) {

@@ -30,8 +30,8 @@ static bool tensor_matches(const plan_tensor *p, const DLTensor *t, uint64_t *ad
          (*address & p->alignment_mask) == 0 && (t->data != NULL || p->empty);
 }
 
-static bool call_matches(const arke_plan *plan, const DLTensor *const *tensors, int n_tensors,
-                         const void *workspace, uint64_t *addresses) {
+bool plan_accepts(const arke_plan *plan, const DLTensor *const *tensors, int n_tensors, const void *workspace,
+                  uint64_t *addresses) {
   if (n_tensors != plan->n_tensors || tensors == NULL) return false;
   for (int i = 0; i < n_tensors; i++)
     if (!tensor_matches(&plan->tensors[i], tensors[i], &addresses[i])) return false;
@@ -39,29 +39,33 @@ static bool call_matches(const arke_plan *plan, const DLTensor *const *tensors, 
          (workspace != NULL && ((uintptr_t)workspace & (PLAN_WORKSPACE_ALIGNMENT - 1)) == 0);
 }
 
-static arke_status launch_one(const arke_plan *plan, const plan_launch *l, const uint64_t *addresses,
-                              void *stream, uint64_t workspace, arke_error *err) {
+arke_status plan_fill_frame(const arke_plan *plan, const plan_launch *l, const uint64_t *addresses,
+                            uint64_t workspace, launch_frame *frame, arke_error *err) {
   device *d = plan->device;
-  void *args[LIMIT_KERNEL_ARGS];
-  uint64_t values[LIMIT_KERNEL_ARGS];
-  device_tensormap maps[LIMIT_KERNEL_ARGS];
   for (int i = 0; i < l->launch.n_args; i++) {
     const plan_param *p = &l->params[i];
-    args[i] = &values[i];
+    frame->args[i] = &frame->values[i];
     switch (p->kind) {
-    case RECIPE_PARAM_POINTER: values[i] = addresses[p->tensor]; break;
-    case RECIPE_PARAM_WORKSPACE: values[i] = workspace + p->value; break;
+    case RECIPE_PARAM_POINTER: frame->values[i] = addresses[p->tensor]; break;
+    case RECIPE_PARAM_WORKSPACE: frame->values[i] = workspace + p->value; break;
     case RECIPE_PARAM_TENSORMAP:
-      args[i] = memcpy(&maps[i], p->map, sizeof maps[i]);
-      TRY(d->ops->tensormap_set_address(d, &maps[i], addresses[p->tensor], err));
+      frame->args[i] = memcpy(&frame->maps[i], p->map, sizeof *p->map);
+      TRY(d->ops->tensormap_set_address(d, &frame->maps[i], addresses[p->tensor], err));
       break;
-    default: values[i] = p->value; break; /* little-endian: an i32 or f32 is the low half */
+    default: frame->values[i] = p->value; break; /* little-endian: an i32 or f32 is the low half */
     }
   }
+  return ARKE_OK;
+}
+
+static arke_status launch_one(const arke_plan *plan, const plan_launch *l, const uint64_t *addresses,
+                              void *stream, uint64_t workspace, arke_error *err) {
+  launch_frame frame;
+  TRY(plan_fill_frame(plan, l, addresses, workspace, &frame, err));
   device_launch launch = l->launch;
-  launch.args = args;
+  launch.args = frame.args;
   launch.stream = stream;
-  return d->ops->launch(d, l->kernel, &launch, err);
+  return plan->device->ops->launch(plan->device, l->kernel, &launch, err);
 }
 
 arke_status plan_launch_all(const arke_plan *plan, const uint64_t *addresses, void *stream,
@@ -83,7 +87,7 @@ arke_status arke_run(const arke_plan *plan, const DLTensor *const *tensors, int 
   uint64_t addresses[LIMIT_TENSORS];
   if (plan == NULL) return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "plan is NULL");
   arke_status status;
-  if (!call_matches(plan, tensors, n_tensors, workspace, addresses))
+  if (!plan_accepts(plan, tensors, n_tensors, workspace, addresses))
     status = mismatch(plan, tensors, n_tensors, workspace, err);
   else if (plan->ctx->gpu != NULL)
     status = plan_launch_all(plan, addresses, stream, (uint64_t)(uintptr_t)workspace, err);

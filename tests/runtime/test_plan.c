@@ -98,8 +98,10 @@ START_TEST(a_miss_names_what_differs) {
   arke_context *ctx = fixture_open(&(arke_options){0});
   char text[128];
   arke_error err = ARKE_ERROR_INIT;
-  ck_assert_int_eq(plan_sizes(ctx, 4096, 4096, 512, text, sizeof text, &err), ARKE_ERR_NOT_TUNED);
-  ck_assert_says(err, "differs in T (stored f16, asked bf16), K (stored 4096, asked 512)");
+  ck_assert_int_eq(plan_sizes(ctx, 4096, 1024, 512, text, sizeof text, &err), ARKE_ERR_NOT_TUNED);
+  ck_assert_says(
+      err, "differs in T (stored f16, asked bf16), N (stored 4096, asked 1024), K (stored 4096, asked 512)");
+  ck_assert_says(err, "arke-tune --op matmul --shape 4096x1024x512 --dtype bf16");
   arke_close(ctx);
 }
 END_TEST

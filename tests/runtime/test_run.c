@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/overhead.h"
 #include "tests/runtime/runtime_fixture.h"
 
 static arke_plan *make_plan(arke_context *ctx, fixture_call *c) {
@@ -342,6 +343,39 @@ START_TEST(threads_share_a_plan) {
 }
 END_TEST
 
+/* The fake driver's own launch takes no time, so what arke_run adds shows bare. */
+START_TEST(overhead_is_measured_in_rounds) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &(fixture_entry){0}, 1);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  fixture_call c;
+  runtime_overhead o;
+  arke_error err = ARKE_ERROR_INIT;
+  fixture_call_init(&c, 256, 256, 256);
+  arke_plan *p = make_plan(ctx, &c);
+  ck_assert_msg(runtime_launch_overhead_ns(p, c.list, 3, NULL, NULL, 200, 21, &o, &err) == ARKE_OK, "%s",
+                err.text);
+  ck_assert_int_eq(fixture_fake().fake_cuda_state()->launches, 2 * 200 * 22);
+  ck_assert_double_gt(o.bare_ns, 0);
+  ck_assert_double_gt(o.run_ns, 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  ck_assert_double_lt(o.overhead_ns, 300);
+#endif
+  ck_assert_int_eq(runtime_launch_overhead_ns(p, c.list, 3, NULL, NULL, 0, 21, &o, &err), ARKE_ERR_ARGUMENT);
+  error_clear(&err);
+  ck_assert_int_eq(runtime_launch_overhead_ns(p, c.list, 2, NULL, NULL, 10, 21, &o, &err), ARKE_ERR_ARGUMENT);
+  ck_assert_says(err, "2 tensors were given");
+  error_clear(&err);
+  strcpy(fixture_fake().fake_cuda_state()->fail_symbol, "cuLaunchKernelEx");
+  fixture_fake().fake_cuda_state()->fail_code = 719;
+  ck_assert_int_eq(runtime_launch_overhead_ns(p, c.list, 3, NULL, NULL, 10, 21, &o, &err), ARKE_ERR_DRIVER);
+  ck_assert_int_eq(runtime_launch_overhead_ns(NULL, c.list, 3, NULL, NULL, 10, 21, &o, NULL),
+                   ARKE_ERR_ARGUMENT);
+  ck_assert_int_eq(fixture_fake().fake_cuda_context_depth(), 0);
+  arke_plan_destroy(p);
+  arke_close(ctx);
+}
+END_TEST
+
 TCase *run_tests(void) {
   TCase *t = tcase_create("run");
   tcase_set_timeout(t, 60);
@@ -354,5 +388,6 @@ TCase *run_tests(void) {
   tcase_add_test(t, a_plan_of_two_kernels_uses_a_workspace);
   tcase_add_test(t, what_a_launch_cannot_be_is_found_at_plan_time);
   tcase_add_test(t, threads_share_a_plan);
+  tcase_add_test(t, overhead_is_measured_in_rounds);
   return t;
 }
