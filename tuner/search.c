@@ -11,6 +11,7 @@
 #define SHORTLIST     16    /* of the corrected ranking, picked before it is sorted out anew */
 #define IMPROVEMENT   0.995 /* a result counts as one below this share of the best */
 #define LEARNING_RATE 0.5
+#define LEARNT        512 /* results that each new one is weighed against */
 
 typedef struct search_result {
   int64_t index;
@@ -110,10 +111,11 @@ static double score(const tune_search *s, int64_t index) {
   return sum;
 }
 
-/* One pass of normalised least mean squares over all results (Widrow and Hoff): each spreads its error evenly
- * over its terms, so that what a value does everywhere stays with it and chance cancels. */
+/* One pass of normalised least mean squares over the latest results (Widrow and Hoff): each spreads its error
+ * evenly over its terms, so that what a value does everywhere stays with it and chance cancels. */
 static void learn(tune_search *s) {
-  for (int64_t r = 0; r < s->n_results; r++) {
+  int64_t first = s->n_results > LEARNT ? s->n_results - LEARNT : 0;
+  for (int64_t r = first; r < s->n_results; r++) {
     int64_t index = s->results[r].index;
     const tune_candidate *k = &s->c->ranked[index];
     const space *sp = source_of(s, index)->space;

@@ -1,5 +1,6 @@
-/* A device whose kernels take known times: a clock that advances by each launch's true time, times a drift that moves
- * by up to 15 % within seconds, times noise. What a tuner measures on it can be compared with the truth. */
+/* A device whose kernels take known times: a clock that advances by each launch's true time, times a drift
+ * that moves by up to 15 % within seconds, times noise. What a tuner measures on it can be compared with the
+ * truth. */
 #ifndef ARKE_TESTS_FAKE_DEVICE_H
 #define ARKE_TESTS_FAKE_DEVICE_H
 

@@ -1,0 +1,256 @@
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/failing_alloc.h"
+#include "tests/tuner/fake_space.h"
+#include "tuner/search.h"
+
+typedef struct setup {
+  arena a;
+  tune_candidates c;
+  ir_problem p;
+} setup;
+
+static void open_setup(setup *s) {
+  *s = (setup){0};
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_msg(fake_space_rank(&s->a, &s->c, &s->p, &err) == ARKE_OK, "%s", err.text);
+}
+
+static void close_setup(setup *s) {
+  tune_candidates_release(&s->c);
+  arena_release(&s->a);
+}
+
+static double true_ns(const setup *s, int64_t index) {
+  config c;
+  tune_candidate_config(&s->c, index, &c);
+  return fake_space_true_ns(&c);
+}
+
+static double true_best(const setup *s) {
+  double best = INFINITY;
+  for (int64_t i = 0; i < s->c.n; i++) best = fmin(best, true_ns(s, i));
+  return best;
+}
+
+/* --- ranking -------------------------------------------------------------------------------------------- */
+
+START_TEST(every_point_is_counted_once) {
+  setup s;
+  open_setup(&s);
+  int64_t counted = s.c.n;
+  for (int r = 0; r < TEMPLATE_REASON_COUNT; r++) counted += s.c.pruned[r];
+  ck_assert_int_eq(counted, s.c.total);
+  ck_assert_int_eq(s.c.total, 10 * 10 * 8 * 8 * 2);
+  ck_assert_int_eq(s.c.pruned[TEMPLATE_OK], 0);
+  ck_assert_int_gt(s.c.pruned[TEMPLATE_SHARED_MEMORY], 0);
+  ck_assert_int_gt(s.c.pruned[TEMPLATE_TILE], 0);
+  for (int64_t i = 1; i < s.c.n; i++) ck_assert_double_le(s.c.ranked[i - 1].model_ns, s.c.ranked[i].model_ns);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(points_are_found_again) {
+  setup s;
+  open_setup(&s);
+  for (int64_t i = 0; i < s.c.n; i++)
+    ck_assert_int_eq(tune_candidates_index(&s.c, s.c.ranked[i].source, s.c.ranked[i].point), i);
+  config infeasible = {{10, 10, 1, 2, 0}};
+  ck_assert_int_eq(tune_candidates_index(&s.c, 0, space_index(s.c.sources[0].space, &infeasible)), -1);
+  ck_assert_int_eq(tune_candidates_index(&s.c, 1, 0), -1);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(configurations_are_parsed_with_reasons) {
+  setup s;
+  open_setup(&s);
+  const target *t = target_get(0);
+  int64_t index;
+  ck_assert_int_eq(tune_candidates_parse(&s.c, &s.p, t, "A=8,B=7", &index, NULL), ARKE_OK);
+  config c;
+  tune_candidate_config(&s.c, index, &c);
+  ck_assert_int_eq(c.values[0], 8);
+  ck_assert_int_eq(c.values[2], 4); /* left out: the default */
+  ck_assert_int_eq(tune_candidate_distance(&s.c, index), 5);
+  ck_assert_int_eq(tune_candidates_parse(&s.c, &s.p, t, "fake:A=8,B=7", &index, NULL), ARKE_OK);
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(tune_candidates_parse(&s.c, &s.p, t, "gemm:A=8", &index, &err), ARKE_ERR_INVALID);
+  ck_assert_ptr_nonnull(strstr(err.text, "fake"));
+  error_clear(&err);
+  ck_assert_int_eq(tune_candidates_parse(&s.c, &s.p, t, "A=10,B=10", &index, &err), ARKE_ERR_INVALID);
+  ck_assert_ptr_nonnull(strstr(err.text, template_reason_text(TEMPLATE_SHARED_MEMORY)));
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(a_problem_without_template_says_why) {
+  setup s = {0};
+  const ir_op *op;
+  ck_assert_int_eq(ir_op_parse(&s.a, "twice(X: T[M]) -> (Y: T[M]) { Y[i] = X[i] + X[i] }", &op, NULL),
+                   ARKE_OK);
+  ck_assert_int_eq(ir_problem_bind(op, "T=f32 M=8", &s.p, NULL), ARKE_OK);
+  const target *t = target_get(0);
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(tune_candidates_rank(&s.p, t, &t->rates, &fake_space_templates, &s.c, &err),
+                   ARKE_ERR_UNSUPPORTED);
+  ck_assert_ptr_nonnull(strstr(err.text, "three tensors are wanted"));
+  close_setup(&s);
+}
+END_TEST
+
+/* --- search --------------------------------------------------------------------------------------------- */
+
+typedef struct hunt {
+  int tried;
+  double best;
+} hunt;
+
+/* Runs a search with `width` candidates under way at a time, answered in a scrambled order. */
+static hunt run_search(const setup *s, const tune_search_plan *plan, uint64_t seed, int width) {
+  tune_search *search;
+  ck_assert_int_eq(tune_search_create(&s->c, plan, seed, &search, NULL), ARKE_OK);
+  bool *seen = calloc((size_t)s->c.n, 1);
+  int64_t under_way[64];
+  int n = 0;
+  hunt h = {0, INFINITY};
+  for (unsigned turn = 0;; turn++) {
+    while (n < width) {
+      int64_t index = tune_search_next(search);
+      if (index < 0) break;
+      ck_assert(!seen[index]);
+      seen[index] = true;
+      under_way[n++] = index;
+    }
+    if (n == 0) break;
+    int k = (int)(turn * 7 % (unsigned)n);
+    int64_t index = under_way[k];
+    under_way[k] = under_way[--n];
+    h.tried++;
+    bool fails = index % 17 == 3; /* some crash */
+    double ns = true_ns(s, index);
+    if (!fails) h.best = fmin(h.best, ns);
+    tune_search_report(search, index, fails ? INFINITY : ns);
+  }
+  ck_assert(tune_search_done(search));
+  free(seen);
+  tune_search_destroy(search);
+  return h;
+}
+
+START_TEST(full_search_comes_within_one_per_cent) {
+  setup s;
+  open_setup(&s);
+  tune_search_plan plan = tune_search_plan_for(TUNE_FULL, s.c.n, 0);
+  hunt h = run_search(&s, &plan, (uint64_t)_i, 16);
+  ck_assert_double_le(h.best, 1.01 * true_best(&s));
+  ck_assert_int_lt(h.tried, 1000); /* of 7,000 */
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(quick_search_beats_the_models_ranking) {
+  setup s;
+  open_setup(&s);
+  tune_search_plan plan = tune_search_plan_for(TUNE_QUICK, s.c.n, 0);
+  hunt h = run_search(&s, &plan, (uint64_t)_i, 4);
+  double model_only = INFINITY;
+  for (int64_t i = 0; i < plan.limit; i++) model_only = fmin(model_only, true_ns(&s, i));
+  ck_assert_int_le(h.tried, plan.limit);
+  ck_assert_double_lt(h.best, model_only);
+  ck_assert_double_le(h.best, 1.05 * true_best(&s));
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(exhaustive_search_tries_all) {
+  setup s;
+  open_setup(&s);
+  tune_search_plan plan = tune_search_plan_for(TUNE_EXHAUSTIVE, s.c.n, 0);
+  ck_assert_int_eq(run_search(&s, &plan, 1, 64).tried, s.c.n);
+  plan = tune_search_plan_for(TUNE_EXHAUSTIVE, s.c.n, 37);
+  ck_assert_int_eq(run_search(&s, &plan, 1, 64).tried, 37);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(known_results_are_not_proposed) {
+  setup s;
+  open_setup(&s);
+  tune_search_plan plan = {.limit = 100, .model_best = 10, .ahead = 4, .patience = 30};
+  tune_search *search;
+  ck_assert_int_eq(tune_search_create(&s.c, &plan, 1, &search, NULL), ARKE_OK);
+  for (int64_t i = 0; i < 10; i++) tune_search_known(search, i, i == 2 ? INFINITY : true_ns(&s, i));
+  tune_search_seed(search, 5); /* known already */
+  tune_search_seed(search, 400);
+  ck_assert_int_eq(tune_search_next(search), 400);
+  int64_t next = tune_search_next(search);
+  ck_assert_int_ge(next, 10); /* a neighbour or a corrected guess, nothing known */
+  tune_search_destroy(search);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(all_failing_ends) {
+  setup s;
+  open_setup(&s);
+  tune_search_plan plan = {.limit = 50, .model_best = 8, .ahead = 4, .patience = 10};
+  tune_search *search;
+  ck_assert_int_eq(tune_search_create(&s.c, &plan, 1, &search, NULL), ARKE_OK);
+  int tried = 0;
+  for (int64_t index; (index = tune_search_next(search)) >= 0; tried++)
+    tune_search_report(search, index, INFINITY);
+  ck_assert(tune_search_done(search));
+  ck_assert_int_eq(tried, 50);
+  tune_search_destroy(search);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(every_allocation_may_fail) {
+  for (int n = 0;; n++) {
+    setup s = {0};
+    failing_alloc_arm(n);
+    arke_status status = fake_space_rank(&s.a, &s.c, &s.p, NULL);
+    tune_search *search = NULL;
+    tune_search_plan plan = {.limit = 20, .model_best = 8, .ahead = 4};
+    if (status == ARKE_OK) status = tune_search_create(&s.c, &plan, 1, &search, NULL);
+    if (status == ARKE_OK) {
+      tune_search_seed(search, 3);
+      for (int64_t index; (index = tune_search_next(search)) >= 0;)
+        tune_search_report(search, index, true_ns(&s, index));
+    }
+    bool fired = failing_alloc_disarm();
+    ck_assert_msg(status == ARKE_OK || (fired && status == ARKE_ERR_MEMORY), "allocation %d: %s", n,
+                  arke_status_name(status));
+    tune_search_destroy(search);
+    close_setup(&s);
+    if (!fired) break;
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("search");
+  TCase *c = tcase_create("search");
+  tcase_set_timeout(c, 60);
+  tcase_add_test(c, every_point_is_counted_once);
+  tcase_add_test(c, points_are_found_again);
+  tcase_add_test(c, configurations_are_parsed_with_reasons);
+  tcase_add_test(c, a_problem_without_template_says_why);
+  tcase_add_loop_test(c, full_search_comes_within_one_per_cent, 0, 8);
+  tcase_add_loop_test(c, quick_search_beats_the_models_ranking, 0, 8);
+  tcase_add_test(c, exhaustive_search_tries_all);
+  tcase_add_test(c, known_results_are_not_proposed);
+  tcase_add_test(c, all_failing_ends);
+  tcase_add_test(c, every_allocation_may_fail);
+  suite_add_tcase(suite, c);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}

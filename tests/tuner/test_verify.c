@@ -1,0 +1,242 @@
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/random.h"
+#include "tuner/compare.h"
+#include "tuner/tolerance.h"
+#include "tuner/trial_inputs.h"
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void bind(arena *a, const char *text, const char *bindings, ir_problem *p) {
+  const ir_op *op;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_msg(ir_op_parse(a, text, &op, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_msg(ir_problem_bind(op, bindings, p, &err) == ARKE_OK, "%s", err.text);
+}
+
+static const char *matmul(void) {
+  return ir_catalogue_find("matmul", NULL)->text;
+}
+
+/* --- inputs --------------------------------------------------------------------------------------------- */
+
+START_TEST(inputs_are_normal_and_fresh) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  bind(&a, matmul(), "T=bf16 M=512 N=8 K=512", &p);
+  int64_t n = 512 * 512;
+  uint16_t *x = malloc((size_t)n * 2), *y = malloc((size_t)n * 2);
+  ck_assert_int_eq(tune_inputs_fill(&p, 0, x, n, 1, NULL), ARKE_OK);
+  ck_assert_int_eq(tune_inputs_fill(&p, 0, y, n, 2, NULL), ARKE_OK);
+  double sum = 0, squares = 0, lag = 0;
+  int64_t equal = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double v = dtype_load(DTYPE_BF16, x, i);
+    sum += v;
+    squares += v * v;
+    if (i) lag += v * dtype_load(DTYPE_BF16, x, i - 1);
+    equal += x[i] == y[i];
+  }
+  ck_assert_double_eq_tol(sum / (double)n, 0, 0.01);
+  ck_assert_double_eq_tol(squares / (double)n, 1, 0.02);
+  ck_assert_double_eq_tol(lag / (double)n, 0, 0.01);
+  ck_assert_int_lt(equal, n / 50);
+  ck_assert_int_eq(tune_inputs_fill(&p, 0, y, n, 1, NULL), ARKE_OK);
+  ck_assert_mem_eq(x, y, (size_t)n * 2);
+  free(x);
+  free(y);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(inputs_of_every_type_stay_in_range) {
+  arena a = ARENA_INIT;
+  static const dtype types[] = {DTYPE_F64, DTYPE_F32, DTYPE_F16, DTYPE_E4M3, DTYPE_E5M2, DTYPE_E2M1,
+                                DTYPE_I64, DTYPE_I32, DTYPE_I16, DTYPE_I8,   DTYPE_U8,   DTYPE_I4};
+  for (size_t k = 0; k < COUNT_OF(types); k++) {
+    ir_problem p;
+    char bindings[64];
+    snprintf(bindings, sizeof bindings, "T=%s M=1001", dtype_name(types[k]));
+    bind(&a, "same(X: T[M]) -> (Y: T[M]) { Y[i] = X[i] }", bindings, &p);
+    char *x = calloc(1, (size_t)dtype_bytes(types[k], 1001) + 1);
+    ck_assert_int_eq(tune_inputs_fill(&p, 0, x, 1001, 1, NULL), ARKE_OK);
+    int distinct = 0;
+    for (int i = 0; i < 1001; i++) {
+      double v = dtype_load(types[k], x, i);
+      ck_assert(isfinite(v) && fabs(v) <= dtype_max(types[k]) + 1);
+      distinct += i > 0 && v != dtype_load(types[k], x, i - 1);
+    }
+    ck_assert_int_gt(distinct, 500);
+    free(x);
+  }
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(indices_stay_inside_the_axis_they_index) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  bind(&a, "pick(W: T[V,D], idx: i64[B]) -> (Y: T[B,D]) { Y[b,d] = W[idx[b], d] }", "T=f32 V=37 D=4 B=5000",
+       &p);
+  int64_t *x = malloc(5000 * sizeof *x);
+  ck_assert_int_eq(tune_inputs_fill(&p, 1, x, 5000, 1, NULL), ARKE_OK);
+  bool met[37] = {0};
+  for (int i = 0; i < 5000; i++) {
+    ck_assert(x[i] >= 0 && x[i] < 37);
+    met[x[i]] = true;
+  }
+  for (int i = 0; i < 37; i++) ck_assert(met[i]);
+  free(x);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(large_inputs_are_fast) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  bind(&a, matmul(), "T=bf16 M=4096 N=4096 K=4096", &p);
+  int64_t n = 4096 * 4096;
+  void *x = malloc((size_t)n * 2);
+  memset(x, 1, (size_t)n * 2); /* page faults are not what is timed */
+  double best = INFINITY;
+  for (int i = 0; i < 3; i++) {
+    double begin = now_s();
+    ck_assert_int_eq(tune_inputs_fill(&p, 0, x, n, (uint64_t)i, NULL), ARKE_OK);
+    best = fmin(best, now_s() - begin);
+  }
+  ck_assert_double_lt(best, 1.0); /* 0.05 s, with room for a busy machine and sanitizers */
+  free(x);
+  arena_release(&a);
+}
+END_TEST
+
+/* --- tolerance ------------------------------------------------------------------------------------------ */
+
+/* A sum in f32 over n terms of products of normals, rounded to `out`, in three orders a kernel might use. */
+static double sum_like_a_kernel(const double *x, int n, int order, bool truncate) {
+  float sums[16] = {0};
+  int lanes = order == 0 ? 1 : 16;
+  for (int i = 0; i < n; i++) {
+    double exact = (double)sums[i % lanes] + x[i];
+    float rounded = (float)exact;
+    if (truncate && fabs((double)rounded) > fabs(exact)) rounded = nextafterf(rounded, 0);
+    sums[i % lanes] = rounded;
+  }
+  float total = 0;
+  for (int i = 0; i < lanes; i++) total += sums[i];
+  return total;
+}
+
+START_TEST(correct_sums_pass_and_missing_terms_fail) {
+  static const int lengths[] = {1, 16, 64, 1024, 4096, 16384};
+  static const dtype outs[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32};
+  int n = lengths[_i % 6];
+  dtype out = outs[_i / 6];
+  tune_tolerance t = tune_tolerance_make(out, n);
+  double *x = malloc((size_t)n * sizeof *x);
+  int caught = 0, trials = 400;
+  for (int trial = 0; trial < trials; trial++) {
+    double value = 0, magnitude = 0, error;
+    for (int i = 0; i < n; i++) {
+      uint64_t k = (uint64_t)(trial * n + i);
+      x[i] = dtype_round(DTYPE_BF16, random_normal(1, 2 * k)) *
+             dtype_round(DTYPE_BF16, random_normal(1, 2 * k + 1));
+      value += x[i];
+      magnitude += fabs(x[i]);
+    }
+    for (int order = 0; order < 2; order++)
+      for (int truncate = 0; truncate < 2; truncate++) {
+        double got = dtype_round(out, sum_like_a_kernel(x, n, order, truncate));
+        ck_assert_msg(tune_tolerance_agrees(&t, got, value, magnitude, &error),
+                      "n %d %s: got %g value %g allowed %g", n, dtype_name(out), got, value,
+                      tune_tolerance_allowed(&t, value, magnitude));
+      }
+    /* A pipeline that drops its last 64 terms, or all of fewer. */
+    double short_sum = value;
+    for (int i = n > 64 ? n - 64 : 0; i < n; i++) short_sum -= x[i];
+    caught += !tune_tolerance_agrees(&t, dtype_round(out, short_sum), value, magnitude, &error);
+  }
+  ck_assert_int_gt(caught, trials / 2);
+  free(x);
+}
+END_TEST
+
+START_TEST(special_values_agree_in_kind) {
+  tune_tolerance t = tune_tolerance_make(DTYPE_F16, 4);
+  double e;
+  ck_assert(tune_tolerance_agrees(&t, NAN, NAN, NAN, &e));
+  ck_assert(!tune_tolerance_agrees(&t, NAN, 1, 1, &e));
+  ck_assert(!tune_tolerance_agrees(&t, 1, NAN, NAN, &e));
+  ck_assert(tune_tolerance_agrees(&t, INFINITY, 1e6, 1e6, &e));
+  ck_assert(!tune_tolerance_agrees(&t, -INFINITY, 1e6, 1e6, &e));
+  ck_assert(tune_tolerance_agrees(&t, INFINITY, 65519.99, 65519.99, &e)); /* rounds up or down */
+  ck_assert(!tune_tolerance_agrees(&t, INFINITY, 60000, 60000, &e));
+  ck_assert(tune_tolerance_agrees(&t, 0, 0x1p-26, 0x1p-26, &e)); /* below half the least subnormal */
+  ck_assert(!tune_tolerance_agrees(&t, 0x1p-22, 0, 0, &e));
+  tune_tolerance i8 = tune_tolerance_make(DTYPE_I8, 1);
+  ck_assert(tune_tolerance_agrees(&i8, 127, 300, 300, &e)); /* saturates */
+  ck_assert(!tune_tolerance_agrees(&i8, 4, 5, 5, &e));
+  ck_assert(tune_tolerance_agrees(&i8, 4, 4.5, 4.5, &e));
+}
+END_TEST
+
+/* --- comparing tensors ---------------------------------------------------------------------------------- */
+
+START_TEST(compare_finds_the_first_difference) {
+  static const dtype types[] = {DTYPE_BF16, DTYPE_F32, DTYPE_F16, DTYPE_F64, DTYPE_E4M3};
+  int64_t n = 10000;
+  for (size_t k = 0; k < COUNT_OF(types); k++) {
+    dtype t = types[k];
+    char *x = malloc((size_t)dtype_bytes(t, n)), *y = malloc((size_t)dtype_bytes(t, n));
+    for (int64_t i = 0; i < n; i++) {
+      double v = random_normal(3, (uint64_t)i);
+      dtype_store(t, x, i, v);
+      dtype_store(t, y, i, v);
+    }
+    double relative = 2 * dtype_roundoff(t), absolute = 1e-6;
+    ck_assert_int_eq(tune_compare(t, x, y, n, relative, absolute), -1);
+    double v = dtype_load(t, y, 7777);
+    dtype_store(t, x, 7777, v * (1 + 2 * dtype_roundoff(t))); /* one step: allowed */
+    ck_assert_int_eq(tune_compare(t, x, y, n, relative * 1.01, absolute), -1);
+    dtype_store(t, x, 7777, v * (1 + 16 * dtype_roundoff(t)));
+    dtype_store(t, x, 9999, 5);
+    ck_assert_int_eq(tune_compare(t, x, y, n, relative, absolute), 7777);
+    dtype_store(t, x, 7777, v);
+    ck_assert_int_eq(tune_compare(t, x, y, n, relative, absolute), 9999);
+    dtype_store(t, x, 4096, NAN);
+    ck_assert_int_eq(tune_compare(t, x, y, n, relative, absolute), 4096);
+    dtype_store(t, y, 4096, NAN);
+    ck_assert_int_eq(tune_compare(t, x, y, n, relative, absolute), 9999);
+    free(x);
+    free(y);
+  }
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("verify");
+  TCase *c = tcase_create("verify");
+  tcase_set_timeout(c, 60);
+  tcase_add_test(c, inputs_are_normal_and_fresh);
+  tcase_add_test(c, inputs_of_every_type_stay_in_range);
+  tcase_add_test(c, indices_stay_inside_the_axis_they_index);
+  tcase_add_test(c, large_inputs_are_fast);
+  tcase_add_loop_test(c, correct_sums_pass_and_missing_terms_fail, 0, 18);
+  tcase_add_test(c, special_values_agree_in_kind);
+  tcase_add_test(c, compare_finds_the_first_difference);
+  suite_add_tcase(suite, c);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}
