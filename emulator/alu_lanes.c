@@ -1,0 +1,180 @@
+/* Exchanges between the lanes of a warp (PTX ISA 9.7.9.6, 9.7.13). Each takes a mask of the lanes that take
+ * part: an executing lane must be in its own mask, all must give the same mask, and every live lane named
+ * must be executing; anything else is undefined on hardware or waits for ever, and a fault here. */
+#include <math.h>
+
+#include "emulator/alu_internal.h"
+
+static bool members(alu_call *c, uint32_t operand, uint32_t *mask) {
+  const uint64_t *v = alu_operand(&c->i->operands[operand], c->warp, c->scratch[3]);
+  if (c->active == 0) {
+    *mask = 0;
+    return true;
+  }
+  int first = __builtin_ctz(c->active);
+  *mask = (uint32_t)v[first];
+  for (uint32_t left = c->active; left != 0; left &= left - 1) {
+    int l = __builtin_ctz(left);
+    if ((uint32_t)v[l] != *mask)
+      return alu_fail(c->fault, EMU_FAULT_DIVERGENCE, l, PTX_NOWHERE,
+                      "lanes give different member masks: %#x in lane %d, %#x in lane %d", *mask, first,
+                      (uint32_t)v[l], l);
+  }
+  uint32_t strangers = c->active & ~*mask, missing = *mask & ~c->active & ~c->warp->exited;
+  if (strangers != 0)
+    return alu_fail(c->fault, EMU_FAULT_DIVERGENCE, __builtin_ctz(strangers), PTX_NOWHERE,
+                    "lane %d executes it but is not in the member mask %#x", __builtin_ctz(strangers), *mask);
+  if (missing != 0)
+    return alu_fail(c->fault, EMU_FAULT_DIVERGENCE, __builtin_ctz(missing), PTX_NOWHERE,
+                    "the member mask %#x names lane %d, which is not here with the others (%#x)", *mask,
+                    __builtin_ctz(missing), c->active);
+  return true;
+}
+
+static int shfl_source(ptx_mode mode, int lane, uint32_t by, uint32_t c, bool *in_range) {
+  int segment = (int)(c >> 8 & 31), clamp = (int)(c & 31), b = (int)(by & 31);
+  int highest = (lane & segment) | (clamp & ~segment), lowest = lane & segment, from;
+  switch (mode) {
+  case PTX_MODE_UP:
+    from = lane - b;
+    *in_range = from >= highest;
+    break;
+  case PTX_MODE_DOWN:
+    from = lane + b;
+    *in_range = from <= highest;
+    break;
+  case PTX_MODE_BFLY:
+    from = lane ^ b;
+    *in_range = from <= highest;
+    break;
+  default:
+    from = lowest | (b & ~segment);
+    *in_range = from <= highest;
+    break;
+  }
+  return *in_range ? from : lane;
+}
+
+bool alu_shfl(alu_call *c) {
+  const ptx_instruction *i = c->i;
+  bool pair = i->n_operands == 6;
+  const ptx_operand *sources = &i->operands[pair ? 2 : 1];
+  uint32_t mask, predicate = 0;
+  if (!members(c, i->n_operands - 1u, &mask)) return false;
+  const uint64_t *value = alu_operand(&sources[0], c->warp, c->scratch[0]);
+  const uint64_t *by = alu_operand(&sources[1], c->warp, c->scratch[1]);
+  const uint64_t *clamp = alu_operand(&sources[2], c->warp, c->scratch[2]);
+  memset(c->out, 0, sizeof c->out);
+  for (uint32_t left = c->active; left != 0; left &= left - 1) {
+    int l = __builtin_ctz(left);
+    bool in_range;
+    int from = shfl_source((ptx_mode)i->mode, l, (uint32_t)by[l], (uint32_t)clamp[l], &in_range);
+    if ((c->active >> from & 1) == 0)
+      return alu_fail(c->fault, EMU_FAULT_DIVERGENCE, l, PTX_NOWHERE,
+                      "lane %d reads from lane %d, which does not execute it", l, from);
+    c->out[l] = value[from];
+    predicate |= (uint32_t)in_range << l;
+  }
+  alu_write(&i->operands[0], &c->warp->registers, c->out, c->active);
+  if (pair) alu_write_predicate(&i->operands[1], &c->warp->registers, predicate, c->active);
+  return true;
+}
+
+static void broadcast(uint64_t *out, uint64_t v) {
+  for (int l = 0; l < PTX_LANES; l++) out[l] = v;
+}
+
+bool alu_vote(alu_call *c) {
+  const ptx_instruction *i = c->i;
+  uint32_t mask;
+  if (!members(c, 2, &mask)) return false;
+  uint32_t votes = alu_predicate(&i->operands[1], c->warp) & c->active;
+  bool all = votes == c->active, any = votes != 0, result = any;
+  if (i->operation == PTX_OP_BALLOT) {
+    broadcast(c->out, votes);
+    alu_write(&i->operands[0], &c->warp->registers, c->out, c->active);
+    return true;
+  }
+  if (i->operation == PTX_OP_ALL) result = all;
+  if (i->operation == PTX_OP_UNI) result = all || !any;
+  alu_write_predicate(&i->operands[0], &c->warp->registers, result ? PTX_FULL_MASK : 0, c->active);
+  return true;
+}
+
+bool alu_match(alu_call *c) {
+  const ptx_instruction *i = c->i;
+  bool pair = i->n_operands == 4;
+  uint32_t mask;
+  if (!members(c, i->n_operands - 1u, &mask)) return false;
+  const uint64_t *value = alu_operand(&i->operands[pair ? 2 : 1], c->warp, c->scratch[0]);
+  uint32_t same_everywhere = c->active;
+  memset(c->out, 0, sizeof c->out);
+  for (uint32_t left = c->active; left != 0; left &= left - 1) {
+    int l = __builtin_ctz(left);
+    uint32_t same = 0;
+    for (uint32_t others = c->active; others != 0; others &= others - 1) {
+      int o = __builtin_ctz(others);
+      same |= (uint32_t)(value[o] == value[l]) << o;
+    }
+    c->out[l] = same;
+    same_everywhere &= same;
+  }
+  if (i->operation == PTX_OP_ALL) broadcast(c->out, same_everywhere == c->active ? c->active : 0);
+  alu_write(&i->operands[0], &c->warp->registers, c->out, c->active);
+  bool all = same_everywhere == c->active;
+  if (pair) alu_write_predicate(&i->operands[1], &c->warp->registers, all ? PTX_FULL_MASK : 0, c->active);
+  return true;
+}
+
+static uint64_t reduce_f32(const ptx_instruction *i, uint64_t a, uint64_t b) {
+  float x = alu_as_f32(a), y = alu_as_f32(b);
+  if ((i->flags & PTX_FLAG_ABS) != 0) x = fabsf(x), y = fabsf(y);
+  bool nan = (i->flags & PTX_FLAG_NAN) != 0, max = i->operation == PTX_OP_MAX;
+  if (isnan(x) || isnan(y)) {
+    if (nan || (isnan(x) && isnan(y))) return 0x7fffffff;
+    return alu_of_f32(isnan(x) ? y : x);
+  }
+  if (x == y) return alu_of_f32((signbit(x) != 0) == max ? y : x);
+  return alu_of_f32((x < y) == max ? y : x);
+}
+
+static uint64_t reduce(const ptx_instruction *i, uint64_t a, uint64_t b) {
+  if (i->type[0] == PTX_TYPE_F32) return reduce_f32(i, a, b);
+  bool less = i->type[0] == PTX_TYPE_S32 ? (int32_t)a < (int32_t)b : a < b;
+  switch (i->operation) {
+  case PTX_OP_ADD: return (a + b) & 0xffffffff;
+  case PTX_OP_MIN: return less ? a : b;
+  case PTX_OP_MAX: return less ? b : a;
+  case PTX_OP_AND: return a & b;
+  case PTX_OP_OR: return a | b;
+  default: return a ^ b;
+  }
+}
+
+bool alu_redux(alu_call *c) {
+  const ptx_instruction *i = c->i;
+  uint32_t mask;
+  if (!members(c, 2, &mask)) return false;
+  if (c->active == 0) return true;
+  const uint64_t *value = alu_operand(&i->operands[1], c->warp, c->scratch[0]);
+  int first = __builtin_ctz(c->active);
+  uint64_t r = value[first];
+  if (i->type[0] == PTX_TYPE_F32) r = reduce_f32(i, r, r); /* .abs and the NaN of a single lane */
+  for (uint32_t left = c->active & (c->active - 1); left != 0; left &= left - 1)
+    r = reduce(i, r, value[__builtin_ctz(left)]);
+  broadcast(c->out, r);
+  alu_write(&i->operands[0], &c->warp->registers, c->out, c->active);
+  return true;
+}
+
+bool alu_elect(alu_call *c) {
+  const ptx_instruction *i = c->i;
+  uint32_t mask;
+  if (!members(c, 2, &mask)) return false;
+  if (c->active == 0) return true;
+  int leader = __builtin_ctz(c->active);
+  broadcast(c->out, (uint64_t)leader);
+  alu_write(&i->operands[0], &c->warp->registers, c->out, c->active);
+  alu_write_predicate(&i->operands[1], &c->warp->registers, 1u << leader, c->active);
+  return true;
+}
