@@ -7,13 +7,36 @@
 #include "tuner/cli_machine.h"
 #include "tuner/cli_output.h"
 #include "tuner/cli_report.h"
+#include "tuner/cli_tune.h"
 #include "tuner/cli_workload.h"
-#include "tuner/trial_tensors.h"
 
 #define STAGE "bench"
 
 arke_status cli_bench_tensors(bench *b, const cli_problem *p, tune_tensors *t, arke_error *err) {
   return tune_tensors_create(b->dev, &p->problem, true, b->info.l2_bytes, b->settings->tune.seed, t, err);
+}
+
+arke_status cli_bench_tuned(bench *b, const cli_problem *p, const tune_tensors *tensors, cli_tuned *t,
+                            arke_error *err) {
+  arke_error failure = ARKE_ERROR_INIT;
+  const char *cache_path = b->settings->tune.cache_path;
+  arke_status status = cli_tuned_open(cache_path, p->entry->name, tensors, &b->info, t, &failure);
+  if (status == ARKE_ERR_NOT_TUNED || status == ARKE_ERR_NOT_FOUND) {
+    strbuf title = STRBUF_INIT;
+    tune_result r;
+    tune_options o = b->settings->tune;
+    o.device = TUNE_DEVICE_CUDA;
+    o.target = b->target;
+    o.bucket = p->bucket;
+    cli_problem_title(p, &title);
+    strbuf_add(&title, ": ");
+    status = cli_make_parents(b->memory, cache_path, err);
+    if (status == ARKE_OK) status = cli_tune_once(&o, &p->problem, strbuf_text(&title), b->memory, &r, err);
+    strbuf_free(&title);
+    TRY(status);
+    return cli_tuned_open(cache_path, p->entry->name, tensors, &b->info, t, err);
+  }
+  return status == ARKE_OK ? ARKE_OK : error_set(err, status, failure.stage, "%s", failure.text);
 }
 
 static arke_status read_problems(bench *b, arke_error *err) {

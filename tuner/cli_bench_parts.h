@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "tuner/cli_problem.h"
+#include "tuner/cli_tuned.h"
 #include "tuner/measure.h"
 #include "tuner/trial_tensors.h"
 
@@ -28,5 +29,9 @@ arke_status cli_bench_tuning(bench *b, arke_error *err);
 
 /* The problem's tensors on the GPU, inputs filled, as many sets as pass the L2 twice. */
 arke_status cli_bench_tensors(bench *b, const cli_problem *p, tune_tensors *t, arke_error *err);
+
+/* The problem's measured winner from the cache, tuned into it first where there is none. */
+arke_status cli_bench_tuned(bench *b, const cli_problem *p, const tune_tensors *tensors, cli_tuned *t,
+                            arke_error *err);
 
 #endif
