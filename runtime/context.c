@@ -61,6 +61,10 @@ arke_status arke_open(const arke_options *options, arke_context **ctx, arke_erro
   return ARKE_OK;
 }
 
+arke_device_kind arke_context_device(const arke_context *ctx) {
+  return ctx == NULL ? ARKE_DEVICE_AUTO : ctx->info.kind;
+}
+
 static void close_device(device *d) {
   if (d != NULL) d->ops->close(d);
 }

@@ -100,6 +100,10 @@ typedef struct arke_options {
 ARKE_API ARKE_MUST_CHECK arke_status arke_open(const arke_options *options, arke_context **ctx,
                                                arke_error *err);
 
+/* The device in use, never ARKE_DEVICE_AUTO but for NULL: what AUTO chose, and so where tensors must be:
+ * kDLCUDA with the context's device index, or kDLCPU for the emulator. */
+ARKE_API arke_device_kind arke_context_device(const arke_context *ctx);
+
 /* Destroys the context. Every plan must have been destroyed first. NULL is allowed. */
 ARKE_API void arke_close(arke_context *ctx);
 
