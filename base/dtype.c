@@ -31,13 +31,14 @@ static bool small_format(dtype t, float_format *f) {
   }
 }
 
+/* As the GPU's conversions give it (PTX ISA, cvt). */
 static uint32_t small_nan(dtype t) {
   switch (t) {
-  case DTYPE_F16: return 0x7E00;
-  case DTYPE_BF16: return 0x7FC0;
-  case DTYPE_E4M3: return 0x7F;
-  case DTYPE_E5M2: return 0x7E;
-  default: return 0; /* e2m1: nothing to represent it */
+  case DTYPE_F16:
+  case DTYPE_BF16: return 0x7FFF;
+  case DTYPE_E4M3:
+  case DTYPE_E5M2: return 0x7F;
+  default: return 0x7; /* e2m1 has none: the largest value */
   }
 }
 

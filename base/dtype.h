@@ -51,8 +51,8 @@ int64_t dtype_bytes(dtype t, int64_t n);
 
 /* Element i of a packed array as a double, exactly (i64 beyond 2^53 rounds). */
 double dtype_load(dtype t, const void *data, int64_t i);
-/* Stores with one rounding to nearest even; integers, e4m3, e5m2, e2m1 saturate; NaN becomes 0 in integers.
- */
+/* Stores with one rounding to nearest even; integers, e4m3, e5m2, e2m1 saturate; NaN becomes 0 in integers,
+ * true in bool, and 6 in e2m1, which has no NaN. */
 void dtype_store(dtype t, void *data, int64_t i, double value);
 /* The value a store followed by a load gives. */
 double dtype_round(dtype t, double value);

@@ -40,6 +40,7 @@ void strbuf_vaddf(strbuf *s, const char *format, va_list args) {
   va_list again;
   va_copy(again, args);
   int n = vsnprintf(NULL, 0, format, args);
+  if (n < 0) s->failed = true;
   if (n >= 0 && reserve(s, (size_t)n)) {
     vsnprintf(s->data + s->length, (size_t)n + 1, format, again);
     s->length += (size_t)n;

@@ -19,7 +19,8 @@ bool text_to_i64(const char *text, size_t length, int64_t min, int64_t max, int6
 }
 
 bool text_to_f64(const char *text, double *value) {
-  if (text[0] == '\0' || strchr("+-.0123456789", text[0]) == NULL) return false;
+  if (text[0] == '\0' || text[strspn(text, "+-.0123456789eE")] != '\0')
+    return false; /* no hex, inf or space */
   locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
   if (c == (locale_t)0) return false;
   char *end;
@@ -54,7 +55,7 @@ static size_t edit_distance(const char *a, const char *b) {
 
 const char *text_nearest(const char *word, const char *const *candidates, size_t n) {
   const char *nearest = NULL;
-  size_t least = strlen(word) / 2 + 2; /* farther than half the word is no misspelling */
+  size_t least = strlen(word) / 2 + 1; /* farther than half the word is no misspelling */
   for (size_t i = 0; i < n; i++) {
     size_t distance = edit_distance(word, candidates[i]);
     if (distance < least) {
