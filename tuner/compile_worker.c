@@ -16,7 +16,7 @@
 #define STAGE "compile"
 
 typedef struct compile_state {
-  const tune_templates *templates;
+  const tune_hooks *hooks;
   assembler_kind assembler;
   device *driver; /* opened when first needed */
   bool driver_failed;
@@ -28,10 +28,10 @@ static double now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static arke_status compile_open(const tune_templates *templates, void **state, arke_error *err) {
+static arke_status compile_open(const tune_hooks *hooks, void **state, arke_error *err) {
   compile_state *s = calloc(1, sizeof *s);
   if (!s) return error_memory(err, STAGE);
-  s->templates = templates;
+  s->hooks = hooks;
   s->assembler = assembler_find();
   *state = s;
   return ARKE_OK;
@@ -49,7 +49,7 @@ static arke_status assemble(compile_state *s, const char *ptx, const char *targe
   *out = (assembled){.registers = -1, .spill_bytes = -1};
   if (s->assembler != ASSEMBLER_NONE) return assemble_ptx(s->assembler, ptx, target_name, out, err);
   if (driver_device >= 0 && !s->driver && !s->driver_failed)
-    s->driver_failed = device_open_cuda(driver_device, &s->driver, NULL) != ARKE_OK;
+    s->driver_failed = tune_worker_open_gpu(s->hooks, driver_device, &s->driver, NULL) != ARKE_OK;
   if (!s->driver || !s->driver->ops->assemble) return ARKE_OK;
   return s->driver->ops->assemble(s->driver, ptx, target_name, &out->cubin, &out->cubin_bytes, err);
 }
@@ -71,7 +71,7 @@ static arke_status resolve(const compile_state *s, const json_t *body, arena *a,
   job->target = target_find(target_name, NULL);
   if (!job->target) return error_set(err, ARKE_ERR_INTERNAL, STAGE, "unknown target %s", target_name);
   const char *name = tune_message_text(body, "template", "");
-  job->template = tune_templates_find(s->templates, name);
+  job->template = tune_templates_find(s->hooks->templates, name);
   if (!job->template) return error_set(err, ARKE_ERR_INTERNAL, STAGE, "unknown template %s", name);
   config defaults;
   job->template->defaults(&job->problem, job->target, &defaults);

@@ -15,14 +15,15 @@
 #define STAGE "verify"
 
 typedef struct device_state {
+  const tune_hooks *hooks;
   tune_runner runner; /* runner.dev NULL: not open */
   char *device_key;
 } device_state;
 
-static arke_status device_worker_open(const tune_templates *templates, void **state, arke_error *err) {
-  (void)templates; /* a recipe says all that a launch needs */
+static arke_status device_worker_open(const tune_hooks *hooks, void **state, arke_error *err) {
   device_state *s = calloc(1, sizeof *s);
   if (!s) return error_memory(err, STAGE);
+  s->hooks = hooks;
   *state = s;
   return ARKE_OK;
 }
@@ -52,7 +53,7 @@ static arke_status open_device(device_state *s, const json_t *body, arke_error *
   s->device_key = NULL;
   device *dev;
   uint64_t seed = (uint64_t)tune_message_integer(body, "seed", 0);
-  arke_status status = strcmp(kind, "cuda") == 0 ? device_open_cuda(index, &dev, err)
+  arke_status status = strcmp(kind, "cuda") == 0 ? tune_worker_open_gpu(s->hooks, index, &dev, err)
                                                  : device_open_emulator(target_name, seed, &dev, err);
   if (status == ARKE_OK) status = tune_runner_open(&s->runner, dev, err);
   if (status != ARKE_OK) {

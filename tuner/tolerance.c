@@ -41,7 +41,7 @@ bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, do
   double allowed = tune_tolerance_allowed(t, value, magnitude);
   if (isinf(got)) { /* right only where rounding may have gone either way at the end of the range */
     *error = INFINITY;
-    return isfinite(value) && !isfinite(dtype_round(t->out, value + copysign(allowed, got)));
+    return isfinite(value) && dtype_round(t->out, value + copysign(allowed, got)) == got;
   }
   *error = fabs(got - value);
   return *error <= allowed;

@@ -62,10 +62,10 @@ static int serve(const tune_worker_role *role, void *state) {
   return rc;
 }
 
-static int run(const tune_worker_role *role, const tune_templates *templates) {
+static int run(const tune_worker_role *role, const tune_hooks *hooks) {
   arke_error err = ARKE_ERROR_INIT;
   void *state;
-  if (role->open(templates, &state, &err) != ARKE_OK) {
+  if (role->open(hooks, &state, &err) != ARKE_OK) {
     fprintf(stderr, "%s\n", err.text);
     return 2;
   }
@@ -74,7 +74,7 @@ static int run(const tune_worker_role *role, const tune_templates *templates) {
   return rc;
 }
 
-void tune_worker_main_with(int argc, char **argv, const tune_templates *templates) {
+void tune_worker_main_hooked(int argc, char **argv, const tune_hooks *hooks) {
   size_t prefix = strlen(TUNE_WORKER_ARGUMENT);
   if (argc != 2 || strncmp(argv[1], TUNE_WORKER_ARGUMENT, prefix) != 0) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* a worker in a long kernel would not see its stdin end */
@@ -84,9 +84,13 @@ void tune_worker_main_with(int argc, char **argv, const tune_templates *template
     exit(2);
   }
   for (size_t i = 0; i < COUNT_OF(roles); i++)
-    if (strcmp(roles[i]->name, argv[1] + prefix) == 0) exit(run(roles[i], templates));
+    if (strcmp(roles[i]->name, argv[1] + prefix) == 0) exit(run(roles[i], hooks));
   fprintf(stderr, "unknown worker role %s\n", argv[1] + prefix);
   exit(2);
+}
+
+void tune_worker_main_with(int argc, char **argv, const tune_templates *templates) {
+  tune_worker_main_hooked(argc, argv, &(tune_hooks){.templates = templates});
 }
 
 void tune_worker_main_if_asked(int argc, char **argv) {

@@ -143,7 +143,7 @@ START_TEST(correct_sums_pass_and_missing_terms_fail) {
   dtype out = outs[_i / 6];
   tune_tolerance t = tune_tolerance_make(out, n);
   double *x = malloc((size_t)n * sizeof *x);
-  int caught = 0, trials = 400;
+  int caught = 0, trials = n <= 1024 ? 400 : 60;
   for (int trial = 0; trial < trials; trial++) {
     double value = 0, magnitude = 0, error;
     for (int i = 0; i < n; i++) {
@@ -202,7 +202,7 @@ START_TEST(compare_finds_the_first_difference) {
       dtype_store(t, x, i, v);
       dtype_store(t, y, i, v);
     }
-    double relative = 2 * dtype_roundoff(t), absolute = 1e-6;
+    double relative = 2 * dtype_roundoff(t), absolute = 1e-3 * dtype_roundoff(t);
     ck_assert_int_eq(tune_compare(t, x, y, n, relative, absolute), -1);
     double v = dtype_load(t, y, 7777);
     dtype_store(t, x, 7777, v * (1 + 2 * dtype_roundoff(t))); /* one step: allowed */
