@@ -1,6 +1,6 @@
 #include "templates/gemm.h"
 
-#include <string.h>
+#include <math.h>
 
 /* The values of a row of GEMM_PARAMS, counted. */
 #define VALUES(...)                                                                                          \
@@ -141,38 +141,52 @@ template_reason gemm_feasible(const ir_problem *p, const target *t, const config
   return redundant(&plan, units_m, units_n, t->rates.sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
-static const config large = {{[GEMM_BLOCK_M] = 128,
-                              [GEMM_BLOCK_N] = 256,
-                              [GEMM_BLOCK_K] = 64,
-                              [GEMM_STAGES] = 4,
-                              [GEMM_CONSUMERS] = 2,
-                              [GEMM_SCHEDULE] = 0,
-                              [GEMM_CLUSTER_M] = 1,
-                              [GEMM_CLUSTER_N] = 1,
-                              [GEMM_RASTER] = 0,
-                              [GEMM_GROUP] = 8,
-                              [GEMM_PERSISTENT] = 1}};
+/* Tiles that are worth starting from, large to small: rows, columns, consumers, schedule. */
+static const struct {
+  int block_m, block_n, consumers, schedule;
+} start_tiles[] = {{128, 256, 2, 2}, {128, 256, 2, 0}, {128, 128, 2, 1}, {128, 128, 2, 0},
+                   {64, 256, 1, 0},  {64, 128, 1, 0},  {64, 64, 1, 0},   {64, 32, 1, 0}};
 
-void gemm_defaults(const ir_problem *p, const target *t, config *c) {
-  *c = large;
-  gemm_match match;
-  if (gemm_fit(p, t, &match, NULL) != TEMPLATE_OK) return;
+/* The most stages that fit, and the first order of tiles that is not another one in disguise. */
+static bool complete_start(const ir_problem *p, const target *t, config *c) {
   int *v = c->values;
-  if (p->sizes[match.m] <= 64) {
-    v[GEMM_BLOCK_M] = 64;
-    v[GEMM_CONSUMERS] = 1;
-  }
-  while (v[GEMM_BLOCK_N] > 64 && v[GEMM_BLOCK_N] / 2 >= p->sizes[match.n]) v[GEMM_BLOCK_N] /= 2;
   v[GEMM_STAGES] = 8;
   while (v[GEMM_STAGES] > 2 && gemm_feasible(p, t, c) == TEMPLATE_SHARED_MEMORY) v[GEMM_STAGES]--;
-  /* Few tiles leave one order of them, or one for each CTA. */
   for (int persistent = 1; persistent >= 0; persistent--) {
     v[GEMM_PERSISTENT] = persistent;
     for (int group = 8; group >= 1; group /= 2) {
       v[GEMM_GROUP] = group;
-      if (gemm_feasible(p, t, c) == TEMPLATE_OK) return;
+      if (gemm_feasible(p, t, c) == TEMPLATE_OK) return true;
     }
   }
+  return false;
+}
+
+void gemm_defaults(const ir_problem *p, const target *t, config *c) {
+  config best = {{[GEMM_BLOCK_M] = 128,
+                  [GEMM_BLOCK_N] = 256,
+                  [GEMM_BLOCK_K] = 64,
+                  [GEMM_STAGES] = 4,
+                  [GEMM_CONSUMERS] = 2,
+                  [GEMM_CLUSTER_M] = 1,
+                  [GEMM_CLUSTER_N] = 1,
+                  [GEMM_GROUP] = 8,
+                  [GEMM_PERSISTENT] = 1}};
+  double best_ns = INFINITY;
+  config start = best;
+  for (size_t i = 0; i < COUNT_OF(start_tiles); i++) {
+    start.values[GEMM_BLOCK_M] = start_tiles[i].block_m;
+    start.values[GEMM_BLOCK_N] = start_tiles[i].block_n;
+    start.values[GEMM_CONSUMERS] = start_tiles[i].consumers;
+    start.values[GEMM_SCHEDULE] = start_tiles[i].schedule;
+    if (!complete_start(p, t, &start)) continue;
+    double ns = gemm_cost_ns(p, t, &t->rates, &start);
+    if (ns < best_ns) {
+      best_ns = ns;
+      best = start;
+    }
+  }
+  *c = best;
 }
 
 void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
