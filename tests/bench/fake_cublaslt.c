@@ -1,0 +1,126 @@
+/* A stand-in for cublasLt: the same symbols, products on the CPU, column-major as in the real one. Nine
+ * candidates exist, of which the third is invalid. */
+#include <stdlib.h>
+
+#include "base/dtype.h"
+#include "bench/cublaslt_api.h"
+
+typedef struct desc {
+  int32_t op[2];
+} desc;
+
+typedef struct layout {
+  int type;
+  int64_t rows, cols, ld;
+} layout;
+
+#define X(member, symbol, result, parameters) result symbol parameters;
+CUBLASLT_FUNCTIONS(X)
+#undef X
+
+size_t cublasLtGetVersion(void) {
+  return 130100;
+}
+cublaslt_status cublasLtCreate(cublaslt_handle *h) {
+  *h = malloc(1);
+  return *h == NULL ? 3 : 0;
+}
+cublaslt_status cublasLtDestroy(cublaslt_handle h) {
+  free(h);
+  return 0;
+}
+const char *cublasLtGetStatusName(cublaslt_status status) {
+  return status == 7 ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS_OTHER";
+}
+cublaslt_status cublasLtMatmulDescCreate(cublaslt_desc *d, int compute, int scale) {
+  if (compute != CUBLASLT_COMPUTE_F32 || scale != CUBLASLT_REAL_32F) return 7;
+  *d = calloc(1, sizeof(desc));
+  return *d == NULL ? 3 : 0;
+}
+cublaslt_status cublasLtMatmulDescDestroy(cublaslt_desc d) {
+  free(d);
+  return 0;
+}
+cublaslt_status cublasLtMatmulDescSetAttribute(cublaslt_desc d, int attribute, const void *value,
+                                               size_t bytes) {
+  if (bytes != sizeof(int32_t) || attribute < CUBLASLT_DESC_TRANSA || attribute > CUBLASLT_DESC_TRANSB)
+    return 7;
+  ((desc *)d)->op[attribute - CUBLASLT_DESC_TRANSA] = *(const int32_t *)value;
+  return 0;
+}
+cublaslt_status cublasLtMatrixLayoutCreate(cublaslt_layout *out, int type, uint64_t rows, uint64_t cols,
+                                           int64_t ld) {
+  layout *l = malloc(sizeof *l);
+  if (l == NULL) return 3;
+  *l = (layout){type, (int64_t)rows, (int64_t)cols, ld};
+  *out = l;
+  return ld < (int64_t)rows ? 7 : 0;
+}
+cublaslt_status cublasLtMatrixLayoutDestroy(cublaslt_layout l) {
+  free(l);
+  return 0;
+}
+cublaslt_status cublasLtMatmulPreferenceCreate(cublaslt_preference *p) {
+  *p = calloc(1, sizeof(uint64_t));
+  return *p == NULL ? 3 : 0;
+}
+cublaslt_status cublasLtMatmulPreferenceDestroy(cublaslt_preference p) {
+  free(p);
+  return 0;
+}
+cublaslt_status cublasLtMatmulPreferenceSetAttribute(cublaslt_preference p, int attribute, const void *value,
+                                                     size_t bytes) {
+  if (attribute != CUBLASLT_PREFERENCE_WORKSPACE || bytes != sizeof(uint64_t)) return 7;
+  *(uint64_t *)p = *(const uint64_t *)value;
+  return 0;
+}
+
+static int fits(const desc *d, const layout *a, const layout *b, const layout *c) {
+  int64_t m = d->op[0] ? a->cols : a->rows, k = d->op[0] ? a->rows : a->cols;
+  int64_t k2 = d->op[1] ? b->cols : b->rows, n = d->op[1] ? b->rows : b->cols;
+  return k == k2 && m == c->rows && n == c->cols && a->type == b->type && b->type == c->type;
+}
+
+cublaslt_status cublasLtMatmulAlgoGetHeuristic(cublaslt_handle h, cublaslt_desc d, cublaslt_layout a,
+                                               cublaslt_layout b, cublaslt_layout c, cublaslt_layout y,
+                                               cublaslt_preference p, int wanted, cublaslt_heuristic *results,
+                                               int *found) {
+  if (h == NULL || !fits(d, a, b, c) || c != y) return 7;
+  if (((const layout *)c)->rows == 13) { /* this one it does not know */
+    *found = 0;
+    return 0;
+  }
+  *found = wanted < 9 ? wanted : 9;
+  for (int i = 0; i < *found; i++) {
+    results[i] = (cublaslt_heuristic){.workspace_bytes = *(const size_t *)p, .state = i == 2 ? 15 : 0};
+    results[i].algorithm.data[0] = (uint64_t)i;
+  }
+  return 0;
+}
+
+static double element(const layout *l, const void *data, int32_t op, int64_t row, int64_t col) {
+  return dtype_load(l->type == CUBLASLT_REAL_16BF ? DTYPE_BF16 : DTYPE_F16, data,
+                    op ? col + row * l->ld : row + col * l->ld);
+}
+
+cublaslt_status cublasLtMatmul(cublaslt_handle h, cublaslt_desc dp, const void *alpha, const void *a,
+                               cublaslt_layout la, const void *b, cublaslt_layout lb, const void *beta,
+                               const void *c, cublaslt_layout lc, void *y, cublaslt_layout ly,
+                               const cublaslt_algorithm *algorithm, void *workspace, size_t workspace_bytes,
+                               void *stream) {
+  const desc *d = dp;
+  const layout *l = lc;
+  if (h == NULL || !fits(d, la, lb, lc) || lc != ly || c != y || workspace == NULL || workspace_bytes == 0)
+    return 7;
+  if (*(const float *)alpha != 1 || *(const float *)beta != 0) return 7;
+  int64_t k = d->op[0] ? ((const layout *)la)->rows : ((const layout *)la)->cols;
+  for (int64_t col = 0; col < l->cols; col++)
+    for (int64_t row = 0; row < l->rows; row++) {
+      double sum = 0;
+      for (int64_t i = 0; i < k; i++)
+        sum += element(la, a, d->op[0], row, i) * element(lb, b, d->op[1], i, col);
+      dtype_store(l->type == CUBLASLT_REAL_16BF ? DTYPE_BF16 : DTYPE_F16, y, row + col * l->ld, sum);
+    }
+  if (stream != NULL) *(uint64_t *)stream = algorithm->data[0]; /* tells the test which candidate ran */
+  return 0;
+}

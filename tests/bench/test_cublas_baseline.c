@@ -1,0 +1,140 @@
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/cublas_baseline.h"
+#include "tests/support/failing_alloc.h"
+
+static arke_error error;
+
+static cublas_library *open_fake(void) {
+  cublas_library *library;
+  error_clear(&error);
+  ck_assert_msg(cublas_open(FAKE_CUBLASLT, &library, &error) == ARKE_OK, "%s", error.text);
+  return library;
+}
+
+static uint64_t address(const void *p) {
+  return (uint64_t)(uintptr_t)p;
+}
+
+static const cublas_product PRODUCTS[] = {
+    {5, 7, 11, DTYPE_BF16, false}, {5, 7, 11, DTYPE_BF16, true}, {1, 8, 3, DTYPE_F16, false},
+    {9, 1, 4, DTYPE_F16, true},    {4, 4, 4, DTYPE_F16, true},
+};
+
+START_TEST(products_are_row_major) {
+  const cublas_product *p = &PRODUCTS[_i];
+  uint16_t a[128], b[128], y[128], workspace;
+  for (int i = 0; i < 128; i++) { /* small integers: every sum is exact */
+    dtype_store(p->type, a, i, i % 5 - 2);
+    dtype_store(p->type, b, i, i % 7 - 3);
+  }
+  cublas_library *library = open_fake();
+  cublas_plan *plan;
+  ck_assert_msg(cublas_plan_create(library, p, &plan, &error) == ARKE_OK, "%s", error.text);
+  ck_assert_int_eq(cublas_plan_count(plan), 7); /* eight asked for, one invalid */
+  static const uint64_t ran[] = {0, 1, 3, 4, 5, 6, 7};
+  for (int c = 0; c < cublas_plan_count(plan); c++) {
+    uint64_t which = 99;
+    memset(y, 0xFF, sizeof y);
+    ck_assert_msg(cublas_plan_run(plan, c, address(a), address(b), address(y), address(&workspace), &which,
+                                  &error) == ARKE_OK,
+                  "%s", error.text);
+    ck_assert(which == ran[c]);
+    for (int64_t m = 0; m < p->m; m++)
+      for (int64_t n = 0; n < p->n; n++) {
+        double sum = 0;
+        for (int64_t k = 0; k < p->k; k++)
+          sum += dtype_load(p->type, a, m * p->k + k) *
+                 dtype_load(p->type, b, p->b_transposed ? n * p->k + k : k * p->n + n);
+        ck_assert_double_eq(dtype_load(p->type, y, m * p->n + n), sum);
+      }
+    ck_assert_uint_eq(y[p->m * p->n], 0xFFFF);
+  }
+  ck_assert(cublas_plan_run(plan, 7, 0, 0, 0, 0, NULL, &error) == ARKE_ERR_ARGUMENT);
+  ck_assert_str_eq(error.text, "candidate 7 of 7");
+  cublas_plan_destroy(plan);
+  cublas_close(library);
+}
+END_TEST
+
+START_TEST(wrong_products_are_refused) {
+  static const struct {
+    cublas_product product;
+    arke_status status;
+    const char *part;
+  } cases[] = {{{0, 4, 4, DTYPE_BF16, false}, ARKE_ERR_ARGUMENT, "0x4x4 is empty"},
+               {{4, -4, 4, DTYPE_BF16, false}, ARKE_ERR_ARGUMENT, "4x-4x4"},
+               {{4, 4, 4, DTYPE_F32, false}, ARKE_ERR_UNSUPPORTED, "not f32"},
+               {{4, 13, 4, DTYPE_F16, false}, ARKE_ERR_UNSUPPORTED, "no kernel for 4x13x4 in f16"}};
+  cublas_library *library = open_fake();
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    cublas_plan *plan;
+    error_clear(&error);
+    ck_assert(cublas_plan_create(library, &cases[i].product, &plan, &error) == cases[i].status);
+    ck_assert_msg(strstr(error.text, cases[i].part) != NULL, "%s", error.text);
+    ck_assert_ptr_null(plan);
+  }
+  ck_assert_uint_eq(cublas_version(library), 130100);
+  cublas_close(library);
+  cublas_close(NULL);
+  cublas_plan_destroy(NULL);
+}
+END_TEST
+
+START_TEST(missing_library_and_functions_are_named) {
+  cublas_library *library;
+  error_clear(&error);
+  ck_assert(cublas_open("/nowhere/libcublasLt.so.13", &library, &error) == ARKE_ERR_NOT_FOUND);
+  ck_assert_ptr_nonnull(strstr(error.text, "/nowhere/libcublasLt.so.13"));
+  ck_assert_ptr_null(library);
+  error_clear(&error);
+  ck_assert(cublas_open("libm.so.6", &library, &error) == ARKE_ERR_UNSUPPORTED);
+  ck_assert_ptr_nonnull(strstr(error.text, "cublasLtGetVersion"));
+}
+END_TEST
+
+START_TEST(lack_of_memory_is_reported) {
+  cublas_library *library;
+  cublas_plan *plan;
+  failing_alloc_arm(0);
+  ck_assert(cublas_open(FAKE_CUBLASLT, &library, NULL) == ARKE_ERR_MEMORY);
+  ck_assert(failing_alloc_disarm());
+  library = open_fake();
+  failing_alloc_arm(0);
+  ck_assert(cublas_plan_create(library, &PRODUCTS[0], &plan, NULL) == ARKE_ERR_MEMORY);
+  ck_assert(failing_alloc_disarm());
+  cublas_close(library);
+}
+END_TEST
+
+/* Whatever this machine has, the answer is one of three: it works, there is no library, there is no GPU. */
+START_TEST(real_library_has_every_function) {
+  cublas_library *library;
+  error_clear(&error);
+  arke_status status = cublas_open(NULL, &library, &error);
+  ck_assert_msg(status == ARKE_OK || status == ARKE_ERR_NOT_FOUND || status == ARKE_ERR_DRIVER, "%s",
+                error.text);
+  if (status == ARKE_ERR_DRIVER) ck_assert_ptr_nonnull(strstr(error.text, "cublasLtCreate"));
+  if (status == ARKE_OK) ck_assert_uint_ge(cublas_version(library), 120000);
+  if (status == ARKE_OK) cublas_close(library);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("bench");
+  TCase *t = tcase_create("cublas");
+  tcase_set_timeout(t, 60); /* the real library is half a gigabyte */
+  tcase_add_loop_test(t, products_are_row_major, 0, COUNT_OF(PRODUCTS));
+  tcase_add_test(t, wrong_products_are_refused);
+  tcase_add_test(t, missing_library_and_functions_are_named);
+  tcase_add_test(t, lack_of_memory_is_reported);
+  tcase_add_test(t, real_library_has_every_function);
+  suite_add_tcase(suite, t);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
