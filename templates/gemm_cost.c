@@ -8,18 +8,21 @@
 #include "templates/gemm.h"
 
 /* Sustained rates are those of long products, which the power limit holds back; most products end sooner. */
-static const double math_over_sustained = 1.08;
+static const double math_over_sustained = 1.10;
 /* Share of 128 bytes a clock that wgmma gets from shared memory, and of the copy rate that streaming inputs
  * reach. */
-static const double smem_efficiency = 0.77, dram_efficiency = 0.91;
-/* From issuing a copy to its data, and what each CTA that reads the same tile adds. */
-static const double copy_latency_ns = 1070, sharer_ns = 0.76;
+static const double smem_efficiency = 0.77, dram_efficiency = 0.92;
+/* From issuing a copy to its data. */
+static const double copy_latency_ns = 912;
+/* CTAs that work on the same rows or columns ask the same slices of the L2 cache for the same lines at the
+ * same time, one after the other. */
+static const double sharer_ns = 1.2;
 /* What a tile costs beside its steps, by schedule, and what storing it costs for each element where nothing
  * hides it. */
-static const double tile_ns[] = {86, 221, 477}, store_ns = 0.0256;
-static const double fill_ns = 120, drain_ns = 197;
+static const double tile_ns[] = {611, 474, 645}, store_ns = 0.018;
+static const double fill_ns = 138, drain_ns = 237;
 /* How much of a partly filled last wave counts as a whole one: SMs that run alone run faster. */
-static const double wave_weight = 0.85;
+static const double wave_weight = 0.97;
 /* Extra time of a step for a stage that two CTAs must both have left. */
 static const double cluster_factor = 1.01;
 
@@ -64,11 +67,12 @@ static double step_ns(const cost_inputs *in) {
   double smem = smem_bytes(plan) / (128 * smem_efficiency * in->rates->clock_hz) * 1e9;
   double from_l2 = (double)plan->a.bytes / plan->a.shares + (double)plan->b.bytes / plan->b.shares;
   double l2 = from_l2 / (in->rates->l2_bytes_per_s / sms) * 1e9;
-  double latency = copy_latency_ns + sharer_ns * fmax(in->band_along, in->band_across);
-  double copies = latency / (plan->stages - 1); /* one stage is being multiplied */
+  double copies = copy_latency_ns / (plan->stages - 1); /* one stage is being multiplied */
+  double sharers = fmax(in->band_along, in->band_across) / plan->cluster * sharer_ns;
   /* Nearly the largest of them: what comes close to it still gets in its way. */
   const double power = 10;
-  double sum = pow(math, power) + pow(smem, power) + pow(l2, power) + pow(copies, power);
+  double sum =
+      pow(math, power) + pow(smem, power) + pow(l2, power) + pow(copies, power) + pow(sharers, power);
   return pow(sum, 1 / power) * (plan->cluster > 1 ? cluster_factor : 1);
 }
 
