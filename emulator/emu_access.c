@@ -6,11 +6,11 @@ static bool out_of_shared(emu_warp *w, int lane, const emu_cta *cta, uint32_t of
   uint32_t end = w->cluster->launch->smem_window;
   if (offset < EMU_SMEM_RESERVED)
     return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane,
-                    "%u bytes at shared address 0x%x of CTA rank %u lie below 0x%x, where user memory starts", bytes,
-                    offset, cta->rank, EMU_SMEM_RESERVED);
+                    "%u bytes at shared address 0x%x of CTA rank %u lie below 0x%x, where user memory starts",
+                    bytes, offset, cta->rank, EMU_SMEM_RESERVED);
   return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane,
-                  "%u bytes at shared address 0x%x of CTA rank %u end %u bytes past the end of shared memory", bytes,
-                  offset, cta->rank, offset + bytes - end);
+                  "%u bytes at shared address 0x%x of CTA rank %u end %u bytes past the end of shared memory",
+                  bytes, offset, cta->rank, offset + bytes - end);
 }
 
 static bool misaligned(emu_warp *w, int lane, uint64_t address, uint32_t align) {
@@ -18,8 +18,8 @@ static bool misaligned(emu_warp *w, int lane, uint64_t address, uint32_t align) 
                   (unsigned long long)address, align);
 }
 
-bool emu_resolve_shared(emu_warp *w, int lane, ptx_space space, uint64_t address, uint32_t bytes, uint32_t align,
-                        emu_place *place) {
+bool emu_resolve_shared(emu_warp *w, int lane, ptx_space space, uint64_t address, uint32_t bytes,
+                        uint32_t align, emu_place *place) {
   emu_cluster *c = w->cluster;
   uint32_t rank = (uint32_t)(address >> 24), offset = (uint32_t)address & 0xFFFFFF;
   if (address > UINT32_MAX || rank >= c->n_ctas)
@@ -31,7 +31,8 @@ bool emu_resolve_shared(emu_warp *w, int lane, ptx_space space, uint64_t address
                     (unsigned long long)address, rank, w->cta->rank);
   emu_cta *cta = &c->ctas[rank];
   if (cta->exited)
-    return emu_fail(w, EMU_FAULT_EXIT, lane, "shared memory of CTA rank %u is used after that CTA has exited", rank);
+    return emu_fail(w, EMU_FAULT_EXIT, lane, "shared memory of CTA rank %u is used after that CTA has exited",
+                    rank);
   if (align > 1 && address % align != 0) return misaligned(w, lane, address, align);
   if (offset < EMU_SMEM_RESERVED || bytes > c->launch->smem_window || offset > c->launch->smem_window - bytes)
     return out_of_shared(w, lane, cta, offset, bytes);
@@ -39,7 +40,8 @@ bool emu_resolve_shared(emu_warp *w, int lane, ptx_space space, uint64_t address
   return true;
 }
 
-static bool resolve_global(emu_warp *w, int lane, uint64_t address, uint32_t bytes, uint32_t align, emu_place *place) {
+static bool resolve_global(emu_warp *w, int lane, uint64_t address, uint32_t bytes, uint32_t align,
+                           emu_place *place) {
   emu_memory *m = w->cluster->launch->memory;
   if (align > 1 && address % align != 0) return misaligned(w, lane, address, align);
   emu_allocation *a = emu_memory_range(m, address, bytes);
@@ -54,15 +56,15 @@ static bool resolve_global(emu_warp *w, int lane, uint64_t address, uint32_t byt
   return true;
 }
 
-static bool resolve_small(emu_warp *w, int lane, ptx_space space, uint64_t offset, uint32_t bytes, uint32_t align,
-                          emu_place *place) {
+static bool resolve_small(emu_warp *w, int lane, ptx_space space, uint64_t offset, uint32_t bytes,
+                          uint32_t align, emu_place *place) {
   const emu_launch *l = w->cluster->launch;
   bool local = space == PTX_SPACE_LOCAL;
   uint32_t size = local ? l->local_bytes : l->kernel->param_bytes;
   if (align > 1 && offset % align != 0) return misaligned(w, lane, offset, align);
   if (bytes > size || offset > size - bytes)
-    return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane, "%u bytes at offset %llu of %s memory, which has %u", bytes,
-                    (unsigned long long)offset, local ? "local" : "parameter", size);
+    return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane, "%u bytes at offset %llu of %s memory, which has %u",
+                    bytes, (unsigned long long)offset, local ? "local" : "parameter", size);
   /* Parameters are never written: st refuses the space. */
   uint8_t *base = local ? w->local + (size_t)lane * size : (uint8_t *)(uintptr_t)l->params;
   *place = (emu_place){space, NULL, (uint32_t)offset, base + offset, NULL};
@@ -90,8 +92,8 @@ bool emu_resolve(emu_warp *w, int lane, ptx_space space, uint64_t address, uint3
   }
 }
 
-/* Exact form of "did these lanes fence": the warp's own clock of each lane's last fence. It serves an asker that
- * knows the fence happened, or that is the same warp. */
+/* Exact form of "did these lanes fence": the warp's own clock of each lane's last fence. It serves an asker
+ * that knows the fence happened, or that is the same warp. */
 static bool lanes_fenced(void *machine, const emu_actor *a, uint32_t agent, uint32_t clock, uint32_t lanes) {
   emu_cluster *c = machine;
   const emu_warp *w = c->warps[agent];
@@ -137,8 +139,8 @@ static bool is_strong(const ptx_instruction *i) {
 }
 
 /* Checks what a warp's lanes read or write, contiguous lanes as one access. */
-static bool check_lanes(emu_warp *w, const ptx_instruction *i, const emu_place places[PTX_LANES], uint32_t active,
-                        uint32_t bytes, bool write) {
+static bool check_lanes(emu_warp *w, const ptx_instruction *i, const emu_place places[PTX_LANES],
+                        uint32_t active, uint32_t bytes, bool write) {
   bool strong = is_strong(i);
   emu_actor actor = emu_warp_actor(w, 0, strong);
   for (uint32_t left = active; left != 0;) {
@@ -156,13 +158,15 @@ static bool check_lanes(emu_warp *w, const ptx_instruction *i, const emu_place p
     }
     if (p->space == PTX_SPACE_SHARED) {
       actor.lanes = lanes;
-      if (!(write ? emu_smem_write(w, first, p, run, &actor) : emu_smem_read(w, first, p, run, &actor))) return false;
+      if (!(write ? emu_smem_write(w, first, p, run, &actor) : emu_smem_read(w, first, p, run, &actor)))
+        return false;
       if (strong && !emu_flag_sync(w, p, run, write)) return false;
     } else if (p->space == PTX_SPACE_GLOBAL) {
       uint64_t address = (uint64_t)(uintptr_t)p->bytes, missing;
       if (write && p->allocation->read_only)
         return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, first, "writes constant memory %s", p->allocation->name);
-      if (write) emu_memory_mark(p->allocation, address, run);
+      if (write)
+        emu_memory_mark(p->allocation, address, run);
       else if (!emu_memory_initialised(p->allocation, address, run, &missing)) {
         char where[160];
         emu_memory_describe(w->cluster->launch->memory, missing, where, sizeof where);
@@ -226,7 +230,8 @@ static bool load(emu_warp *w, const ptx_instruction *i, uint32_t active) {
     const ptx_operand *o = element(&i->operands[0], e);
     for (uint32_t left = active; left != 0; left &= left - 1) {
       int lane = __builtin_ctz(left);
-      to_register(o, &w->alu.registers, lane, places[lane].bytes + e * bytes, bytes, type_is_signed(i->type[0]));
+      to_register(o, &w->alu.registers, lane, places[lane].bytes + e * bytes, bytes,
+                  type_is_signed(i->type[0]));
     }
   }
   return true;
@@ -246,7 +251,8 @@ static bool store(emu_warp *w, const ptx_instruction *i, uint32_t active) {
     const ptx_operand *o = element(&i->operands[1], e);
     uint64_t scratch[PTX_LANES];
     const uint64_t *low = alu_operand(o, &w->alu, scratch);
-    const uint64_t *high = bytes == 16 && o->kind == PTX_OPERAND_REGISTER ? w->alu.registers.value[o->slot + 1] : low;
+    const uint64_t *high =
+        bytes == 16 && o->kind == PTX_OPERAND_REGISTER ? w->alu.registers.value[o->slot + 1] : low;
     for (uint32_t left = active; left != 0; left &= left - 1) {
       int lane = __builtin_ctz(left);
       memcpy(places[lane].bytes + e * bytes, &low[lane], bytes < 8 ? bytes : 8);

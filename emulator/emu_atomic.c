@@ -43,7 +43,8 @@ static bool reduce_half(ptx_operation op, dtype t, uint16_t old, uint16_t operan
   return true;
 }
 
-static bool reduce_halves(ptx_operation op, dtype t, int n, uint64_t old, uint64_t operand, uint64_t *result) {
+static bool reduce_halves(ptx_operation op, dtype t, int n, uint64_t old, uint64_t operand,
+                          uint64_t *result) {
   *result = 0;
   for (int i = 0; i < n; i++) {
     uint16_t half;
@@ -53,8 +54,8 @@ static bool reduce_halves(ptx_operation op, dtype t, int n, uint64_t old, uint64
   return true;
 }
 
-static bool reduce_integer(ptx_operation op, int bits, bool is_signed, uint64_t old, uint64_t v, uint64_t compare,
-                           uint64_t *result) {
+static bool reduce_integer(ptx_operation op, int bits, bool is_signed, uint64_t old, uint64_t v,
+                           uint64_t compare, uint64_t *result) {
   uint64_t mask = bits == 64 ? ~0ull : (1ull << bits) - 1;
   old &= mask;
   v &= mask;
@@ -76,14 +77,19 @@ static bool reduce_integer(ptx_operation op, int bits, bool is_signed, uint64_t 
   return true;
 }
 
-bool emu_reduce(ptx_operation op, ptx_type type, uint64_t old, uint64_t v, uint64_t compare, uint64_t *result) {
+bool emu_reduce(ptx_operation op, ptx_type type, uint64_t old, uint64_t v, uint64_t compare,
+                uint64_t *result) {
   bool swap = op == PTX_OP_EXCH || op == PTX_OP_CAS;
   switch (swap ? PTX_TYPE_NONE : type) {
   case PTX_TYPE_F32:
-    if (op == PTX_OP_ADD) *result = f32_bits(as_f32(old) + as_f32(v));
-    else if (op == PTX_OP_MIN) *result = f32_bits(fminf(as_f32(old), as_f32(v)));
-    else if (op == PTX_OP_MAX) *result = f32_bits(fmaxf(as_f32(old), as_f32(v)));
-    else return false;
+    if (op == PTX_OP_ADD)
+      *result = f32_bits(as_f32(old) + as_f32(v));
+    else if (op == PTX_OP_MIN)
+      *result = f32_bits(fminf(as_f32(old), as_f32(v)));
+    else if (op == PTX_OP_MAX)
+      *result = f32_bits(fmaxf(as_f32(old), as_f32(v)));
+    else
+      return false;
     return true;
   case PTX_TYPE_F64:
     if (op != PTX_OP_ADD) return false;
@@ -100,8 +106,8 @@ bool emu_reduce(ptx_operation op, ptx_type type, uint64_t old, uint64_t v, uint6
   return reduce_integer(op, bits, type == PTX_TYPE_S32 || type == PTX_TYPE_S64, old, v, compare, result);
 }
 
-/* Flags in shared memory: an ordered or atomic access to a place hands over what the writers before it knew. More
- * generous than PTX, where a relaxed access needs a fence beside it. */
+/* Flags in shared memory: an ordered or atomic access to a place hands over what the writers before it knew.
+ * More generous than PTX, where a relaxed access needs a fence beside it. */
 bool emu_flag_sync(emu_warp *w, const emu_place *p, uint32_t bytes, bool write) {
   emu_cta *cta = p->cta;
   uint32_t key = p->offset / 4, last = (p->offset + bytes - 1) / 4;
@@ -119,8 +125,10 @@ bool emu_flag_sync(emu_warp *w, const emu_place *p, uint32_t bytes, bool write) 
       if (flag == NULL) return emu_no_memory(w->cluster->launch);
       cta->flags[cta->n_flags++] = (emu_flag){key, flag};
     }
-    if (write) emu_release(w, flag);
-    else emu_acquire(w, flag);
+    if (write)
+      emu_release(w, flag);
+    else
+      emu_acquire(w, flag);
   }
   return true;
 }
@@ -131,7 +139,8 @@ static bool atomic_lane(emu_warp *w, const ptx_instruction *i, int lane, const e
   for (uint32_t e = 0; e < n; e++) {
     uint64_t old = 0, result;
     memcpy(&old, p->bytes + e * bytes, bytes);
-    if (!emu_reduce(i->operation, i->type[0], old, operand[e][lane], compare == NULL ? 0 : compare[lane], &result))
+    if (!emu_reduce(i->operation, i->type[0], old, operand[e][lane], compare == NULL ? 0 : compare[lane],
+                    &result))
       return emu_fail(w, EMU_FAULT_UNKNOWN_INSTRUCTION, lane, "this operation on this type is not modelled");
     memcpy(p->bytes + e * bytes, &result, bytes);
     old_values[e] = old;

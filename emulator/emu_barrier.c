@@ -10,8 +10,8 @@ static bool uniform(emu_warp *w, const ptx_operand *o, uint32_t active, const ch
   for (uint32_t left = active; left != 0; left &= left - 1) {
     int lane = __builtin_ctz(left);
     if ((uint32_t)v[lane] != *value)
-      return emu_fail(w, EMU_FAULT_DIVERGENCE, lane, "lanes of one warp give different %s: %u and %u", what, *value,
-                      (uint32_t)v[lane]);
+      return emu_fail(w, EMU_FAULT_DIVERGENCE, lane, "lanes of one warp give different %s: %u and %u", what,
+                      *value, (uint32_t)v[lane]);
   }
   return true;
 }
@@ -21,7 +21,8 @@ static void write_reduction(emu_warp *w, const ptx_instruction *i, const emu_nam
   uint64_t count[PTX_LANES];
   for (int lane = 0; lane < PTX_LANES; lane++) count[lane] = b->reduced_count;
   bool all = b->reduced_count == b->reduced_lanes, any = b->reduced_count > 0;
-  if (i->operation == PTX_OP_POPC) alu_write(&i->operands[0], &w->alu.registers, count, w->active);
+  if (i->operation == PTX_OP_POPC)
+    alu_write(&i->operands[0], &w->alu.registers, count, w->active);
   else
     alu_write_predicate(&i->operands[0], &w->alu.registers,
                         (i->operation == PTX_OP_AND ? all : any) ? PTX_FULL_MASK : 0, w->active);
@@ -65,15 +66,17 @@ static bool named_barrier(emu_warp *w, const ptx_instruction *i, uint32_t active
   if (counted && !uniform(w, &operand[1], active, "thread counts", &count)) return false;
   if (id >= EMU_NAMED_BARRIERS) return emu_fail(w, EMU_FAULT_BARRIER, -1, "barrier %u is not in 0..15", id);
   if (counted && (count == 0 || count % PTX_LANES != 0 || count > w->cluster->launch->threads))
-    return emu_fail(w, EMU_FAULT_BARRIER, -1, "thread count %u is not a positive multiple of 32 up to the CTA's %u", count,
+    return emu_fail(w, EMU_FAULT_BARRIER, -1,
+                    "thread count %u is not a positive multiple of 32 up to the CTA's %u", count,
                     w->cluster->launch->threads);
   emu_named_barrier *b = &cta->barriers[id];
   if (b->in_use && (b->all == counted || (counted && b->expected != count)))
-    return emu_fail(w, EMU_FAULT_BARRIER, -1, "barrier %u is used for %u threads here, and for %u at line %d", id,
-                    counted ? count : w->cluster->launch->threads,
+    return emu_fail(w, EMU_FAULT_BARRIER, -1, "barrier %u is used for %u threads here, and for %u at line %d",
+                    id, counted ? count : w->cluster->launch->threads,
                     b->all ? w->cluster->launch->threads : b->expected, b->line);
   if (b->warps >> w->index & 1)
-    return emu_fail(w, EMU_FAULT_BARRIER, -1, "warp %u arrives at barrier %u again before the others did", w->index, id);
+    return emu_fail(w, EMU_FAULT_BARRIER, -1, "warp %u arrives at barrier %u again before the others did",
+                    w->index, id);
   if (!b->in_use) {
     b->in_use = true;
     b->all = !counted;
@@ -110,7 +113,8 @@ static bool cluster_arrive(emu_warp *w, const ptx_instruction *i, uint32_t activ
   emu_cluster *c = w->cluster;
   if (!emu_require_converged(w, i, active, false)) return false;
   if (w->cluster_arrived)
-    return emu_fail(w, EMU_FAULT_BARRIER, -1, "arrives at the cluster barrier again without barrier.cluster.wait");
+    return emu_fail(w, EMU_FAULT_BARRIER, -1,
+                    "arrives at the cluster barrier again without barrier.cluster.wait");
   w->cluster_arrived = true;
   w->cluster_phase = c->barrier_phase;
   c->barrier_arrived++;

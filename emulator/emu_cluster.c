@@ -110,7 +110,8 @@ arke_status emu_cluster_open(emu_launch *l, uint32_t id, emu_cluster **out) {
   c->warps = calloc(c->n_warps, sizeof(emu_warp *));
   c->barrier_gathered = emu_view_new(&c->order);
   c->barrier_completed = emu_view_new(&c->order);
-  bool ok = c->ctas != NULL && c->warps != NULL && c->barrier_gathered != NULL && c->barrier_completed != NULL;
+  bool ok =
+      c->ctas != NULL && c->warps != NULL && c->barrier_gathered != NULL && c->barrier_completed != NULL;
   for (uint32_t i = 0; ok && i < c->n_ctas; i++) ok = open_cta(c, i);
   if (!ok) {
     emu_cluster_close(c);

@@ -12,6 +12,7 @@ static bool append(emu_cluster *c, emu_copy *copy) {
     c->copy_capacity = capacity;
   }
   c->copies[c->n_copies++] = copy;
+  c->n_pending++;
   c->events++;
   return true;
 }
@@ -37,8 +38,8 @@ static uint64_t lane_value(const emu_warp *w, const ptx_operand *o, int lane) {
 }
 
 /* Reads or writes of shared memory by a copy, recorded as its own. */
-static bool touch_shared(emu_warp *w, int lane, const emu_copy *c, emu_cta *cta, uint32_t offset, uint32_t bytes,
-                         bool write) {
+static bool touch_shared(emu_warp *w, int lane, const emu_copy *c, emu_cta *cta, uint32_t offset,
+                         uint32_t bytes, bool write) {
   emu_actor actor = emu_warp_actor(w, 0, false);
   actor.now = c->epoch;
   actor.async = c->kind != EMU_COPY_STORE_ASYNC && c->kind != EMU_COPY_CP_ASYNC;
@@ -103,18 +104,21 @@ static bool check_box_global(emu_warp *w, int lane, const emu_copy *c, bool writ
   return true;
 }
 
-static bool read_map(emu_warp *w, const ptx_instruction *i, int lane, const ptx_operand *tensor, emu_copy *c) {
+static bool read_map(emu_warp *w, const ptx_instruction *i, int lane, const ptx_operand *tensor,
+                     emu_copy *c) {
   const ptx_operand *map = &tensor->elements[0], *coordinates = &tensor->elements[1];
   emu_place p;
   uint64_t address = lane_value(w, map, lane), missing;
   if (!emu_resolve(w, lane, PTX_SPACE_GENERIC, address, sizeof(device_tensormap), 64, &p)) return false;
-  bool readable = p.space == PTX_SPACE_PARAM ||
-                  (p.space == PTX_SPACE_GLOBAL && emu_memory_initialised(p.allocation, address, 128, &missing));
+  bool readable =
+      p.space == PTX_SPACE_PARAM ||
+      (p.space == PTX_SPACE_GLOBAL && emu_memory_initialised(p.allocation, address, 128, &missing));
   if (!readable || !emu_tensormap_decode(p.bytes, &c->map))
     return emu_fail(w, EMU_FAULT_DESCRIPTOR, lane, "the 128 bytes at 0x%llx are no tensor map",
                     (unsigned long long)address);
   if (c->map.rank != i->dim)
-    return emu_fail(w, EMU_FAULT_DESCRIPTOR, lane, "a %dd copy through a tensor map of rank %d", i->dim, c->map.rank);
+    return emu_fail(w, EMU_FAULT_DESCRIPTOR, lane, "a %dd copy through a tensor map of rank %d", i->dim,
+                    c->map.rank);
   if (i->tiling != PTX_TILING_NONE && i->tiling != PTX_TILING_TILE)
     return emu_fail(w, EMU_FAULT_UNKNOWN_INSTRUCTION, lane, "this tiling mode is not modelled");
   for (uint32_t d = 0; d < coordinates->n && d < 5; d++)
@@ -132,19 +136,20 @@ static bool check_mbarrier(emu_warp *w, int lane, emu_copy *c) {
   }
   int line = w->cluster->launch->kernel->instructions[emu_epoch_pc(b->initialised)].line;
   if (!emu_view_covers(&w->cluster->order, w->view, b->initialised))
-    return emu_fail(w, EMU_FAULT_BARRIER, lane, "the mbarrier's initialisation at line %d is not ordered before this use",
-                    line);
+    return emu_fail(w, EMU_FAULT_BARRIER, lane,
+                    "the mbarrier's initialisation at line %d is not ordered before this use", line);
   if (!b->init_fenced)
-    return emu_fail(w, EMU_FAULT_PROXY_FENCE, lane,
-                    "the mbarrier initialised at line %d needs fence.mbarrier_init or fence.proxy.async before a copy "
-                    "completes on it",
-                    line);
+    return emu_fail(
+        w, EMU_FAULT_PROXY_FENCE, lane,
+        "the mbarrier initialised at line %d needs fence.mbarrier_init or fence.proxy.async before a copy "
+        "completes on it",
+        line);
   return true;
 }
 
 /* Finishes issuing one copy into shared memory of `cta`. */
-static bool issue_load(emu_warp *w, int lane, emu_copy *c, emu_cta *cta, uint32_t offset, emu_cta *mbarrier_cta,
-                       uint32_t mbarrier_offset) {
+static bool issue_load(emu_warp *w, int lane, emu_copy *c, emu_cta *cta, uint32_t offset,
+                       emu_cta *mbarrier_cta, uint32_t mbarrier_offset) {
   c->cta = cta;
   c->offset = offset;
   c->has_mbarrier = true;
@@ -154,9 +159,11 @@ static bool issue_load(emu_warp *w, int lane, emu_copy *c, emu_cta *cta, uint32_
   if (ok && c->kind == EMU_COPY_TENSOR_LOAD) {
     uint32_t end = offset + (c->map.rows - 1) * c->map.pitch_bytes + c->map.row_bytes;
     if (end > w->cluster->launch->smem_window)
-      ok = emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane, "the box of %u bytes ends %u bytes past the end of shared memory",
-                    end - offset, end - w->cluster->launch->smem_window);
-    else ok = touch_box(w, lane, c, true);
+      ok = emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane,
+                    "the box of %u bytes ends %u bytes past the end of shared memory", end - offset,
+                    end - w->cluster->launch->smem_window);
+    else
+      ok = touch_box(w, lane, c, true);
   } else if (ok) {
     ok = touch_shared(w, lane, c, cta, offset, c->bytes, true);
   }
@@ -165,8 +172,10 @@ static bool issue_load(emu_warp *w, int lane, emu_copy *c, emu_cta *cta, uint32_
   return ok;
 }
 
-/* Loads from global memory, to one CTA or to each of a multicast mask. `first`: operand after the mbarrier. */
-static bool load_lane(emu_warp *w, const ptx_instruction *i, int lane, emu_copy_kind kind, const ptx_operand *rest) {
+/* Loads from global memory, to one CTA or to each of a multicast mask. `first`: operand after the mbarrier.
+ */
+static bool load_lane(emu_warp *w, const ptx_instruction *i, int lane, emu_copy_kind kind,
+                      const ptx_operand *rest) {
   bool tensor = kind == EMU_COPY_TENSOR_LOAD, multicast = (i->flags & PTX_FLAG_MULTICAST) != 0;
   const ptx_operand *barrier = &i->operands[tensor ? 2 : 3];
   emu_copy proto;
@@ -174,25 +183,29 @@ static bool load_lane(emu_warp *w, const ptx_instruction *i, int lane, emu_copy_
   emu_place to, at;
   uint32_t align = tensor ? 128 : 16;
   if (tensor) {
-    if (!read_map(w, i, lane, &i->operands[1], &proto) || !check_box_global(w, lane, &proto, false)) return false;
+    if (!read_map(w, i, lane, &i->operands[1], &proto) || !check_box_global(w, lane, &proto, false))
+      return false;
   } else {
     proto.global = lane_value(w, &i->operands[1], lane);
     proto.bytes = (uint32_t)lane_value(w, &i->operands[2], lane);
     if (proto.global % 16 != 0 || proto.bytes % 16 != 0 || proto.bytes == 0)
       return emu_fail(w, EMU_FAULT_MISALIGNED, lane,
-                      "%u bytes from address 0x%llx: both must be multiples of 16, and some must be copied", proto.bytes,
-                      (unsigned long long)proto.global);
+                      "%u bytes from address 0x%llx: both must be multiples of 16, and some must be copied",
+                      proto.bytes, (unsigned long long)proto.global);
     if (!check_global(w, lane, proto.global, proto.bytes, false)) return false;
   }
   uint32_t whole = tensor ? 1 : proto.bytes;
-  if (!emu_resolve_shared(w, lane, i->space[0], lane_value(w, &i->operands[0], lane), whole, align, &to)) return false;
+  if (!emu_resolve_shared(w, lane, i->space[0], lane_value(w, &i->operands[0], lane), whole, align, &to))
+    return false;
   if (!emu_resolve_shared(w, lane, i->space[0], lane_value(w, barrier, lane), 8, 8, &at)) return false;
   if (at.cta != to.cta && i->cta_group != 2)
-    return emu_fail(w, EMU_FAULT_BARRIER, lane, "the destination lies in CTA rank %u, the mbarrier in rank %u",
-                    to.cta->rank, at.cta->rank);
+    return emu_fail(w, EMU_FAULT_BARRIER, lane,
+                    "the destination lies in CTA rank %u, the mbarrier in rank %u", to.cta->rank,
+                    at.cta->rank);
   uint32_t mask = multicast ? (uint32_t)lane_value(w, rest, lane) & 0xFFFF : 1u << to.cta->rank;
   if (mask == 0 || mask >> w->cluster->n_ctas != 0)
-    return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane, "CTA mask 0x%x in a cluster of %u", mask, w->cluster->n_ctas);
+    return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane, "CTA mask 0x%x in a cluster of %u", mask,
+                    w->cluster->n_ctas);
   for (; mask != 0; mask &= mask - 1) {
     emu_cta *cta = &w->cluster->ctas[__builtin_ctz(mask)];
     if (cta->exited)
@@ -243,7 +256,8 @@ static bool store_lane(emu_warp *w, const ptx_instruction *i, int lane, bool ten
       goto fail;
     }
   }
-  if (!emu_resolve_shared(w, lane, PTX_SPACE_SHARED, lane_value(w, source, lane), bytes, tensor ? 128 : 16, &from))
+  if (!emu_resolve_shared(w, lane, PTX_SPACE_SHARED, lane_value(w, source, lane), bytes, tensor ? 128 : 16,
+                          &from))
     goto fail;
   c->cta = from.cta;
   c->offset = from.offset;
@@ -262,13 +276,16 @@ static bool push_lane(emu_warp *w, const ptx_instruction *i, int lane) {
   uint32_t bytes = (uint32_t)lane_value(w, &i->operands[2], lane);
   if (bytes == 0 || bytes % 16 != 0)
     return emu_fail(w, EMU_FAULT_MISALIGNED, lane, "%u bytes is not a positive multiple of 16", bytes);
-  if (!emu_resolve_shared(w, lane, PTX_SPACE_SHARED_CLUSTER, lane_value(w, &i->operands[0], lane), bytes, 16, &to) ||
-      !emu_resolve_shared(w, lane, PTX_SPACE_SHARED, lane_value(w, &i->operands[1], lane), bytes, 16, &from) ||
+  if (!emu_resolve_shared(w, lane, PTX_SPACE_SHARED_CLUSTER, lane_value(w, &i->operands[0], lane), bytes, 16,
+                          &to) ||
+      !emu_resolve_shared(w, lane, PTX_SPACE_SHARED, lane_value(w, &i->operands[1], lane), bytes, 16,
+                          &from) ||
       !emu_resolve_shared(w, lane, PTX_SPACE_SHARED_CLUSTER, lane_value(w, &i->operands[3], lane), 8, 8, &at))
     return false;
   if (at.cta != to.cta)
-    return emu_fail(w, EMU_FAULT_BARRIER, lane, "the destination lies in CTA rank %u, the mbarrier in rank %u",
-                    to.cta->rank, at.cta->rank);
+    return emu_fail(w, EMU_FAULT_BARRIER, lane,
+                    "the destination lies in CTA rank %u, the mbarrier in rank %u", to.cta->rank,
+                    at.cta->rank);
   emu_copy *c = new_copy(w, i, lane, EMU_COPY_BULK_PUSH);
   if (c == NULL) return false;
   c->operation = i->operation;
@@ -288,12 +305,14 @@ static bool store_async_lane(emu_warp *w, const ptx_instruction *i, int lane) {
   emu_place to, at;
   uint32_t element = (uint32_t)ptx_type_bits(i->type[0]) / 8, n = i->vector > 1 ? i->vector : 1;
   uint32_t bytes = element * n;
-  if (!emu_resolve_shared(w, lane, PTX_SPACE_SHARED_CLUSTER, lane_value(w, &i->operands[0], lane), bytes, bytes, &to) ||
+  if (!emu_resolve_shared(w, lane, PTX_SPACE_SHARED_CLUSTER, lane_value(w, &i->operands[0], lane), bytes,
+                          bytes, &to) ||
       !emu_resolve_shared(w, lane, PTX_SPACE_SHARED_CLUSTER, lane_value(w, &i->operands[2], lane), 8, 8, &at))
     return false;
   if (at.cta != to.cta)
-    return emu_fail(w, EMU_FAULT_BARRIER, lane, "the destination lies in CTA rank %u, the mbarrier in rank %u",
-                    to.cta->rank, at.cta->rank);
+    return emu_fail(w, EMU_FAULT_BARRIER, lane,
+                    "the destination lies in CTA rank %u, the mbarrier in rank %u", to.cta->rank,
+                    at.cta->rank);
   emu_copy *c = new_copy(w, i, lane, EMU_COPY_STORE_ASYNC);
   if (c == NULL) return false;
   c->bytes = bytes;
@@ -332,7 +351,13 @@ static bool wait_lane(emu_warp *w, uint32_t lane, uint64_t allowed, bool only_re
     emu_copy *c = cluster->copies[j];
     if (!is_store(c) || c->warp != w || c->lane != lane || c->group == 0 || c->group > last) continue;
     emu_view_learn(&cluster->order, w->view, emu_epoch_agent(c->epoch), emu_epoch_clock(c->epoch));
-    if (only_read ? !c->read_done && !emu_copy_read_source(c) : !emu_copy_complete(cluster, j)) return false;
+    c->waited = true;
+    if (only_read && !c->done) {
+      if (!c->read_done && !emu_copy_read_source(c)) return false;
+      continue;
+    }
+    if (!emu_copy_finish(cluster, j)) return false;
+    emu_copy_remove(cluster, j);
   }
   return true;
 }
@@ -341,20 +366,24 @@ static bool wait_lane(emu_warp *w, uint32_t lane, uint64_t allowed, bool only_re
 static bool cp_async_lane(emu_warp *w, const ptx_instruction *i, int lane) {
   uint32_t bytes = (uint32_t)i->operands[2].value, valid = bytes;
   emu_place to;
-  /* The fourth operand is a source size, or a predicate that says "ignore the source", or the cache policy. */
+  /* The fourth operand is a source size, or a predicate that says "ignore the source", or the cache policy.
+   */
   bool hinted = (i->flags & PTX_FLAG_CACHE_HINT) != 0;
   if (i->n_operands > (hinted ? 4 : 3)) {
     const ptx_operand *o = &i->operands[3];
-    if (o->kind == PTX_OPERAND_PREDICATE) valid = (alu_predicate(o, &w->alu) >> lane & 1) != 0 ? 0 : bytes;
-    else valid = (uint32_t)lane_value(w, o, lane);
+    if (o->kind == PTX_OPERAND_PREDICATE)
+      valid = (alu_predicate(o, &w->alu) >> lane & 1) != 0 ? 0 : bytes;
+    else
+      valid = (uint32_t)lane_value(w, o, lane);
   }
-  if (valid > bytes) return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane, "source size %u is more than %u", valid, bytes);
+  if (valid > bytes)
+    return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane, "source size %u is more than %u", valid, bytes);
   if (!emu_resolve_shared(w, lane, PTX_SPACE_SHARED, lane_value(w, &i->operands[0], lane), bytes, bytes, &to))
     return false;
   uint64_t global = lane_value(w, &i->operands[1], lane);
   if (global % bytes != 0)
-    return emu_fail(w, EMU_FAULT_MISALIGNED, lane, "address 0x%llx is not a multiple of %u", (unsigned long long)global,
-                    bytes);
+    return emu_fail(w, EMU_FAULT_MISALIGNED, lane, "address 0x%llx is not a multiple of %u",
+                    (unsigned long long)global, bytes);
   if (valid > 0 && !check_global(w, lane, global, valid, false)) return false;
   emu_copy *c = new_copy(w, i, lane, EMU_COPY_CP_ASYNC);
   if (c == NULL) return false;
@@ -376,7 +405,8 @@ static bool cp_async_wait(emu_warp *w, uint32_t active, uint64_t allowed, bool a
     uint64_t groups = w->cp_async_groups[c->lane], last = groups > allowed ? groups - allowed : 0;
     if (!all && (c->group == 0 || c->group > last)) continue;
     emu_view_learn(&cluster->order, w->view, emu_epoch_agent(c->epoch), emu_epoch_clock(c->epoch));
-    if (!emu_copy_complete(cluster, j)) return false;
+    if (!emu_copy_finish(cluster, j)) return false;
+    emu_copy_remove(cluster, j);
   }
   return true;
 }
@@ -393,7 +423,8 @@ static void cp_async_commit(emu_warp *w, uint32_t active) {
 /* The mbarrier receives an arrival when all earlier cp.async of the thread are done. */
 static bool cp_async_arrive_lane(emu_warp *w, const ptx_instruction *i, int lane) {
   emu_place at;
-  if (!emu_resolve_shared(w, lane, PTX_SPACE_SHARED, lane_value(w, &i->operands[0], lane), 8, 8, &at)) return false;
+  if (!emu_resolve_shared(w, lane, PTX_SPACE_SHARED, lane_value(w, &i->operands[0], lane), 8, 8, &at))
+    return false;
   emu_copy *c = new_copy(w, i, lane, EMU_COPY_CP_ASYNC_ARRIVE);
   if (c == NULL) return false;
   c->cta = c->mbarrier_cta = at.cta;
@@ -401,7 +432,8 @@ static bool cp_async_arrive_lane(emu_warp *w, const ptx_instruction *i, int lane
   c->has_mbarrier = true;
   c->no_increment = (i->flags & PTX_FLAG_NO_INC) != 0;
   emu_mbarrier *b = emu_mbarrier_find(at.cta, at.offset);
-  bool ok = b != NULL || emu_fail(w, EMU_FAULT_BARRIER, lane, "there is no initialised mbarrier at 0x%x", at.offset);
+  bool ok = b != NULL ||
+            emu_fail(w, EMU_FAULT_BARRIER, lane, "there is no initialised mbarrier at 0x%x", at.offset);
   if (ok && !c->no_increment) b->pending++;
   if (ok && append(w->cluster, c)) return true;
   emu_copy_free(c);
@@ -453,10 +485,11 @@ bool emu_copy_execute(emu_warp *w, const ptx_instruction *i, uint32_t active) {
 bool emu_copy_thread_exit(emu_warp *w, uint32_t lanes) {
   for (uint32_t j = 0; j < w->cluster->n_copies; j++) {
     const emu_copy *c = w->cluster->copies[j];
-    if (c->warp != w || (lanes >> c->lane & 1) == 0 || !is_store(c) || c->read_done) continue;
-    return emu_fail(w, EMU_FAULT_EXIT, (int)c->lane,
-                    "the %s of line %d may still read shared memory: cp.async.bulk.wait_group.read is missing",
-                    c->kind == EMU_COPY_TENSOR_STORE ? "tensor store" : "bulk store", c->instruction->line);
+    if (c->warp != w || (lanes >> c->lane & 1) == 0 || !is_store(c) || c->waited) continue;
+    return emu_fail(
+        w, EMU_FAULT_EXIT, (int)c->lane,
+        "the %s of line %d may still read shared memory: cp.async.bulk.wait_group.read is missing",
+        c->kind == EMU_COPY_TENSOR_STORE ? "tensor store" : "bulk store", c->instruction->line);
   }
   return true;
 }
@@ -465,8 +498,9 @@ bool emu_copy_cta_exit(emu_cta *cta, emu_warp *last) {
   cta->exited = true;
   for (uint32_t j = 0; j < cta->cluster->n_copies; j++) {
     const emu_copy *c = cta->cluster->copies[j];
-    if (is_store(c) || (c->cta != cta && (!c->has_mbarrier || c->mbarrier_cta != cta))) continue;
-    return emu_fail(last, EMU_FAULT_EXIT, -1, "the copy of line %d (%s) into this CTA's shared memory is still under way",
+    if (c->done || is_store(c) || (c->cta != cta && (!c->has_mbarrier || c->mbarrier_cta != cta))) continue;
+    return emu_fail(last, EMU_FAULT_EXIT, -1,
+                    "the copy of line %d (%s) into this CTA's shared memory is still under way",
                     c->instruction->line, c->instruction->text);
   }
   for (uint32_t j = 0; j < cta->n_mbarriers; j++) {

@@ -111,8 +111,8 @@ static arke_status fill(device *d, device_ptr p, int byte, size_t bytes, arke_er
   return ARKE_OK;
 }
 
-static arke_status mem_import(device *d, device_ptr p, size_t bytes, const char *name, device_memory_state state,
-                              arke_error *err) {
+static arke_status mem_import(device *d, device_ptr p, size_t bytes, const char *name,
+                              device_memory_state state, arke_error *err) {
   return emu_memory_import(&emulator_of(d)->memory, p, bytes, name, state == DEVICE_MEMORY_INITIALISED, err);
 }
 
@@ -137,13 +137,15 @@ static void module_unload(device *d, device_module *m) {
   free(m);
 }
 
-/* Code for one architecture's own features (the `a`) runs on exactly that one; other code on it and newer ones. */
+/* Code for one architecture's own features (the `a`) runs on exactly that one; other code on it and newer
+ * ones. */
 static arke_status check_target(const emulator *e, const ptx_module *p, arke_error *err) {
   size_t n = strlen(p->target);
   int own = e->cc_major * 10 + e->cc_minor;
   bool exact = n > 0 && p->target[n - 1] == 'a';
   if (exact ? strcmp(p->target, e->target) == 0 : p->sm <= own) return ARKE_OK;
-  return error_set(err, ARKE_ERR_DEVICE, "emulator", "PTX for %s does not run on an emulated %s", p->target, e->target);
+  return error_set(err, ARKE_ERR_DEVICE, "emulator", "PTX for %s does not run on an emulated %s", p->target,
+                   e->target);
 }
 
 static arke_status place_globals(emulator *e, device_module *m, arke_error *err) {
@@ -154,24 +156,28 @@ static arke_status place_globals(emulator *e, device_module *m, arke_error *err)
     const ptx_symbol *s = &p->symbols[i];
     if (s->space != PTX_SPACE_GLOBAL && s->space != PTX_SPACE_CONST) continue;
     if (s->is_extern)
-      return error_set(err, ARKE_ERR_UNSUPPORTED, "emulator", "line %d: extern variable %s is defined nowhere", s->line,
-                       s->name);
+      return error_set(err, ARKE_ERR_UNSUPPORTED, "emulator",
+                       "line %d: extern variable %s is defined nowhere", s->line, s->name);
     emu_allocation *a;
     TRY(emu_memory_alloc(&e->memory, s->bytes, s->name, &a, err));
     m->symbol_address[i] = a->address;
-    if (s->initial != NULL) memcpy((void *)(uintptr_t)a->address, s->initial, s->bytes);
-    else memset((void *)(uintptr_t)a->address, 0, s->bytes);
+    if (s->initial != NULL)
+      memcpy((void *)(uintptr_t)a->address, s->initial, s->bytes);
+    else
+      memset((void *)(uintptr_t)a->address, 0, s->bytes);
     emu_memory_mark(a, a->address, s->bytes);
     a->read_only = s->space == PTX_SPACE_CONST;
   }
   return ARKE_OK;
 }
 
-static arke_status module_load(device *d, const void *image, size_t bytes, device_module **out, arke_error *err) {
+static arke_status module_load(device *d, const void *image, size_t bytes, device_module **out,
+                               arke_error *err) {
   emulator *e = emulator_of(d);
   *out = NULL;
   if (image == NULL || bytes == 0 || bytes > LIMIT_KERNEL_BYTES)
-    return error_set(err, ARKE_ERR_ARGUMENT, "emulator", "a module must have 1..%d bytes of PTX", LIMIT_KERNEL_BYTES);
+    return error_set(err, ARKE_ERR_ARGUMENT, "emulator", "a module must have 1..%d bytes of PTX",
+                     LIMIT_KERNEL_BYTES);
   if (bytes >= 4 && memcmp(image, "\177ELF", 4) == 0)
     return error_set(err, ARKE_ERR_UNSUPPORTED, "emulator", "the emulator runs PTX text, not cubins");
   device_module *m = calloc(1, sizeof *m);
@@ -187,7 +193,8 @@ static arke_status module_load(device *d, const void *image, size_t bytes, devic
   return ARKE_OK;
 }
 
-/* Which registers wgmmas use, and which other instructions touch those: only these need checks while it runs. */
+/* Which registers wgmmas use, and which other instructions touch those: only these need checks while it runs.
+ */
 static arke_status mark_wgmma_registers(device_kernel *k, arke_error *err) {
   const ptx_kernel *p = k->kernel;
   k->wgmma_slot = calloc(p->n_slots + 2, 1);
@@ -196,9 +203,11 @@ static arke_status mark_wgmma_registers(device_kernel *k, arke_error *err) {
   for (uint32_t j = 0; j < p->n_instructions; j++) {
     const ptx_instruction *i = &p->instructions[j];
     if (i->opcode != PTX_WGMMA) continue;
-    for (uint32_t e = 0; e < i->operands[0].n; e++) k->wgmma_slot[i->operands[0].elements[e].slot] |= EMU_WGMMA_D;
+    for (uint32_t e = 0; e < i->operands[0].n; e++)
+      k->wgmma_slot[i->operands[0].elements[e].slot] |= EMU_WGMMA_D;
     if (i->operands[1].kind != PTX_OPERAND_VECTOR) continue;
-    for (uint32_t e = 0; e < i->operands[1].n; e++) k->wgmma_slot[i->operands[1].elements[e].slot] |= EMU_WGMMA_A;
+    for (uint32_t e = 0; e < i->operands[1].n; e++)
+      k->wgmma_slot[i->operands[1].elements[e].slot] |= EMU_WGMMA_A;
   }
   for (uint32_t j = 0; j < p->n_instructions; j++) {
     const ptx_instruction *i = &p->instructions[j];
@@ -215,7 +224,8 @@ static uint32_t align_up(uint32_t v, uint32_t align) {
   return align <= 1 ? v : (v + align - 1) / align * align;
 }
 
-/* Shared memory as the driver lays it out: static variables from 0x400 on, then the dynamic array at its alignment. */
+/* Shared memory as the driver lays it out: static variables from 0x400 on, then the dynamic array at its
+ * alignment. */
 static arke_status place_symbols(device_kernel *k, arke_error *err) {
   const ptx_module *p = k->module->program;
   k->symbol_address = calloc(p->n_symbols + 1, sizeof *k->symbol_address);
@@ -249,12 +259,13 @@ static arke_status place_symbols(device_kernel *k, arke_error *err) {
   return ARKE_OK;
 }
 
-static arke_status kernel_get(device *d, device_module *m, const char *name, uint32_t smem_bytes, device_kernel **out,
-                              arke_error *err) {
+static arke_status kernel_get(device *d, device_module *m, const char *name, uint32_t smem_bytes,
+                              device_kernel **out, arke_error *err) {
   (void)d;
   *out = NULL;
   const ptx_kernel *p = ptx_find_kernel(m->program, name);
-  if (p == NULL) return error_set(err, ARKE_ERR_NOT_FOUND, "emulator", "the module has no kernel \"%s\"", name);
+  if (p == NULL)
+    return error_set(err, ARKE_ERR_NOT_FOUND, "emulator", "the module has no kernel \"%s\"", name);
   device_kernel *k = calloc(1, sizeof *k);
   if (k == NULL) return error_memory(err, "emulator");
   k->module = m;
@@ -288,7 +299,9 @@ static arke_status kernel_info(device *d, device_kernel *k, device_kernel_info *
   (void)d;
   (void)err;
   const ptx_kernel *p = k->kernel;
-  uint32_t threads = p->reqntid[0] > 0 ? product(p->reqntid) : p->maxntid[0] > 0 ? product(p->maxntid) : MAX_THREADS;
+  uint32_t threads = p->reqntid[0] > 0   ? product(p->reqntid)
+                     : p->maxntid[0] > 0 ? product(p->maxntid)
+                                         : MAX_THREADS;
   info->registers = (int)registers_per_thread(p, threads);
   info->local_bytes = (int)k->local_bytes;
   info->static_smem_bytes = (int)k->static_bytes;
@@ -302,7 +315,8 @@ static arke_status tensormap_encode(device *d, const device_tensormap_desc *desc
   return emu_tensormap_encode(desc, map, err);
 }
 
-static arke_status tensormap_set_address(device *d, device_tensormap *map, device_ptr address, arke_error *err) {
+static arke_status tensormap_set_address(device *d, device_tensormap *map, device_ptr address,
+                                         arke_error *err) {
   (void)d;
   return emu_tensormap_set_address(map, address, err);
 }
@@ -317,7 +331,8 @@ static arke_status refuse_launch(emulator *e, const ptx_kernel *p, arke_error *e
   va_end(args);
   e->report.fault = EMU_FAULT_LAUNCH;
   snprintf(e->report.kernel, sizeof e->report.kernel, "%s", p->name);
-  snprintf(e->report.text, sizeof e->report.text, "%s: kernel %s: %s", emu_fault_text(EMU_FAULT_LAUNCH), p->name, why);
+  snprintf(e->report.text, sizeof e->report.text, "%s: kernel %s: %s", emu_fault_text(EMU_FAULT_LAUNCH),
+           p->name, why);
   return error_set(err, ARKE_ERR_FAULT, "emulator", "%s", e->report.text);
 }
 
@@ -326,7 +341,8 @@ static arke_status check_launch(emulator *e, const device_kernel *k, const devic
   const ptx_kernel *p = k->kernel;
   static const char axis[] = "xyz";
   static const uint32_t most_grid[3] = {0x7FFFFFFF, 65535, 65535}, most_block[3] = {1024, 1024, 64};
-  bool explicit_cluster = p->reqnctapercluster[0] > 0, asked = in->cluster[0] * in->cluster[1] * in->cluster[2] > 1;
+  bool explicit_cluster = p->reqnctapercluster[0] > 0,
+       asked = in->cluster[0] * in->cluster[1] * in->cluster[2] > 1;
   for (int i = 0; i < 3; i++) {
     l->grid[i] = in->grid[i];
     l->block[i] = in->block[i];
@@ -337,13 +353,14 @@ static arke_status check_launch(emulator *e, const device_kernel *k, const devic
     if (in->block[i] < 1 || in->block[i] > most_block[i])
       return refuse_launch(e, p, err, "block.%c is %u, not in 1..%u", axis[i], in->block[i], most_block[i]);
     if (p->reqntid[0] > 0 && in->block[i] != p->reqntid[i])
-      return refuse_launch(e, p, err, "block.%c is %u, but .reqntid asks for %u", axis[i], in->block[i], p->reqntid[i]);
+      return refuse_launch(e, p, err, "block.%c is %u, but .reqntid asks for %u", axis[i], in->block[i],
+                           p->reqntid[i]);
     if (asked && explicit_cluster && in->cluster[i] != p->reqnctapercluster[i])
-      return refuse_launch(e, p, err, "cluster.%c is %u, but .reqnctapercluster asks for %u", axis[i], in->cluster[i],
-                           p->reqnctapercluster[i]);
+      return refuse_launch(e, p, err, "cluster.%c is %u, but .reqnctapercluster asks for %u", axis[i],
+                           in->cluster[i], p->reqnctapercluster[i]);
     if (in->grid[i] % l->cluster_dim[i] != 0)
-      return refuse_launch(e, p, err, "grid.%c is %u, not a multiple of the cluster's %u", axis[i], in->grid[i],
-                           l->cluster_dim[i]);
+      return refuse_launch(e, p, err, "grid.%c is %u, not a multiple of the cluster's %u", axis[i],
+                           in->grid[i], l->cluster_dim[i]);
   }
   uint64_t threads = (uint64_t)in->block[0] * in->block[1] * in->block[2];
   uint64_t most = p->maxntid[0] > 0 ? product(p->maxntid) : MAX_THREADS;
@@ -351,7 +368,8 @@ static arke_status check_launch(emulator *e, const device_kernel *k, const devic
     return refuse_launch(e, p, err, "%llu threads a CTA, more than %llu", (unsigned long long)threads,
                          (unsigned long long)(most < MAX_THREADS ? most : MAX_THREADS));
   if (product(l->cluster_dim) > EMU_MAX_CLUSTER)
-    return refuse_launch(e, p, err, "a cluster of %u CTAs, more than %d", product(l->cluster_dim), EMU_MAX_CLUSTER);
+    return refuse_launch(e, p, err, "a cluster of %u CTAs, more than %d", product(l->cluster_dim),
+                         EMU_MAX_CLUSTER);
   if (in->smem_bytes > k->smem_bytes)
     return refuse_launch(e, p, err, "%u bytes of dynamic shared memory, but the kernel was prepared for %u",
                          in->smem_bytes, k->smem_bytes);
@@ -372,7 +390,8 @@ static arke_status launch_locked(emulator *e, device_kernel *k, const device_lau
   TRY(check_launch(e, k, in, &l, err));
   uint8_t *params = calloc(1, p->param_bytes + 64);
   if (params == NULL) return error_memory(err, "emulator");
-  for (uint32_t i = 0; i < p->n_params; i++) memcpy(params + p->params[i].offset, in->args[i], p->params[i].bytes);
+  for (uint32_t i = 0; i < p->n_params; i++)
+    memcpy(params + p->params[i].offset, in->args[i], p->params[i].bytes);
   l.module = k->module->program;
   l.kernel = p;
   l.memory = &e->memory;
@@ -392,7 +411,8 @@ static arke_status launch_locked(emulator *e, device_kernel *k, const device_lau
   free(params);
   const emu_allocation *damaged = emu_memory_damaged(&e->memory);
   if (damaged != NULL)
-    return error_set(err, ARKE_ERR_INTERNAL, "emulator", "memory around %s was overwritten unnoticed", damaged->name);
+    return error_set(err, ARKE_ERR_INTERNAL, "emulator", "memory around %s was overwritten unnoticed",
+                     damaged->name);
   return status;
 }
 

@@ -13,8 +13,8 @@ const char *emu_fault_text(emu_fault fault) {
   return "unknown fault";
 }
 
-static void vrecord(const emu_warp *w, const ptx_instruction *i, emu_fault fault, int lane, const char *format,
-                    va_list args) {
+static void vrecord(const emu_warp *w, const ptx_instruction *i, emu_fault fault, int lane,
+                    const char *format, va_list args) {
   emu_launch *l = w->cluster->launch;
   if (l->status != ARKE_OK) return;
   l->status = ARKE_ERR_FAULT;
@@ -25,9 +25,10 @@ static void vrecord(const emu_warp *w, const ptx_instruction *i, emu_fault fault
   memcpy(r->cta, w->cta->id, sizeof r->cta);
   r->thread = thread;
   r->ptx_line = i->line;
-  int n = snprintf(r->text, sizeof r->text, "%s: kernel %s, CTA (%u,%u,%u), thread %u (warp %u), PTX line %d, %s: ",
-                   emu_fault_text(fault), r->kernel, r->cta[0], r->cta[1], r->cta[2], thread, w->index, i->line,
-                   i->text);
+  int n =
+      snprintf(r->text, sizeof r->text,
+               "%s: kernel %s, CTA (%u,%u,%u), thread %u (warp %u), PTX line %d, %s: ", emu_fault_text(fault),
+               r->kernel, r->cta[0], r->cta[1], r->cta[2], thread, w->index, i->line, i->text);
   if (n > 0 && (size_t)n < sizeof r->text) vsnprintf(r->text + n, sizeof r->text - (size_t)n, format, args);
 }
 
@@ -65,7 +66,8 @@ void emu_describe_shared(const emu_cta *cta, uint32_t offset, char *out, size_t 
   }
   char rank[32] = "";
   if (cta->cluster->n_ctas > 1) snprintf(rank, sizeof rank, " of CTA rank %u", cta->rank);
-  if (best == NULL) snprintf(out, out_bytes, "shared memory + 0x%x%s", offset, rank);
+  if (best == NULL)
+    snprintf(out, out_bytes, "shared memory + 0x%x%s", offset, rank);
   else
     snprintf(out, out_bytes, "%s + %u%s", best->name,
              offset - ((uint32_t)cta->symbol_address[best->index] & 0xFFFFFF), rank);
@@ -86,8 +88,8 @@ static void describe_epoch(const emu_cluster *c, emu_epoch e, bool write, char *
   }
 }
 
-bool emu_fail_conflict(const emu_warp *w, int lane, const emu_cta *cta, const char *what, bool write, bool async,
-                       const emu_conflict *conflict) {
+bool emu_fail_conflict(const emu_warp *w, int lane, const emu_cta *cta, const char *what, bool write,
+                       bool async, const emu_conflict *conflict) {
   char where[128], earlier[192];
   if (conflict->kind == EMU_CONFLICT_MEMORY) return emu_no_memory(w->cluster->launch);
   emu_describe_shared(cta, conflict->address, where, sizeof where);
@@ -96,14 +98,15 @@ bool emu_fail_conflict(const emu_warp *w, int lane, const emu_cta *cta, const ch
   bool earlier_write = conflict->kind != EMU_CONFLICT_READ;
   describe_epoch(w->cluster, conflict->earlier, earlier_write, earlier, sizeof earlier);
   if (conflict->kind == EMU_CONFLICT_PROXY)
-    return emu_fail(w, EMU_FAULT_PROXY_FENCE, lane,
-                    "%s uses %s, %s, with no fence.proxy.async by the writer followed by a barrier in between", what,
-                    where, earlier);
+    return emu_fail(
+        w, EMU_FAULT_PROXY_FENCE, lane,
+        "%s uses %s, %s, with no fence.proxy.async by the writer followed by a barrier in between", what,
+        where, earlier);
   /* A copy that lands where others may still be at work is an ordering mistake; touching what a copy or the
    * matrix unit still uses is a missing wait. */
   bool by_async = !emu_agent_is_warp(&w->cluster->order, emu_epoch_agent(conflict->earlier));
   bool in_flight = by_async && !(async && write);
-  return emu_fail(w, in_flight ? EMU_FAULT_IN_FLIGHT : EMU_FAULT_RACE, lane, "%s %s %s, %s, with no %s in between",
-                  what, write ? "writes" : "reads", where, earlier,
+  return emu_fail(w, in_flight ? EMU_FAULT_IN_FLIGHT : EMU_FAULT_RACE, lane,
+                  "%s %s %s, %s, with no %s in between", what, write ? "writes" : "reads", where, earlier,
                   in_flight ? "wait for its completion" : "synchronisation");
 }

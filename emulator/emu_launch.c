@@ -7,8 +7,8 @@ uint64_t emu_draw(emu_launch *l) {
   return random_u64(l->seed, l->draws++);
 }
 
-/* Clusters run one after another. One that spins on memory gives way, so that those it may wait for can start, as
- * many at once as the SMs would hold. */
+/* Clusters run one after another. One that spins on memory gives way, so that those it may wait for can
+ * start, as many at once as the SMs would hold. */
 arke_status emu_run(emu_launch *l, arke_error *err) {
   uint32_t per_cluster = l->cluster_dim[0] * l->cluster_dim[1] * l->cluster_dim[2];
   uint64_t total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2] / per_cluster, next = 0;

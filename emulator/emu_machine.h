@@ -1,6 +1,6 @@
-/* The machine that runs a launch: clusters of CTAs, their warps, barriers and asynchronous operations. Everything
- * here is private to emulator/. Functions that can meet a fault return false once it is recorded (emu_fail);
- * their callers pass false on until the launch stops. */
+/* The machine that runs a launch: clusters of CTAs, their warps, barriers and asynchronous operations.
+ * Everything here is private to emulator/. Functions that can meet a fault return false once it is recorded
+ * (emu_fail); their callers pass false on until the launch stops. */
 #ifndef ARKE_EMULATOR_EMU_MACHINE_H
 #define ARKE_EMULATOR_EMU_MACHINE_H
 
@@ -60,7 +60,7 @@ typedef struct emu_mbarrier {
   int64_t tx_bytes;
   uint64_t phase; /* completed phases */
   emu_epoch initialised;
-  bool init_fenced;       /* its initialiser made it visible to the asynchronous proxy */
+  bool init_fenced;    /* its initialiser made it visible to the asynchronous proxy */
   emu_view *gathered;  /* of the arrivals so far */
   emu_view *completed; /* of the last phase that completed */
 } emu_mbarrier;
@@ -68,9 +68,9 @@ typedef struct emu_mbarrier {
 typedef struct emu_named_barrier {
   uint32_t expected, arrived; /* threads; expected 0: all of the CTA that have not exited */
   bool in_use, all;
-  int line;                               /* first arrival of this generation */
-  uint32_t warps;                         /* bit per warp: arrived */
-  uint32_t reduced_count, reduced_lanes;  /* bar.red: lanes whose predicate holds, and all */
+  int line;                              /* first arrival of this generation */
+  uint32_t warps;                        /* bit per warp: arrived */
+  uint32_t reduced_count, reduced_lanes; /* bar.red: lanes whose predicate holds, and all */
   emu_view *gathered;
 } emu_named_barrier;
 
@@ -91,7 +91,7 @@ typedef struct emu_warpgroup {
   uint32_t index, agent;
   emu_wgmma *queue; /* n from sequence number `first` on: what some warp has not waited for yet */
   uint32_t n, capacity;
-  uint64_t first, issued, executed; /* sequence numbers */
+  uint64_t first, issued, executed;        /* sequence numbers */
   uint64_t issued_by[EMU_WARPGROUP_WARPS]; /* last sequence each warp issued */
   uint64_t groups_by[EMU_WARPGROUP_WARPS]; /* groups each warp committed */
   uint64_t *group_end;                     /* last sequence of each commit group, by group number - 1 */
@@ -134,19 +134,19 @@ struct emu_warp {
   uint32_t unfenced; /* lanes that wrote shared memory since their last fence.proxy.async */
   uint32_t lane_fence[PTX_LANES];
 
-  uint8_t *local; /* local memory of all lanes */
+  uint8_t *local;                  /* local memory of all lanes */
   uint64_t bulk_groups[PTX_LANES]; /* committed by each thread */
   uint64_t cp_async_groups[PTX_LANES];
 
   bool cluster_arrived;
   uint64_t cluster_phase;
 
-  uint32_t registers; /* per thread, for setmaxnreg */
-  uint64_t fence_count;          /* wgmma.fence executed */
-  uint64_t *register_written;    /* per slot: fence_count at its last ordinary write, + 1 */
-  uint64_t *register_pending;    /* per slot: sequence of the wgmma that will write it, 0 none */
-  uint64_t *register_read;       /* per slot: sequence of the wgmma that reads it as A */
-  uint64_t retired;              /* sequence of the last wgmma this warp waited for */
+  uint32_t registers;         /* per thread, for setmaxnreg */
+  uint64_t fence_count;       /* wgmma.fence executed */
+  uint64_t *register_written; /* per slot: fence_count at its last ordinary write, + 1 */
+  uint64_t *register_pending; /* per slot: sequence of the wgmma that will write it, 0 none */
+  uint64_t *register_read;    /* per slot: sequence of the wgmma that reads it as A */
+  uint64_t retired;           /* sequence of the last wgmma this warp waited for */
 };
 
 struct emu_cta {
@@ -193,10 +193,12 @@ struct emu_copy {
   const ptx_instruction *instruction;
   emu_warp *warp; /* issuer */
   uint32_t lane;
-  uint64_t group;     /* bulk group of that thread, 0: not committed */
-  bool read_done;     /* a store has read its source */
-  emu_cta *cta;       /* whose shared memory it writes (loads) or reads (stores) */
-  uint32_t offset;    /* in that window */
+  uint64_t group;      /* bulk group of that thread, 0: not committed */
+  bool read_done;      /* a store has read its source */
+  bool waited;         /* its thread waited for it, or at least for its reads */
+  bool done;           /* finished, but its thread has not waited for it yet */
+  emu_cta *cta;        /* whose shared memory it writes (loads) or reads (stores) */
+  uint32_t offset;     /* in that window */
   emu_cta *source_cta; /* BULK_PUSH */
   uint32_t source_offset;
   emu_cta *mbarrier_cta;
@@ -219,14 +221,14 @@ struct emu_cluster {
   emu_cta *ctas;
   emu_warp **warps; /* all of them, by agent */
   emu_order order;
-  emu_copy **copies; /* pending, in issue order */
-  uint32_t n_copies, copy_capacity;
+  emu_copy **copies; /* in issue order */
+  uint32_t n_copies, n_pending, copy_capacity;
   uint64_t barrier_phase;
   uint32_t barrier_arrived; /* warps */
   emu_view *barrier_gathered, *barrier_completed;
   uint32_t live_warps;
   uint64_t events; /* synchronising steps so far: no progress without one */
-  uint64_t polls; /* of flags since it was last switched in */
+  uint64_t polls;  /* of flags since it was last switched in */
 };
 
 struct emu_launch {
@@ -239,8 +241,8 @@ struct emu_launch {
   uint32_t threads, smem_dynamic, smem_window, smem_static;
   uint32_t local_bytes;
   uint32_t registers_per_thread;
-  const uint8_t *wgmma_slot;     /* per slot: EMU_WGMMA_D, EMU_WGMMA_A where some wgmma uses it so */
-  const uint8_t *touches_wgmma;  /* per instruction: has such a slot outside a wgmma */
+  const uint8_t *wgmma_slot;    /* per slot: EMU_WGMMA_D, EMU_WGMMA_A where some wgmma uses it so */
+  const uint8_t *touches_wgmma; /* per instruction: has such a slot outside a wgmma */
   uint64_t instruction_limit;
   uint64_t seed, draws;
   int sm_count;
@@ -256,8 +258,8 @@ bool emu_fail_copy(const emu_copy *c, emu_fault fault, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool emu_no_memory(emu_launch *l);
 /* Sentence for a conflict, and the fault it is. */
-bool emu_fail_conflict(const emu_warp *w, int lane, const emu_cta *cta, const char *what, bool write, bool async,
-                       const emu_conflict *conflict);
+bool emu_fail_conflict(const emu_warp *w, int lane, const emu_cta *cta, const char *what, bool write,
+                       bool async, const emu_conflict *conflict);
 
 void emu_describe_shared(const emu_cta *cta, uint32_t offset, char *out, size_t out_bytes);
 
@@ -269,7 +271,8 @@ uint64_t emu_draw(emu_launch *l); /* next pseudo-random number of the launch */
 arke_status emu_cluster_open(emu_launch *l, uint32_t id, emu_cluster **cluster);
 void emu_cluster_close(emu_cluster *c);
 
-/* emu_schedule.c: runs until the cluster ends (true, *finished), gives way to another one (true) or faults. */
+/* emu_schedule.c: runs until the cluster ends (true, *finished), gives way to another one (true) or faults.
+ */
 bool emu_cluster_run(emu_cluster *c, bool *finished);
 
 /* emu_warp.c: executes up to `quantum` instructions, until the warp waits or exits. */
@@ -287,10 +290,10 @@ static inline emu_epoch emu_now(const emu_warp *w) {
 
 /* emu_access.c: where an address leads. */
 typedef struct emu_place {
-  ptx_space space; /* GLOBAL, SHARED, LOCAL, PARAM or CONST */
-  emu_cta *cta;    /* SHARED */
-  uint32_t offset; /* SHARED: within the window; PARAM, LOCAL */
-  uint8_t *bytes;  /* host memory behind it */
+  ptx_space space;            /* GLOBAL, SHARED, LOCAL, PARAM or CONST */
+  emu_cta *cta;               /* SHARED */
+  uint32_t offset;            /* SHARED: within the window; PARAM, LOCAL */
+  uint8_t *bytes;             /* host memory behind it */
   emu_allocation *allocation; /* GLOBAL, CONST */
 } emu_place;
 
@@ -298,8 +301,8 @@ typedef struct emu_place {
 bool emu_resolve(emu_warp *w, int lane, ptx_space space, uint64_t address, uint32_t bytes, uint32_t align,
                  emu_place *place);
 /* A shared address (own window or the cluster's) of one lane. */
-bool emu_resolve_shared(emu_warp *w, int lane, ptx_space space, uint64_t address, uint32_t bytes, uint32_t align,
-                        emu_place *place);
+bool emu_resolve_shared(emu_warp *w, int lane, ptx_space space, uint64_t address, uint32_t bytes,
+                        uint32_t align, emu_place *place);
 emu_actor emu_warp_actor(emu_warp *w, uint32_t lanes, bool strong);
 /* One contiguous access of a warp to shared memory: order, initialisation, and the record of it. */
 bool emu_smem_read(emu_warp *w, int lane, const emu_place *p, uint32_t bytes, const emu_actor *a);
@@ -308,7 +311,8 @@ bool emu_smem_write(emu_warp *w, int lane, const emu_place *p, uint32_t bytes, c
 bool emu_flag_sync(emu_warp *w, const emu_place *p, uint32_t bytes, bool write);
 bool emu_atomic_execute(emu_warp *w, const ptx_instruction *i, uint32_t active);
 /* old op operand, for one element of a type; false if the type does not have the operation. */
-bool emu_reduce(ptx_operation op, ptx_type type, uint64_t old, uint64_t operand, uint64_t compare, uint64_t *result);
+bool emu_reduce(ptx_operation op, ptx_type type, uint64_t old, uint64_t operand, uint64_t compare,
+                uint64_t *result);
 bool emu_memory_execute(emu_warp *w, const ptx_instruction *i, uint32_t active);
 
 /* emu_barrier.c */
@@ -335,12 +339,14 @@ typedef struct emu_box_row {
 } emu_box_row;
 emu_box_row emu_copy_row(const emu_copy *c, uint32_t row);
 uint32_t emu_copy_rows(const emu_copy *c);
-/* Where 16 bytes of shared memory really lie: the swizzle of TMA and of the matrix unit (1 128B, 2 64B, 3 32B as in
- * wgmma's descriptor are not these: 0 none, 1 32B, 2 64B, 3 128B). */
+/* Where 16 bytes of shared memory really lie: the swizzle of TMA and of the matrix unit (1 128B, 2 64B, 3 32B
+ * as in wgmma's descriptor are not these: 0 none, 1 32B, 2 64B, 3 128B). */
 static inline uint32_t emu_swizzle(uint32_t offset, int swizzle) {
   return offset ^ (((offset >> 7) & ((1u << swizzle) - 1)) << 4);
 }
-bool emu_copy_complete(emu_cluster *c, uint32_t index); /* and removes it */
+/* Does what the copy is for. Copies that a thread may wait for stay listed until it does. */
+bool emu_copy_finish(emu_cluster *c, uint32_t index);
+void emu_copy_remove(emu_cluster *c, uint32_t index);
 bool emu_copy_read_source(emu_copy *copy);
 /* Completes some of what is pending, as the seed has it; `stuck` when nothing else can go on. */
 bool emu_copies_progress(emu_cluster *c, bool stuck);

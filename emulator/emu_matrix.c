@@ -6,8 +6,9 @@
 
 enum { ROW_BYTES = 16, MATRIX_ROWS = 8 };
 
-/* ldmatrix and stmatrix m8n8 (PTX ISA 9.7.14.5.15, .16): lane 8j + r gives the address of row r of matrix j; register j
- * of lane l holds elements 2(l%4) and +1 of row l/4, or with .trans rows 2(l%4) and +1 of column l/4. */
+/* ldmatrix and stmatrix m8n8 (PTX ISA 9.7.14.5.15, .16): lane 8j + r gives the address of row r of matrix j;
+ * register j of lane l holds elements 2(l%4) and +1 of row l/4, or with .trans rows 2(l%4) and +1 of column
+ * l/4. */
 static bool matrix_rows(emu_warp *w, const ptx_instruction *i, const ptx_operand *address, bool write,
                         uint8_t *rows[4][MATRIX_ROWS]) {
   bool transposed = (i->flags & PTX_FLAG_TRANS) != 0;
@@ -24,7 +25,8 @@ static bool matrix_rows(emu_warp *w, const ptx_instruction *i, const ptx_operand
                         (unsigned long long)a[lane]);
       /* Which lanes' registers land in this row: the ones that must fence it. */
       emu_actor actor = emu_warp_actor(w, transposed ? PTX_FULL_MASK : 0xFu << 4 * r, false);
-      if (!(write ? emu_smem_write(w, lane, &p, ROW_BYTES, &actor) : emu_smem_read(w, lane, &p, ROW_BYTES, &actor)))
+      if (!(write ? emu_smem_write(w, lane, &p, ROW_BYTES, &actor)
+                  : emu_smem_read(w, lane, &p, ROW_BYTES, &actor)))
         return false;
       rows[j][r] = p.bytes;
     }
@@ -81,8 +83,8 @@ static uint32_t fragment(const emu_warp *w, const ptx_operand *o, uint32_t i, in
   return (uint32_t)w->alu.registers.value[o->elements[i].slot][lane];
 }
 
-
-/* mma.sync m16n8 with 16 or 32 bytes of K (PTX ISA 9.7.14.5): the fragments of A and B hold 4 bytes a register. */
+/* mma.sync m16n8 with 16 or 32 bytes of K (PTX ISA 9.7.14.5): the fragments of A and B hold 4 bytes a
+ * register. */
 static bool mma(emu_warp *w, const ptx_instruction *i) {
   mma_type a_type, b_type;
   bool integer = i->type[0] == PTX_TYPE_S32;
@@ -136,7 +138,8 @@ static bool mma(emu_warp *w, const ptx_instruction *i) {
     if (integer)
       mma_row_s32(a_raw + r * 32, i->type[1] == PTX_TYPE_S8, b_raw, i->type[2] == PTX_TYPE_S8, 8, 32, true,
                   (i->flags & PTX_FLAG_SATFINITE) != 0, totals);
-    else mma_row_f32(&am, (int)r, &bm, true, sums);
+    else
+      mma_row_f32(&am, (int)r, &bm, true, sums);
     memcpy(result[r], integer ? (const void *)totals : (const void *)sums, sizeof result[r]);
   }
   for (uint32_t j = 0; j < d->n; j++) {

@@ -60,9 +60,11 @@ static emu_mbarrier *new_mbarrier(emu_cta *cta, uint32_t offset) {
 
 static bool init(emu_warp *w, int lane, const emu_place *p, uint32_t count) {
   if (count < 1 || count > MAX_COUNT)
-    return emu_fail(w, EMU_FAULT_BARRIER, lane, "an mbarrier's count of %u is not in 1..%d", count, MAX_COUNT);
+    return emu_fail(w, EMU_FAULT_BARRIER, lane, "an mbarrier's count of %u is not in 1..%d", count,
+                    MAX_COUNT);
   if (emu_mbarrier_find(p->cta, p->offset) != NULL)
-    return emu_fail(w, EMU_FAULT_BARRIER, lane, "this mbarrier is initialised already and was not invalidated");
+    return emu_fail(w, EMU_FAULT_BARRIER, lane,
+                    "this mbarrier is initialised already and was not invalidated");
   emu_actor actor = emu_warp_actor(w, 1u << lane, false);
   emu_conflict conflict;
   if (!emu_shadow_access(p->cta->shadow, p->offset, MBARRIER_BYTES, true, &actor, &conflict))
@@ -119,8 +121,8 @@ static bool expect(emu_warp *w, int lane, emu_mbarrier *b, int64_t bytes) {
 
 static bool arrive(emu_warp *w, int lane, emu_cta *cta, emu_mbarrier *b, uint32_t count, bool ordered) {
   if (count == 0 || count > b->pending)
-    return emu_fail(w, EMU_FAULT_BARRIER, lane, "%u arrivals, but the phase lacks only %u of %u", count, b->pending,
-                    b->expected);
+    return emu_fail(w, EMU_FAULT_BARRIER, lane, "%u arrivals, but the phase lacks only %u of %u", count,
+                    b->pending, b->expected);
   b->pending -= count;
   if (ordered) emu_release(w, b->gathered);
   try_complete(cta, b);
@@ -129,19 +131,24 @@ static bool arrive(emu_warp *w, int lane, emu_cta *cta, emu_mbarrier *b, uint32_
 
 bool emu_mbarrier_complete_tx(emu_cta *cta, uint32_t offset, int64_t bytes, const emu_copy *copy) {
   emu_mbarrier *b = emu_mbarrier_find(cta, offset);
-  if (cta->exited) return emu_fail_copy(copy, EMU_FAULT_EXIT, "the CTA of its mbarrier has exited before it completed");
-  if (b == NULL) return emu_fail_copy(copy, EMU_FAULT_BARRIER, "its mbarrier was invalidated before it completed");
+  if (cta->exited)
+    return emu_fail_copy(copy, EMU_FAULT_EXIT, "the CTA of its mbarrier has exited before it completed");
+  if (b == NULL)
+    return emu_fail_copy(copy, EMU_FAULT_BARRIER, "its mbarrier was invalidated before it completed");
   b->tx_bytes -= bytes;
   if (b->tx_bytes < -MAX_TX_BYTES)
-    return emu_fail_copy(copy, EMU_FAULT_BARRIER, "%lld bytes more arrived at one mbarrier than were expected",
+    return emu_fail_copy(copy, EMU_FAULT_BARRIER,
+                         "%lld bytes more arrived at one mbarrier than were expected",
                          (long long)-b->tx_bytes);
-  emu_view_learn(&cta->cluster->order, b->gathered, emu_epoch_agent(copy->epoch), emu_epoch_clock(copy->epoch));
+  emu_view_learn(&cta->cluster->order, b->gathered, emu_epoch_agent(copy->epoch),
+                 emu_epoch_clock(copy->epoch));
   try_complete(cta, b);
   return true;
 }
 
 /* The object and the checks every use of it needs. */
-static bool find(emu_warp *w, const ptx_instruction *i, int lane, uint64_t address, emu_place *p, emu_mbarrier **b) {
+static bool find(emu_warp *w, const ptx_instruction *i, int lane, uint64_t address, emu_place *p,
+                 emu_mbarrier **b) {
   ptx_space space = i->n_spaces > 0 ? i->space[0] : PTX_SPACE_GENERIC;
   if (!emu_resolve(w, lane, space, address, MBARRIER_BYTES, MBARRIER_BYTES, p)) return false;
   if (p->space != PTX_SPACE_SHARED)
@@ -154,7 +161,8 @@ static bool find(emu_warp *w, const ptx_instruction *i, int lane, uint64_t addre
     return emu_fail(w, EMU_FAULT_BARRIER, lane, "there is no initialised mbarrier at %s", where);
   }
   if (!emu_view_covers(&w->cluster->order, w->view, (*b)->initialised))
-    return emu_fail(w, EMU_FAULT_BARRIER, lane, "the mbarrier's initialisation at line %d is not ordered before this use",
+    return emu_fail(w, EMU_FAULT_BARRIER, lane,
+                    "the mbarrier's initialisation at line %d is not ordered before this use",
                     w->cluster->launch->kernel->instructions[emu_epoch_pc((*b)->initialised)].line);
   return true;
 }
@@ -197,8 +205,8 @@ static bool update(emu_warp *w, const ptx_instruction *i, int lane, uint64_t add
   }
 }
 
-/* test_wait and try_wait. A wait that fails says so once, so that code that forgets to loop is found out; asked
- * again, the warp sleeps until the phase changes. */
+/* test_wait and try_wait. A wait that fails says so once, so that code that forgets to loop is found out;
+ * asked again, the warp sleeps until the phase changes. */
 static bool wait(emu_warp *w, const ptx_instruction *i, uint32_t active) {
   uint64_t scratch[PTX_LANES], want_scratch[PTX_LANES];
   const uint64_t *address = alu_operand(&i->operands[1], &w->alu, scratch);
@@ -215,7 +223,8 @@ static bool wait(emu_warp *w, const ptx_instruction *i, uint32_t active) {
     last = address[lane];
     if (!repeated && !find(w, i, lane, address[lane], &p, &b)) return false;
     if (parity && want[lane] > 1)
-      return emu_fail(w, EMU_FAULT_BARRIER, lane, "parity %llu is not 0 or 1", (unsigned long long)want[lane]);
+      return emu_fail(w, EMU_FAULT_BARRIER, lane, "parity %llu is not 0 or 1",
+                      (unsigned long long)want[lane]);
     bool over = parity ? (b->phase & 1) != want[lane] : b->phase > want[lane];
     if (over) {
       done |= 1u << lane;

@@ -24,8 +24,10 @@ static size_t position_after(const emu_memory *m, uint64_t address) {
   size_t low = 0, high = m->n;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (m->list[middle]->address <= address) low = middle + 1;
-    else high = middle;
+    if (m->list[middle]->address <= address)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }
@@ -50,7 +52,8 @@ static arke_status insert(emu_memory *m, emu_allocation *a, arke_error *err) {
   return ARKE_OK;
 }
 
-arke_status emu_memory_alloc(emu_memory *m, size_t bytes, const char *name, emu_allocation **out, arke_error *err) {
+arke_status emu_memory_alloc(emu_memory *m, size_t bytes, const char *name, emu_allocation **out,
+                             arke_error *err) {
   *out = NULL;
   if (bytes > SIZE_MAX / 4) return error_memory(err, "emulator");
   emu_allocation *a = calloc(1, sizeof *a);
@@ -71,8 +74,8 @@ fail:
   return error_memory(err, "emulator");
 }
 
-arke_status emu_memory_import(emu_memory *m, uint64_t address, size_t bytes, const char *name, bool initialised,
-                              arke_error *err) {
+arke_status emu_memory_import(emu_memory *m, uint64_t address, size_t bytes, const char *name,
+                              bool initialised, arke_error *err) {
   if (address == 0 || bytes == 0)
     return error_set(err, ARKE_ERR_ARGUMENT, "emulator", "memory to import must have an address and a size");
   size_t at = position_after(m, address);
@@ -178,8 +181,8 @@ void emu_memory_describe(const emu_memory *m, uint64_t address, char *out, size_
   else if (over >= (1ull << 40) && under >= (1ull << 40))
     snprintf(out, out_bytes, "address 0x%llx, far from every allocation", (unsigned long long)address);
   else if (over <= under)
-    snprintf(out, out_bytes, "%s + %llu bytes, %llu bytes past its end", before->name, (unsigned long long)past,
-             (unsigned long long)over);
+    snprintf(out, out_bytes, "%s + %llu bytes, %llu bytes past its end", before->name,
+             (unsigned long long)past, (unsigned long long)over);
   else
     snprintf(out, out_bytes, "%s - %llu bytes, before its start", after->name, (unsigned long long)under);
 }

@@ -1,5 +1,5 @@
-/* The emulator's global memory: the allocations a kernel may touch, each with a name for messages and a bit per
- * byte that says whether anything was ever written there. Addresses are host addresses. */
+/* The emulator's global memory: the allocations a kernel may touch, each with a name for messages and a bit
+ * per byte that says whether anything was ever written there. Addresses are host addresses. */
 #ifndef ARKE_EMULATOR_EMU_MEMORY_H
 #define ARKE_EMULATOR_EMU_MEMORY_H
 
@@ -27,10 +27,11 @@ typedef struct emu_memory {
 void emu_memory_release(emu_memory *m);
 
 /* New memory, 256-byte aligned, filled with 0xFF (a NaN in every float type), holding no value yet. */
-arke_status emu_memory_alloc(emu_memory *m, size_t bytes, const char *name, emu_allocation **a, arke_error *err);
+arke_status emu_memory_alloc(emu_memory *m, size_t bytes, const char *name, emu_allocation **a,
+                             arke_error *err);
 /* Memory that the caller owns. It must not overlap another allocation. */
-arke_status emu_memory_import(emu_memory *m, uint64_t address, size_t bytes, const char *name, bool initialised,
-                              arke_error *err);
+arke_status emu_memory_import(emu_memory *m, uint64_t address, size_t bytes, const char *name,
+                              bool initialised, arke_error *err);
 /* Forgets the allocation that starts at `address`, and frees it if it is ours. False when a guard zone around
  * it was overwritten; *found says whether there is one. */
 bool emu_memory_free(emu_memory *m, uint64_t address, bool *found);

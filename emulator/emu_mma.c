@@ -60,19 +60,21 @@ void mma_decode(mma_operand *o, mma_type t, const void *raw, int rows, bool nega
       o->exponent[k][r] = (int16_t)e;
     }
   }
-  if (!o->any_special) return;
-  for (int r = 0; r < rows; r++) {
-    for (int k = 0; k < f->k; k++) {
+  for (int r = 0; o->any_special && r < rows; r++) {
+    for (int k = 0; o->special[r] && k < f->k; k++) {
       uint32_t bits = raw_element(t, raw, r * f->k + k);
       uint32_t mantissa = bits & mantissa_mask, exponent = bits >> f->mantissa_bits & exponent_mask;
-      float v = is_special(t, exponent, mantissa)
-                    ? (mantissa != 0 ? NAN : (bits >> sign_shift & 1) != 0 ? -INFINITY : INFINITY)
-                    : 0;
-      if (v == 0) v = ldexpf((float)o->mantissa[k][r], o->exponent[k][r] - f->mantissa_bits);
-      else if (negate) v = -v;
+      bool negative = ((bits >> sign_shift & 1) != 0) != negate;
+      float v = ldexpf((float)o->mantissa[k][r], o->exponent[k][r] - f->mantissa_bits);
+      if (is_special(t, exponent, mantissa)) v = mantissa != 0 ? NAN : negative ? -INFINITY : INFINITY;
       o->value[r][k] = v;
     }
   }
+}
+
+static double element_value(const mma_operand *o, int r, int k) {
+  if (o->special[r]) return (double)o->value[r][k];
+  return ldexp(o->mantissa[k][r], o->exponent[k][r] - formats[o->type].mantissa_bits);
 }
 
 /* The canonical NaN that the matrix unit returns. */
@@ -86,7 +88,7 @@ static float canonical_nan(void) {
 /* Only whether the result is an infinity or a NaN depends on special inputs, so doubles serve. */
 static float special_sum(const mma_operand *a, int row, const mma_operand *b, int n, float c) {
   double sum = c;
-  for (int k = 0; k < a->k; k++) sum += (double)a->value[row][k] * (double)b->value[n][k];
+  for (int k = 0; k < a->k; k++) sum += element_value(a, row, k) * element_value(b, n, k);
   return isnan(sum) ? canonical_nan() : (float)sum;
 }
 
@@ -111,13 +113,16 @@ static int32_t split_f32(float f, int *exponent) {
   memcpy(&bits, &f, sizeof bits);
   int e = (int)(bits >> 23 & 0xFF);
   int32_t m = (int32_t)(bits & 0x7FFFFF);
-  if (e == 0) e = 1;
-  else m |= 1 << 23;
+  if (e == 0)
+    e = 1;
+  else
+    m |= 1 << 23;
   *exponent = m == 0 ? ZERO_EXPONENT : e - 127;
   return bits >> 31 != 0 ? -m : m;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) &&                            \
+    !defined(__SANITIZE_THREAD__)
 #define VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
 #else
 #define VECTOR_CLONES
@@ -127,7 +132,8 @@ static int32_t split_f32(float f, int *exponent) {
 VECTOR_CLONES
 static void aligned_sums(int n_columns, int k_count, const int16_t *a_mantissa, const int16_t *a_exponent,
                          const int16_t (*b_mantissa)[MMA_MAX_ROWS], const int16_t (*b_exponent)[MMA_MAX_ROWS],
-                         int fraction_up, int32_t *restrict top, int32_t *restrict low, int32_t *restrict high) {
+                         int fraction_up, int32_t *restrict top, int32_t *restrict low,
+                         int32_t *restrict high) {
   for (int k = 0; k < k_count; k++) {
     int ea = a_exponent[k];
     const int16_t *eb = b_exponent[k];
@@ -169,8 +175,8 @@ void mma_row_f32(const mma_operand *a, int row, const mma_operand *b, bool accum
     top[n] = e;
     low[n] = high[n] = 0;
   }
-  aligned_sums(n_columns, a->k, a_mantissa, a_exponent, b->mantissa, b->exponent, fraction - product_bits, top, low,
-               high);
+  aligned_sums(n_columns, a->k, a_mantissa, a_exponent, b->mantissa, b->exponent, fraction - product_bits,
+               top, low, high);
   bool row_special = a->special[row];
   for (int n = 0; n < n_columns; n++) {
     float c = accumulate ? d[n] : 0;
@@ -189,8 +195,8 @@ void mma_row_f32(const mma_operand *a, int row, const mma_operand *b, bool accum
   }
 }
 
-void mma_row_s32(const uint8_t *a, bool a_signed, const uint8_t *b, bool b_signed, int n, int k, bool accumulate,
-                 bool saturate, int32_t *d) {
+void mma_row_s32(const uint8_t *a, bool a_signed, const uint8_t *b, bool b_signed, int n, int k,
+                 bool accumulate, bool saturate, int32_t *d) {
   for (int j = 0; j < n; j++) {
     int64_t sum = accumulate ? d[j] : 0;
     for (int i = 0; i < k; i++) {

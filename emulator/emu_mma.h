@@ -1,7 +1,7 @@
-/* Arithmetic of one matrix instruction of Hopper's tensor cores, isolated so that a comparison with hardware can
- * correct a detail in one place. Source: measurements in the project's reference (one instruction at a time): all
- * products are exact, every product and the old accumulator are aligned to the largest exponent among them and
- * truncated there, summed exactly, and the sum is rounded toward zero. */
+/* Arithmetic of one matrix instruction of Hopper's tensor cores, isolated so that a comparison with hardware
+ * can correct a detail in one place. Source: measurements in the project's reference (one instruction at a
+ * time): all products are exact, every product and the old accumulator are aligned to the largest exponent
+ * among them and truncated there, summed exactly, and the sum is rounded toward zero. */
 #ifndef ARKE_EMULATOR_EMU_MMA_H
 #define ARKE_EMULATOR_EMU_MMA_H
 
@@ -29,8 +29,8 @@ typedef enum mma_type {
 int mma_type_bits(mma_type t);
 int mma_type_k(mma_type t);
 
-/* Rows of A or columns of B for one k-step, decoded: value = mantissa * 2^(exponent - mantissa bits). A zero has
- * an exponent far below all others. `special` marks a row that holds an infinity or a NaN. */
+/* Rows of A or columns of B for one k-step, decoded: value = mantissa * 2^(exponent - mantissa bits). A zero
+ * has an exponent far below all others. `special` marks a row that holds an infinity or a NaN. */
 typedef struct mma_operand {
   mma_type type;
   int rows, k;
@@ -48,7 +48,7 @@ void mma_decode(mma_operand *o, mma_type t, const void *raw, int rows, bool nega
 void mma_row_f32(const mma_operand *a, int row, const mma_operand *b, bool accumulate, float *d);
 
 /* Integer form: d += a * b over k 8-bit elements; wraps, or saturates at int32's ends. */
-void mma_row_s32(const uint8_t *a, bool a_signed, const uint8_t *b, bool b_signed, int n, int k, bool accumulate,
-                 bool saturate, int32_t *d);
+void mma_row_s32(const uint8_t *a, bool a_signed, const uint8_t *b, bool b_signed, int n, int k,
+                 bool accumulate, bool saturate, int32_t *d);
 
 #endif

@@ -1,8 +1,8 @@
-/* Happens-before inside a cluster, by vector clocks (Flanagan and Freund, FastTrack, 2009). An agent is whatever
- * can touch memory on its own: a warp (its lanes run in lockstep and count as one), a warp group's matrix unit,
- * or one asynchronous copy. A view is what an agent knows of all the others: for each the latest moment that
- * happened before now, and for each warp the latest moment up to which its writes were made visible to the
- * asynchronous proxy by fence.proxy.async. Synchronisation joins views. */
+/* Happens-before inside a cluster, by vector clocks (Flanagan and Freund, FastTrack, 2009). An agent is
+ * whatever can touch memory on its own: a warp (its lanes run in lockstep and count as one), a warp group's
+ * matrix unit, or one asynchronous copy. A view is what an agent knows of all the others: for each the latest
+ * moment that happened before now, and for each warp the latest moment up to which its writes were made
+ * visible to the asynchronous proxy by fence.proxy.async. Synchronisation joins views. */
 #ifndef ARKE_EMULATOR_EMU_ORDER_H
 #define ARKE_EMULATOR_EMU_ORDER_H
 
@@ -26,7 +26,8 @@ static inline uint32_t emu_epoch_pc(emu_epoch e) {
   return (uint32_t)e & 0xFFFF;
 }
 
-/* Copies that are in flight or not yet seen complete, at one time; past it detection between copies weakens. */
+/* Copies that are in flight or not yet seen complete, at one time; past it detection between copies weakens.
+ */
 #define EMU_COPY_SLOTS 512
 
 typedef struct emu_order {

@@ -23,9 +23,12 @@ static void describe_wait(const emu_warp *w, char *out, size_t out_bytes) {
              w->cluster->live_warps);
     break;
   case EMU_WAIT_REGISTERS:
-    snprintf(out, out_bytes, "setmaxnreg to %u (%u registers in the pool)", w->wait_registers, w->cta->register_pool);
+    snprintf(out, out_bytes, "setmaxnreg to %u (%u registers in the pool)", w->wait_registers,
+             w->cta->register_pool);
     break;
-  case EMU_WAIT_WARPGROUP: snprintf(out, out_bytes, "a wgmma that not all warps of its warp group issue"); break;
+  case EMU_WAIT_WARPGROUP:
+    snprintf(out, out_bytes, "a wgmma that not all warps of its warp group issue");
+    break;
   case EMU_WAIT_NONE:
   case EMU_WAIT_DONE: snprintf(out, out_bytes, "nothing"); break;
   }
@@ -55,14 +58,16 @@ static bool deadlock(emu_cluster *c) {
     j = last;
   }
   bool failed = strbuf_failed(&text);
-  if (failed) emu_no_memory(c->launch);
-  else emu_fail(first, EMU_FAULT_DEADLOCK, -1, "nothing can go on: %s", strbuf_text(&text));
+  if (failed)
+    emu_no_memory(c->launch);
+  else
+    emu_fail(first, EMU_FAULT_DEADLOCK, -1, "nothing can go on: %s", strbuf_text(&text));
   strbuf_free(&text);
   return false;
 }
 
-/* Lets waits on mbarriers give up, as the hardware's do after a while: code may look elsewhere then. False when
- * they did so before and nothing happened since. */
+/* Lets waits on mbarriers give up, as the hardware's do after a while: code may look elsewhere then. False
+ * when they did so before and nothing happened since. */
 static bool time_out(emu_cluster *c) {
   bool any = false;
   for (uint32_t j = 0; j < c->n_warps; j++) {
@@ -77,8 +82,8 @@ static bool time_out(emu_cluster *c) {
 }
 
 static bool finish_copies(emu_cluster *c) {
-  while (c->n_copies > 0) {
-    if (!emu_copy_complete(c, (uint32_t)(emu_draw(c->launch) % c->n_copies))) return false;
+  while (c->n_pending > 0) {
+    if (!emu_copies_progress(c, true)) return false;
   }
   return true;
 }
@@ -96,7 +101,7 @@ bool emu_cluster_run(emu_cluster *c, bool *finished) {
       ran = true;
       uint32_t turn = 1 + (uint32_t)(emu_draw(l) % LONG_TURN);
       if (!emu_warp_run(w, turn)) return false;
-      if (c->n_copies > 0 && l->seed % 3 != 0 && !emu_copies_progress(c, false)) return false;
+      if (c->n_pending > 0 && l->seed % 3 != 0 && !emu_copies_progress(c, false)) return false;
     }
     uint64_t executed = 0;
     for (uint32_t j = 0; j < c->n_warps; j++) executed += c->warps[j]->executed;
@@ -105,7 +110,7 @@ bool emu_cluster_run(emu_cluster *c, bool *finished) {
                       (unsigned long long)executed);
     if (c->polls > POLLS_BEFORE_SWITCH) return true;
     if (ran || c->live_warps == 0) continue;
-    if (c->n_copies > 0) {
+    if (c->n_pending > 0) {
       if (!emu_copies_progress(c, true)) return false;
     } else if (!time_out(c)) {
       return deadlock(c);

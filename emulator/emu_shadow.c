@@ -130,8 +130,8 @@ static bool set_add(read_set *set, emu_epoch e) {
   return true;
 }
 
-/* Keeps one read per agent, and none that the new reader already knows: whoever is ordered after it is ordered
- * after those. */
+/* Keeps one read per agent, and none that the new reader already knows: whoever is ordered after it is
+ * ordered after those. */
 static bool add_reader(emu_shadow *s, cell *c, const emu_actor *a) {
   if ((c->flags & CELL_READ_SET) == 0) {
     if (c->read == 0 || emu_epoch_agent(c->read) == emu_epoch_agent(a->now) ||
@@ -184,7 +184,8 @@ static bool refuse(emu_conflict *conflict, emu_conflict_kind kind, uint32_t addr
   return false;
 }
 
-static bool touch(emu_shadow *s, cell *c, uint32_t address, bool write, const emu_actor *a, emu_conflict *conflict) {
+static bool touch(emu_shadow *s, cell *c, uint32_t address, bool write, const emu_actor *a,
+                  emu_conflict *conflict) {
   bool both_strong = a->strong && (c->flags & CELL_STRONG) != 0;
   if (!both_strong && !emu_view_covers(a->order, a->view, c->write))
     return refuse(conflict, EMU_CONFLICT_WRITE, address, c->write);
@@ -240,8 +241,8 @@ static void join_cell(emu_shadow *s, cell *c) {
   s->free_splits[s->n_free_splits++] = index;
 }
 
-static bool touch_part(emu_shadow *s, uint32_t index, uint32_t first, uint32_t n, bool write, const emu_actor *a,
-                       emu_conflict *conflict) {
+static bool touch_part(emu_shadow *s, uint32_t index, uint32_t first, uint32_t n, bool write,
+                       const emu_actor *a, emu_conflict *conflict) {
   cell *c = &s->cells[index];
   uint32_t address = index * CELL_BYTES + first;
   if ((c->flags & CELL_SPLIT) == 0) {

@@ -1,7 +1,7 @@
 /* Shadow of one CTA's shared memory: for every byte, who wrote and who read it last and whether it holds a
  * value. Finds accesses that no synchronisation orders, generic writes that the asynchronous proxy was not
- * fenced against, and reads of bytes nothing wrote. A cell covers 16 bytes, which is what copies and the matrix
- * unit move; it is split into bytes when warps share it. */
+ * fenced against, and reads of bytes nothing wrote. A cell covers 16 bytes, which is what copies and the
+ * matrix unit move; it is split into bytes when warps share it. */
 #ifndef ARKE_EMULATOR_EMU_SHADOW_H
 #define ARKE_EMULATOR_EMU_SHADOW_H
 
@@ -47,7 +47,8 @@ void emu_shadow_free(emu_shadow *s);
 void emu_shadow_reset(emu_shadow *s);
 
 /* Records a read or write of [address, address + bytes), all within the window. False with *conflict filled
- * when it breaks a rule. `initialises` is false for writes whose data arrives later (emu_shadow_initialise). */
+ * when it breaks a rule. `initialises` is false for writes whose data arrives later (emu_shadow_initialise).
+ */
 bool emu_shadow_access(emu_shadow *s, uint32_t address, uint32_t bytes, bool write, const emu_actor *actor,
                        emu_conflict *conflict);
 void emu_shadow_initialise(emu_shadow *s, uint32_t address, uint32_t bytes);

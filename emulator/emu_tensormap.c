@@ -30,7 +30,8 @@ static void seal(encoded *e, device_tensormap *map) {
 #define REFUSE(...) return error_set(err, ARKE_ERR_ARGUMENT, "tensor map", __VA_ARGS__)
 
 static arke_status check_address(uint64_t address, arke_error *err) {
-  if (address % 16 != 0) REFUSE("the tensor's address 0x%llx is not a multiple of 16", (unsigned long long)address);
+  if (address % 16 != 0)
+    REFUSE("the tensor's address 0x%llx is not a multiple of 16", (unsigned long long)address);
   return ARKE_OK;
 }
 
@@ -46,11 +47,14 @@ static arke_status check(const device_tensormap_desc *d, arke_error *err) {
       REFUSE("dimension %d has %llu elements, not 1..2^32", i, (unsigned long long)d->dim[i]);
     if (d->box[i] < 1 || d->box[i] > 256) REFUSE("box dimension %d is %u, not in 1..256", i, d->box[i]);
     if (i > 0 && (d->stride_bytes[i] % 16 != 0 || d->stride_bytes[i] >= 1ull << 40))
-      REFUSE("stride %d of %llu bytes is not a multiple of 16 below 2^40", i, (unsigned long long)d->stride_bytes[i]);
+      REFUSE("stride %d of %llu bytes is not a multiple of 16 below 2^40", i,
+             (unsigned long long)d->stride_bytes[i]);
   }
   if (d->box[0] * element % 16 != 0)
-    REFUSE("the box's inner dimension has %llu bytes, not a multiple of 16", (unsigned long long)(d->box[0] * element));
-  if (d->swizzle < 0 || d->swizzle > 3) REFUSE("swizzle %d is not 0 (none), 1 (32B), 2 (64B) or 3 (128B)", d->swizzle);
+    REFUSE("the box's inner dimension has %llu bytes, not a multiple of 16",
+           (unsigned long long)(d->box[0] * element));
+  if (d->swizzle < 0 || d->swizzle > 3)
+    REFUSE("swizzle %d is not 0 (none), 1 (32B), 2 (64B) or 3 (128B)", d->swizzle);
   if (d->swizzle > 0 && d->box[0] * element > 16ull << d->swizzle)
     REFUSE("the box's inner dimension has %llu bytes, more than the swizzle's %d",
            (unsigned long long)(d->box[0] * element), 16 << d->swizzle);

@@ -1,5 +1,6 @@
 /* Tensor maps on the emulator: the arguments themselves, kept inside the 128 opaque bytes with a mark and a
- * checksum, so that anything else passed as a map is found out. Rules: CUDA driver API, cuTensorMapEncodeTiled. */
+ * checksum, so that anything else passed as a map is found out. Rules: CUDA driver API,
+ * cuTensorMapEncodeTiled. */
 #ifndef ARKE_EMULATOR_EMU_TENSORMAP_H
 #define ARKE_EMULATOR_EMU_TENSORMAP_H
 

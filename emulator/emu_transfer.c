@@ -47,7 +47,8 @@ static void load_box(emu_copy *c) {
       uint32_t first = b > r.first ? b : r.first, last = b + 16 < r.last ? b + 16 : r.last;
       if (first < last) memcpy(to + (first - b), from + (first - r.first), last - first);
     }
-    if (c->map.swizzle == 0 || (c->map.row_bytes == c->map.pitch_bytes && r.offset % c->map.pitch_bytes == 0)) {
+    if (c->map.swizzle == 0 ||
+        (c->map.row_bytes == c->map.pitch_bytes && r.offset % c->map.pitch_bytes == 0)) {
       emu_shadow_initialise(c->cta->shadow, r.offset, c->map.row_bytes);
       continue;
     }
@@ -70,9 +71,12 @@ static void read_box(emu_copy *c) {
 bool emu_copy_read_source(emu_copy *c) {
   c->data = malloc(c->bytes);
   if (c->data == NULL) return emu_no_memory(c->warp->cluster->launch);
-  if (c->kind == EMU_COPY_TENSOR_STORE) read_box(c);
-  else if (c->kind == EMU_COPY_BULK_PUSH) memcpy(c->data, c->source_cta->smem + c->source_offset, c->bytes);
-  else memcpy(c->data, c->cta->smem + c->offset, c->bytes);
+  if (c->kind == EMU_COPY_TENSOR_STORE)
+    read_box(c);
+  else if (c->kind == EMU_COPY_BULK_PUSH)
+    memcpy(c->data, c->source_cta->smem + c->source_offset, c->bytes);
+  else
+    memcpy(c->data, c->cta->smem + c->offset, c->bytes);
   c->read_done = true;
   return true;
 }
@@ -84,12 +88,14 @@ static bool reduce_bytes(emu_copy *c, uint8_t *to, const uint8_t *from, uint32_t
     uint64_t old = 0, v = 0, result;
     memcpy(&old, to + b, element);
     memcpy(&v, from + b, element);
-    if (!emu_reduce(c->operation, c->type, old, v, 0, &result)) element = 0;
-    else memcpy(to + b, &result, element);
+    if (!emu_reduce(c->operation, c->type, old, v, 0, &result))
+      element = 0;
+    else
+      memcpy(to + b, &result, element);
     if (element == 0) break;
   }
-  return element > 0 ||
-         emu_fail_copy(c, EMU_FAULT_UNKNOWN_INSTRUCTION, "this reduction of this element type is not modelled");
+  return element > 0 || emu_fail_copy(c, EMU_FAULT_UNKNOWN_INSTRUCTION,
+                                      "this reduction of this element type is not modelled");
 }
 
 static bool put(emu_copy *c, uint8_t *to, const uint8_t *from, uint32_t bytes) {
@@ -126,14 +132,18 @@ static bool store(emu_copy *c) {
 static bool cp_async_arrive(emu_copy *c) {
   emu_cluster *cluster = c->warp->cluster;
   emu_mbarrier *b = emu_mbarrier_find(c->mbarrier_cta, c->mbarrier_offset);
-  if (b == NULL) return emu_fail_copy(c, EMU_FAULT_BARRIER, "its mbarrier was invalidated before it completed");
+  if (b == NULL)
+    return emu_fail_copy(c, EMU_FAULT_BARRIER, "its mbarrier was invalidated before it completed");
   for (uint32_t j = cluster->n_copies; j-- > 0;) {
     emu_copy *earlier = cluster->copies[j];
     if (earlier->kind != EMU_COPY_CP_ASYNC || earlier->warp != c->warp || earlier->lane != c->lane) continue;
-    emu_view_learn(&cluster->order, b->gathered, emu_epoch_agent(earlier->epoch), emu_epoch_clock(earlier->epoch));
-    if (!emu_copy_complete(cluster, j)) return false;
+    emu_view_learn(&cluster->order, b->gathered, emu_epoch_agent(earlier->epoch),
+                   emu_epoch_clock(earlier->epoch));
+    if (!emu_copy_finish(cluster, j)) return false;
+    emu_copy_remove(cluster, j);
   }
-  if (b->pending == 0) return emu_fail_copy(c, EMU_FAULT_BARRIER, "arrives at an mbarrier that lacks no arrival");
+  if (b->pending == 0)
+    return emu_fail_copy(c, EMU_FAULT_BARRIER, "arrives at an mbarrier that lacks no arrival");
   b->pending--;
   return emu_mbarrier_complete_tx(c->mbarrier_cta, c->mbarrier_offset, 0, c);
 }
@@ -167,33 +177,50 @@ static bool perform(emu_copy *c) {
   return !c->has_mbarrier || emu_mbarrier_complete_tx(c->mbarrier_cta, c->mbarrier_offset, c->bytes, c);
 }
 
-bool emu_copy_complete(emu_cluster *cluster, uint32_t index) {
-  emu_copy *c = cluster->copies[index];
+void emu_copy_remove(emu_cluster *cluster, uint32_t index) {
+  emu_copy_free(cluster->copies[index]);
   cluster->n_copies--;
   memmove(&cluster->copies[index], &cluster->copies[index + 1],
           (cluster->n_copies - index) * sizeof(emu_copy *));
+}
+
+bool emu_copy_finish(emu_cluster *cluster, uint32_t index) {
+  emu_copy *c = cluster->copies[index];
+  if (c->done) return true;
+  c->done = true;
+  cluster->n_pending--;
   cluster->events++;
-  bool ok = perform(c);
-  emu_copy_free(c);
-  return ok;
+  if (!perform(c)) return false;
+  bool waited_for =
+      c->kind == EMU_COPY_TENSOR_STORE || c->kind == EMU_COPY_BULK_STORE || c->kind == EMU_COPY_CP_ASYNC;
+  if (waited_for) return true;
+  /* An arrival ends, and removes, copies before it: look for it again. */
+  if (index >= cluster->n_copies) index = cluster->n_copies - 1;
+  while (cluster->copies[index] != c) index--;
+  emu_copy_remove(cluster, index);
+  return true;
+}
+
+static bool finish_any(emu_cluster *c) {
+  uint64_t skip = emu_draw(c->launch) % c->n_pending;
+  for (uint32_t i = 0;; i++) {
+    if (!c->copies[i]->done && skip-- == 0) return emu_copy_finish(c, i);
+  }
 }
 
 bool emu_copies_progress(emu_cluster *c, bool stuck) {
-  emu_launch *l = c->launch;
-  /* Seeds take turns: as late as possible; at random moments; as early as possible, in order. */
-  switch (l->seed % 3) {
-  case 0:
-    if (stuck && c->n_copies > 0) return emu_copy_complete(c, (uint32_t)(emu_draw(l) % c->n_copies));
-    return true;
+  /* Seeds take turns: as late as possible; at random moments; as early as possible. */
+  switch (c->launch->seed % 3) {
+  case 0: return !stuck || c->n_pending == 0 || finish_any(c);
   case 1:
-    for (uint32_t i = c->n_copies; i-- > 0 && i < c->n_copies;) {
-      if ((stuck || emu_draw(l) % 4 == 0) && !emu_copy_complete(c, i)) return false;
+    for (uint32_t tries = c->n_pending; tries > 0 && c->n_pending > 0; tries--) {
+      if ((stuck || emu_draw(c->launch) % 4 == 0) && !finish_any(c)) return false;
       if (stuck) break;
     }
     return true;
   default:
-    while (c->n_copies > 0) {
-      if (!emu_copy_complete(c, 0)) return false;
+    while (c->n_pending > 0) {
+      if (!finish_any(c)) return false;
     }
     return true;
   }

