@@ -64,6 +64,7 @@ arke_context *fixture_open(const arke_options *options);
 TCase *cuda_device_tests(void);
 TCase *plan_tests(void);
 TCase *run_tests(void);
+TCase *emulated_run_tests(void);
 TCase *runtime_alloc_tests(void);
 
 #endif

@@ -5,6 +5,7 @@ int main(void) {
   suite_add_tcase(suite, cuda_device_tests());
   suite_add_tcase(suite, plan_tests());
   suite_add_tcase(suite, run_tests());
+  suite_add_tcase(suite, emulated_run_tests());
   suite_add_tcase(suite, runtime_alloc_tests());
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_NORMAL);
