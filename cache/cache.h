@@ -15,23 +15,33 @@
 typedef struct cache cache;
 
 typedef enum cache_mode {
-  CACHE_WRITE,     /* create if missing, WAL, busy timeout */
-  CACHE_READ,      /* read-only, sees later commits of others */
-  CACHE_IMMUTABLE, /* read-only on media that do not change: no locks, no -wal or -shm files */
+  CACHE_WRITE,     /* reads too; creates a missing file, but no directory */
+  CACHE_READ,      /* writes nothing to the file; sees what others commit later */
+  CACHE_IMMUTABLE, /* for files that do not change while open: takes no locks, makes no files beside it */
 } cache_mode;
 
-/* A file that is not SQLite, not ours, of a newer schema, or damaged is ARKE_ERR_CORRUPT with a sentence and
- * is left untouched. With CACHE_WRITE and `set_aside`, such a file is renamed to PATH.damaged-N (never
- * overwriting) and a fresh one is made; *aside (may be NULL, arena memory) tells the name. */
+/* Opens one cache. On failure *c is NULL and the sentence names the file. ARKE_ERR_NOT_FOUND: nothing to
+ * read, as there is no such file or an empty one (for CACHE_WRITE an empty file is new). ARKE_ERR_IO: no
+ * directory, no permission, not a regular file, no room, a failing disk. ARKE_ERR_BUSY: locked by others for
+ * 10 s, or, for CACHE_IMMUTABLE, changes of a killed writer still stand in PATH-wal or PATH-journal.
+ * ARKE_ERR_CORRUPT: not SQLite, not ours, damaged, or of a newer schema; the file stays as it is.
+ *
+ * CACHE_READ opens a file in a directory that cannot be written, or on a system without locks, as
+ * CACHE_IMMUTABLE does. What a killed writer committed is there for CACHE_READ and CACHE_WRITE. Do not carry
+ * a handle across fork. */
 arke_status cache_open(const char *path, cache_mode mode, cache **c, arke_error *err);
+/* Opens for writing, after a check of every page. A damaged or foreign file is renamed to PATH.damaged-N (its
+ * -wal, -shm and -journal alike; nothing is overwritten) and a fresh one is made; *aside (may be NULL) is
+ * then its new name, the arena's, else NULL. A newer schema, a lack of permission and the like remain errors.
+ */
 arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const char **aside, arke_error *err);
+/* The last writer to close leaves the whole cache in the one file, fit for copying. NULL is allowed. */
 void cache_close(cache *c);
 const char *cache_path(const cache *c);
 /* Rows that this handle has met damaged and left out so far. */
 int cache_damaged_rows(const cache *c);
 
-/* --- keys ------------------------------------------------------------------------------------------------
- */
+/* --- keys --- */
 
 /* Where times were taken. Equal records share a row. */
 typedef struct cache_environment {
@@ -64,10 +74,10 @@ typedef struct cache_problem {
   const cache_tensor *tensors;
 } cache_problem;
 
+/* "OP_TEXT | BINDINGS | TARGET | ptx PTX" */
 void cache_key_print(const cache_problem *p, strbuf *out);
 
-/* --- writing (tuner) --------------------------------------------------------------------------------------
- */
+/* --- writing --- */
 
 /* X(NAME, text): how a trial ended. */
 #define CACHE_OUTCOMES(X)                                                                                    \
@@ -136,6 +146,11 @@ typedef struct cache_winner {
   const char *policy; /* how it was measured: "l2=cold method=events+graph …" */
 } cache_winner;
 
+/* Every function below that writes does so in a transaction of its own: when it returns ARKE_OK, the change
+ * survives the death of the process (a power failure may lose the last changes, but damages nothing); on
+ * failure nothing of it is kept, and the file is as good as before. NULL texts count as ""; numbers must be
+ * finite. */
+
 /* Identifiers of rows; positive. */
 typedef int64_t cache_id;
 arke_status cache_environment_id(cache *c, const cache_environment *e, cache_id *id, arke_error *err);
@@ -144,17 +159,19 @@ arke_status cache_problem_id(cache *c, const cache_problem *p, cache_id *id, ark
  * device and configuration. */
 arke_status cache_put_trial(cache *c, cache_id problem, cache_id environment, const cache_trial *t,
                             arke_error *err);
-/* Every stored trial of a problem on a device of that name, by the same generator version. */
+/* Every stored trial of a problem on a device of that name, by the same generator version. The strings live
+ * during the call of `fn` only. */
 typedef void (*cache_trial_fn)(const cache_trial *t, void *user);
 arke_status cache_each_trial(cache *c, cache_id problem, const cache_environment *e, cache_trial_fn fn,
                              void *user, arke_error *err);
-/* Publishes kernel and winner in one transaction. A measured winner is never replaced by a modelled one; a
- * slower measured result replaces a faster one only of the same environment (a fresh measurement). */
+/* Publishes kernel and winner together, fills k->sha256, and tells whether they were taken: a measured winner
+ * is never replaced by a modelled one; a modelled one is by any other; a slower measured result replaces a
+ * faster one only of the same environment (a fresh measurement). A kernel that no winner uses any more is
+ * removed. The sizes are at most LIMIT_KERNEL_BYTES; `samples` is positive exactly for measured winners. */
 arke_status cache_put_winner(cache *c, cache_id problem, cache_id environment, cache_kernel *k,
                              const cache_winner *w, bool *published, arke_error *err);
 
-/* --- reading (runtime, tuner) ------------------------------------------------------------------------------
- */
+/* --- reading --- */
 
 typedef struct cache_entry {
   cache_problem problem;
@@ -164,21 +181,28 @@ typedef struct cache_entry {
   cache_id id;
 } cache_entry;
 
-/* Winners of operator `op_name` for a target, in no order, without kernels; strings are the arena's. A
- * damaged row is skipped and counted. `fn` returns false to stop. */
+/* Rows carry checksums; a damaged row is treated as missing and counted (cache_damaged_rows). Callbacks may
+ * use the handle. */
+
+/* Winners of operator `op_name` (NULL: any) for a target (NULL: any), in no order, without kernels; strings
+ * are the arena's. *damaged (may be NULL) is how many rows were left out. `fn` returns false to stop. */
 typedef bool (*cache_entry_fn)(const cache_entry *e, void *user);
 arke_status cache_each_entry(cache *c, const char *op_name, const char *target, arena *a, cache_entry_fn fn,
                              void *user, int *damaged, arke_error *err);
 /* The winner for exactly this operator name, bindings and target: one indexed look-up. ARKE_ERR_NOT_FOUND if
- * there is none. `modelled_too`: otherwise only measured ones are found. */
+ * there is none. `modelled_too`: otherwise only measured ones are found. Of several (other PTX versions or
+ * operator texts) a measured one comes before a modelled one, then the fastest. */
 arke_status cache_find_entry(cache *c, const char *op_name, const char *bindings, const char *target,
                              bool modelled_too, arena *a, cache_entry *e, arke_error *err);
-/* Distinct signatures stored for an operator name (dtypes as type variables): what a call is bound against.
- */
+/* Distinct signatures with a winner, for an operator name and target (NULL: any): what a call is bound
+ * against. Of the problem only op_name, op_text, target as asked, and tensors are set; the other texts are
+ * "". */
 typedef bool (*cache_signature_fn)(const cache_problem *p, void *user);
 arke_status cache_each_signature(cache *c, const char *op_name, const char *target, arena *a,
                                  cache_signature_fn fn, void *user, arke_error *err);
-/* Loads PTX, cubin and recipe and verifies the SHA-256; ARKE_ERR_CORRUPT when it does not match. */
+/* Loads PTX (a NUL follows it), cubin and recipe into the arena. ARKE_ERR_CORRUPT when their SHA-256 does not
+ * match, ARKE_ERR_NOT_FOUND when the kernel is gone: a writer may have published a better one since the entry
+ * was found. */
 arke_status cache_load_kernel(cache *c, arena *a, cache_entry *e, arke_error *err);
 
 /* Copies everything of `from` that is missing or better into `to`, in one transaction: trials by the later

@@ -220,8 +220,7 @@ arke_status cache_put_trial(cache *c, cache_id problem, cache_id environment, co
   return store_put_trial(c, problem, environment, t, (int64_t)time(NULL), STORE_RULE_REPLACE, &stored, err);
 }
 
-/* --- winners ---------------------------------------------------------------------------------------------
- */
+/* --- winners --- */
 
 typedef struct holder {
   bool present; /* an intact winner is there */

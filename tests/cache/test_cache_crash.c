@@ -221,8 +221,7 @@ START_TEST(full_database_is_no_damage) {
 }
 END_TEST
 
-/* --- every single write fails once ------------------------------------------------------------------------
- */
+/* --- every single write fails once --- */
 
 /* The default VFS with a write that can fail. Test processes have one thread. */
 static sqlite3_io_methods failing_methods[4];

@@ -175,8 +175,7 @@ START_TEST(damaged_trial_counts_as_not_done) {
 }
 END_TEST
 
-/* --- the file as bytes ------------------------------------------------------------------------------------
- */
+/* --- the file as bytes --- */
 
 /* What a damaged file still gives must be what was stored. */
 static bool assert_genuine(const cache_entry *e, void *user) {

@@ -100,8 +100,7 @@ START_TEST(own_allocations_may_fail) {
 }
 END_TEST
 
-/* --- SQLite's own allocations -----------------------------------------------------------------------------
- */
+/* --- SQLite's own allocations --- */
 
 static sqlite3_mem_methods real_memory;
 static long memory_left = -1;
