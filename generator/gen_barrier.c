@@ -51,7 +51,7 @@ void gen_mbarrier_arrive(gen_builder *b, gen_value barrier, gen_value predicate)
  * measured 22 % of a product's time. */
 void gen_mbarrier_arrive_remote(gen_builder *b, gen_value barrier, gen_value rank, gen_value predicate) {
   static const char text[] = "{\n.reg .b32 remote;\n"
-                             "mapa.shared::cluster.u32 remote, $0, $1;\n"
+                             "@$2 mapa.shared::cluster.u32 remote, $0, $1;\n"
                              "@$2 mbarrier.arrive.shared::cluster.b64 _, [remote];\n}";
   if (!predicate) predicate = gen_bool(b, true);
   gen_asm(b, b->none, text, "r,r,b", (gen_value[]){barrier, rank, predicate}, 3, GEN_ASM_MEMORY);
