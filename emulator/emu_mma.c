@@ -94,17 +94,18 @@ static float special_sum(const mma_operand *a, int row, const mma_operand *b, in
 
 /* sum * 2^scale, rounded toward zero. */
 static float round_to_zero(int64_t sum, int scale) {
-  if (sum == 0) return 0;
+  uint32_t sign = sum < 0 ? 1u << 31 : 0, bits;
   uint64_t magnitude = sum < 0 ? (uint64_t)-sum : (uint64_t)sum;
-  int top = 63 - __builtin_clzll(magnitude);
-  int exponent = top + scale;
-  if (exponent > 127) return sum < 0 ? -INFINITY : INFINITY;
-  int drop = top - 23;
-  if (exponent < -126) drop = -149 - scale;
-  if (drop > 63) return sum < 0 ? -0.0f : 0.0f;
-  if (drop > 0) magnitude = magnitude >> drop << drop;
-  float f = (float)ldexp((double)magnitude, scale);
-  return sum < 0 ? -f : f;
+  if (magnitude == 0) return 0;
+  int top = 63 - __builtin_clzll(magnitude), exponent = top + scale;
+  uint32_t mantissa = (uint32_t)(top >= 23 ? magnitude >> (top - 23) : magnitude << (23 - top));
+  if (exponent > 127) bits = 0xFFu << 23;
+  else if (exponent >= -126) bits = (uint32_t)(exponent + 127) << 23 | (mantissa & 0x7FFFFF);
+  else bits = exponent < -150 ? 0 : mantissa >> (-126 - exponent);
+  bits |= sign;
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
 }
 
 /* Bits of an f32 as a signed mantissa with 23 fraction bits and an exponent. */

@@ -158,10 +158,11 @@ small_result run_small(const small_case *c) {
   device_kernel *kernel;
   ck_assert_msg(device_open_emulator("sm_90a", c->seed, &d, &r.err) == ARKE_OK, "%s", r.err.text);
   if (c->limit > 0) emu_set_instruction_limit(d, c->limit);
-  uint32_t words[1024];
+  uint32_t words[1024], bytes = c->input_bytes == 0 ? (uint32_t)sizeof words : c->input_bytes;
   for (uint32_t i = 0; i < 1024; i++) words[i] = i;
-  device_ptr in = new_buffer(d, sizeof words, "in"), out = new_buffer(d, sizeof words, "out");
-  ck_assert(d->ops->copy_in(d, in, words, sizeof words, &r.err) == ARKE_OK);
+  ck_assert_uint_le(bytes, sizeof r.out);
+  device_ptr in = new_buffer(d, bytes, "in"), out = new_buffer(d, bytes, "out");
+  ck_assert(d->ops->copy_in(d, in, c->input == NULL ? words : c->input, bytes, &r.err) == ARKE_OK);
   device_tensormap map_in = map_2d(d, DTYPE_I32, in, 64, 16, 8, 4, 0);
   device_tensormap map_out = map_2d(d, DTYPE_I32, out, 64, 16, 8, 4, 0);
   char *text = small_text(c);
@@ -179,7 +180,7 @@ small_result run_small(const small_case *c) {
                             NULL};
     r.status = d->ops->launch(d, kernel, &launch, &r.err);
     r.report = *emu_last_report(d);
-    ck_assert(d->ops->copy_out(d, r.out, out, sizeof r.out, NULL) == ARKE_OK);
+    ck_assert(d->ops->copy_out(d, r.out, out, bytes, NULL) == ARKE_OK);
     d->ops->module_unload(d, m);
   }
   free(text);

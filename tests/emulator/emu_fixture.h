@@ -43,7 +43,11 @@ typedef struct small_case {
   uint32_t grid, threads, cluster; /* 0: 1, 32, 1 */
   uint32_t smem_bytes;
   uint64_t seed, limit;
+  const void *input;    /* NULL: word i holds i */
+  uint32_t input_bytes; /* 0: 4096 */
 } small_case;
+
+enum { SMALL_WORDS = 8192 };
 
 /* The kernel's parameters are arg0: pointer to 4096 bytes "in" holding i at word i, arg1: pointer to 4096
  * bytes "out", holding nothing, arg2: a tensor map over "in" (32-bit elements, 16 rows of 64, box 4 rows of
@@ -52,7 +56,7 @@ typedef struct small_result {
   arke_status status;
   arke_error err;
   emu_report report;
-  uint32_t out[1024];
+  uint32_t out[SMALL_WORDS]; /* what "out" holds */
 } small_result;
 small_result run_small(const small_case *c);
 

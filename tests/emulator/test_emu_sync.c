@@ -123,7 +123,7 @@ END_TEST
   "@p7 fence.mbarrier_init.release.cluster; bar.sync 0;\n"
 #define MBARRIER_WAIT(parity)                                                                                \
   "WAIT" parity ": mbarrier.try_wait.parity.shared::cta.b64 p6, [r10], " parity "; @!p6 bra WAIT" parity ";" \
-                                                                                                         "\n"
+  "\n"
 
 START_TEST(mbarrier_orders_a_hand_over) {
   const char *body = MBARRIER_INIT
