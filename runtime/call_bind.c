@@ -114,8 +114,7 @@ static arke_status bind_tensor(const cache_tensor *t, const call_tensor *found, 
   return ARKE_OK;
 }
 
-/* --- attributes -------------------------------------------------------------------------------------------
- */
+/* --- attributes -------------------------------------------------------------------------------------- */
 
 /* One "eps: float = 1e-05" of an operator's canonical text. */
 typedef struct declared_attr {

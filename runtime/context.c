@@ -74,6 +74,7 @@ void arke_close(arke_context *ctx) {
   while (ctx->modules != NULL) context_module_release(ctx, ctx->modules);
   for (int i = 0; i < USABLE_TARGET_COUNT; i++) close_device(ctx->emulators[i]);
   close_device(ctx->gpu);
+  entry_index_release(&ctx->index);
   for (int i = 0; i < ctx->n_caches; i++) cache_close(ctx->caches[i]);
   pthread_mutex_destroy(&ctx->lock);
   free(ctx);

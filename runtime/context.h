@@ -8,6 +8,7 @@
 #include "cache/cache.h"
 #include "runtime/call.h"
 #include "runtime/device.h"
+#include "runtime/entry_index.h"
 #include "runtime/usable_targets.h"
 
 enum { CONTEXT_MAX_CACHES = 2 }; /* the user's, the shipped one */
@@ -32,6 +33,7 @@ struct arke_context {
   int n_targets;
   usable_target targets[USABLE_TARGET_COUNT];
   loaded_module *modules;
+  entry_index index;
 };
 
 /* The device that runs kernels for a target. The lock is held. */

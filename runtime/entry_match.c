@@ -9,8 +9,7 @@
 
 #define STAGE "plan"
 
-/* --- routes -----------------------------------------------------------------------------------------------
- */
+/* --- routes ------------------------------------------------------------------------------------------ */
 
 typedef struct route_collector {
   const match_query *query;
@@ -94,8 +93,7 @@ arke_status match_routes(const match_query *q, arena *a, match_route **routes, i
   return error_set(err, k.refusal.code, STAGE, "%s", k.refusal.text);
 }
 
-/* --- exact ------------------------------------------------------------------------------------------------
- */
+/* --- exact ------------------------------------------------------------------------------------------- */
 
 arke_status match_exact(const match_query *q, const match_route *routes, int n, arena *a,
                         match_candidate **list, int *n_list, arke_error *err) {
@@ -124,8 +122,7 @@ arke_status match_exact(const match_query *q, const match_route *routes, int n, 
   return ARKE_OK;
 }
 
-/* --- buckets and neighbours
- * --------------------------------------------------------------------------------- */
+/* --- buckets and neighbours -------------------------------------------------------------------------- */
 
 /* What keeps an entry from being the call's own: sizes, and dtypes or attributes. */
 typedef struct difference {
@@ -200,7 +197,6 @@ typedef struct walker {
   match_candidate *list;
   int n, capacity;
   match_miss *miss;
-  bool out_of_memory;
 } walker;
 
 static bool push(walker *w, const match_candidate *c) {
@@ -228,8 +224,7 @@ static void note_miss(match_miss *miss, const match_route *route, const cache_en
   miss->distance = d->distance;
 }
 
-static bool on_entry(const cache_entry *e, void *user) {
-  walker *w = user;
+static bool consider(walker *w, const cache_entry *e) {
   const bound_call *b = &w->route->bound;
   if (strcmp(e->problem.op_text, b->signature->op_text) != 0) return true;
   difference d = compare(b, e->problem.bindings);
@@ -241,8 +236,7 @@ static bool on_entry(const cache_entry *e, void *user) {
     c.match = ARKE_MATCH_EXACT;
   else if (bucket_holds(b, e->problem.bindings, e->problem.bucket))
     c.match = ARKE_MATCH_BUCKET;
-  w->out_of_memory = !push(w, &c);
-  return !w->out_of_memory;
+  return push(w, &c);
 }
 
 static int order(double x, double y) {
@@ -268,12 +262,12 @@ arke_status match_others(const match_query *q, const match_route *routes, int n,
   *miss = (match_miss){0};
   walker w = {.query = q, .arena = a, .miss = miss};
   for (int i = 0; i < n; i++) {
-    int damaged = 0;
+    const entry_list *all;
     w.route = &routes[i];
-    TRY(cache_each_entry(routes[i].cache, q->call->op, routes[i].target->name, a, on_entry, &w, &damaged,
-                         err));
-    if (w.out_of_memory) return error_memory(err, STAGE);
-    miss->damaged_rows += damaged;
+    TRY(entry_index_get(q->index, routes[i].cache, q->call->op, routes[i].target->name, &all, err));
+    for (int k = 0; k < all->n; k++)
+      if (!consider(&w, &all->entries[k])) return error_memory(err, STAGE);
+    miss->damaged_rows += all->damaged_rows;
   }
   if (w.n > 0) qsort(w.list, (size_t)w.n, sizeof *w.list, compare_candidates);
   *list = w.list;
@@ -281,8 +275,7 @@ arke_status match_others(const match_query *q, const match_route *routes, int n,
   return ARKE_OK;
 }
 
-/* --- the message of a miss
- * ---------------------------------------------------------------------------------- */
+/* --- the message of a miss --------------------------------------------------------------------------- */
 
 static void print_differences(const match_miss *miss, const bound_call *b, strbuf *out) {
   const char *bindings = miss->entry.problem.bindings;

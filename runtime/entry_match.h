@@ -4,6 +4,7 @@
 #define ARKE_RUNTIME_ENTRY_MATCH_H
 
 #include "runtime/call.h"
+#include "runtime/entry_index.h"
 #include "runtime/usable_targets.h"
 
 typedef struct match_query {
@@ -13,6 +14,7 @@ typedef struct match_query {
   const usable_target *targets; /* best first */
   int n_targets;
   bool modelled_too;
+  entry_index *index;
 } match_query;
 
 /* One signature of one target in one cache that the call fits. */

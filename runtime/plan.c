@@ -44,7 +44,8 @@ static arke_status find(arke_context *ctx, const call *c, arena *a, arke_plan **
                    .n_caches = ctx->n_caches,
                    .targets = ctx->targets,
                    .n_targets = ctx->n_targets,
-                   .modelled_too = ctx->allow_modelled};
+                   .modelled_too = ctx->allow_modelled,
+                   .index = &ctx->index};
   match_route *routes;
   match_candidate *list;
   match_miss miss;

@@ -43,8 +43,7 @@ static arke_status evaluate(builder *b, const recipe_expr *e, int64_t min, int64
                    "%s would be %" PRId64 "; accepted are %" PRId64 " to %" PRId64, what, *value, min, max);
 }
 
-/* --- what the kernel takes for granted
- * -------------------------------------------------------------------------- */
+/* --- what the kernel takes for granted --------------------------------------------------------------- */
 
 static arke_status check_tensor(builder *b, int i) {
   const recipe_tensor_rule *rule = &b->recipe.tensors[i];
@@ -84,8 +83,7 @@ static arke_status check_assumptions(builder *b) {
   return ARKE_OK;
 }
 
-/* --- parameters
- * ------------------------------------------------------------------------------------------------- */
+/* --- parameters -------------------------------------------------------------------------------------- */
 
 static arke_status encode_map(builder *b, const recipe_param *p, const device_tensormap **map) {
   const call_tensor *t = &b->call->tensors[p->tensor];
@@ -145,8 +143,7 @@ static arke_status build_param(builder *b, const recipe_param *p, plan_param *ou
   return ARKE_OK;
 }
 
-/* --- launches
- * --------------------------------------------------------------------------------------------------- */
+/* --- launches ---------------------------------------------------------------------------------------- */
 
 static arke_status build_grid(builder *b, const recipe_launch *l, device_launch *out) {
   static const int64_t MOST[3] = {INT32_MAX, UINT16_MAX,
@@ -203,8 +200,7 @@ static arke_status build_launches(builder *b, arke_context *ctx, const cache_ent
   return ARKE_OK;
 }
 
-/* --- the plan
- * --------------------------------------------------------------------------------------------------- */
+/* --- the plan ---------------------------------------------------------------------------------------- */
 
 static arke_status build_tensors(builder *b, call_place place) {
   arke_plan *p = b->plan;

@@ -59,8 +59,7 @@ START_TEST(a_launch_is_what_the_recipe_says) {
 }
 END_TEST
 
-/* --- misuse
- * ------------------------------------------------------------------------------------------------------ */
+/* --- misuse ------------------------------------------------------------------------------------------ */
 
 typedef void (*change_fn)(fixture_call *c);
 static void null_tensor(fixture_call *c) {
@@ -198,8 +197,7 @@ START_TEST(nothing_runs_for_an_empty_output) {
 }
 END_TEST
 
-/* --- several launches, workspace
- * ------------------------------------------------------------------------------------ */
+/* --- several launches, workspace --------------------------------------------------------------------- */
 
 static const char SPLIT_RECIPE[] =
     "{\"tensors\":[{\"alignment\":16,\"contiguous_last\":true},{\"alignment\":16,\"contiguous_last\":true},"
@@ -292,9 +290,7 @@ START_TEST(what_a_launch_cannot_be_is_found_at_plan_time) {
 }
 END_TEST
 
-/* --- threads
- * ---------------------------------------------------------------------------------------------------------
- */
+/* --- threads ----------------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, RUNS = 2000 };
 
