@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,11 +95,12 @@ static arke_status compare_schema(cache *c, size_t *matching, size_t *others, ar
   return status;
 }
 
-/* Size of PATH followed by `suffix`; -1 if there is none. */
+/* Size of the file, or of the one that SQLite keeps beside it under its name and `suffix`; -1 if there is
+ * none. SQLite follows symbolic links before it adds the suffix. */
 static int64_t size_beside(const char *path, const char *suffix) {
-  char name[LONGEST_PATH_BYTES + 16];
+  char real[PATH_MAX], name[PATH_MAX + 16];
   struct stat st;
-  snprintf(name, sizeof name, "%s%s", path, suffix);
+  snprintf(name, sizeof name, "%s%s", realpath(path, real) == NULL ? path : real, suffix);
   return stat(name, &st) == 0 ? (int64_t)st.st_size : -1;
 }
 
@@ -247,8 +249,7 @@ static arke_status check_path(const char *path, cache_mode mode, arke_error *err
   return ARKE_OK;
 }
 
-/* A -wal or -journal with content holds changes that an immutable opening would not see, or would see half.
- */
+/* A -wal or -journal with content: changes that an immutable opening would not see, or would see half. */
 static arke_status check_self_contained(const char *path, arke_error *err) {
   static const char *const SUFFIXES[] = {"-wal", "-journal"};
   for (size_t i = 0; i < COUNT_OF(SUFFIXES); i++)

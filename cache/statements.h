@@ -1,9 +1,11 @@
-/* Every SQL statement that works on rows. X(NAME, text); the parameters are bound in order by the one function
- * that uses the statement. Seals are computed and compared inside SQL by the function seal() (cache_seal.c). */
+/* Every SQL statement that works on rows. X(NAME, text); the parameters are bound in order by the one
+ * function that uses the statement. Seals are computed and compared inside SQL by the function seal(), which
+ * cache_seal.c adds. */
 #ifndef ARKE_CACHE_STATEMENTS_H
 #define ARKE_CACHE_STATEMENTS_H
 
-/* clang-format off: SQL is laid out as SQL */
+/* SQL is laid out as SQL. */
+/* clang-format off */
 
 /* The columns of each table but its id and seal, in the order in which they are sealed; `t` qualifies them: "",
  * "t.", "excluded.". */

@@ -94,7 +94,7 @@ void store_kernel_sha256(const cache_kernel *k, char hex[SHA256_HEX_SIZE]);
 
 /* Signatures as text, "in A:T[M,K] in B:T[K,N] out Y:T[M,N]" (cache_text.c). */
 arke_status store_print_tensors(const cache_problem *p, strbuf *out, arke_error *err);
-/* False if it does not follow the notation or memory is out; *memory tells which. */
+/* False if it does not follow the notation or memory is out; *out_of_memory tells which. */
 bool store_parse_tensors(const char *text, arena *a, cache_problem *p, bool *out_of_memory);
 bool store_outcome_from_name(const char *name, cache_outcome *o);
 bool store_origin_from_name(const char *name, cache_origin *o);

@@ -357,6 +357,20 @@ START_TEST(reader_recovers_what_a_killed_writer_left) {
 }
 END_TEST
 
+START_TEST(links_are_followed) {
+  ck_assert_int_eq(mkdir("store", 0777), 0);
+  write_and_die("store/a.arke", 2);
+  ck_assert_int_eq(symlink("store/a.arke", "link.arke"), 0);
+  cache *c;
+  ASSERT_FAILS(cache_open("link.arke", CACHE_IMMUTABLE, &c, &fixture_error), ARKE_ERR_BUSY, "link.arke-wal");
+  for (size_t m = 0; m < COUNT_OF(MODES); m++) {
+    c = fixture_open("link.arke", MODES[m]);
+    ck_assert_int_eq(fixture_count_good(c, 2), 2);
+    cache_close(c);
+  }
+}
+END_TEST
+
 START_TEST(incomplete_file_in_a_readonly_directory_says_so) {
   write_and_die("a.arke", 4);
   ck_assert_int_eq(unlink("a.arke-shm"), 0);
@@ -430,6 +444,7 @@ TCase *cache_files_case(void) {
   tcase_add_test(t, permissions_are_named);
   tcase_add_test(t, readonly_directory_can_be_read);
   tcase_add_test(t, reader_recovers_what_a_killed_writer_left);
+  tcase_add_test(t, links_are_followed);
   tcase_add_test(t, incomplete_file_in_a_readonly_directory_says_so);
   tcase_add_test(t, reader_rolls_a_journal_back);
   tcase_add_test(t, locked_file_is_busy);
