@@ -136,7 +136,9 @@ static gen_value turn_barrier(gemm_emitter *e, gen_value group) {
 }
 
 /* A group multiplies only in its turn, so that it stores under the other's products. Groups take units in
- * turn; a fresh barrier lets group 0 begin, and group 1 waits for the first arrival. */
+ * turn; a fresh barrier lets group 0 begin, and group 1 waits for the first arrivals. Each warp arrives: were
+ * one to speak for all, the other group could take its turn and give it back before a slow warp has seen this
+ * one, and that warp would wait for a parity two phases old. */
 static void consume_pingpong(gemm_consumer *c) {
   gemm_emitter *e = c->e;
   gen_builder *b = e->b;
@@ -151,7 +153,8 @@ static void consume_pingpong(gemm_consumer *c) {
   gemm_walk_begin(e, &c->walk);
   gen_mbarrier_wait(b, turn_barrier(e, c->group), *turn);
   gen_value last_stage = multiply(c, NULL, acc);
-  gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, c->thread, 0));
+  gen_value lane = gen_and(b, c->thread, gen_i32(b, 31));
+  gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, lane, 0));
   *turn = gen_xor(b, *turn, gen_i32(b, 1));
   c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, e->k_steps); /* the other group's tile */
   finish_products(c, last_stage, acc);

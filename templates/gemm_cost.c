@@ -53,10 +53,12 @@ static cost_inputs inputs_of(const ir_problem *p, const gemm_plan *plan, const t
   return in;
 }
 
-/* wgmma reads 64 x 16 elements of A for each row tile, and all 16 rows of B again for it. */
+/* wgmma reads 64 x 16 elements of A for each row tile, and all 16 rows of B again for it; from narrow panels
+ * of B with N contiguous it reads slower. */
 static double smem_bytes(const gemm_plan *plan) {
   double products = (double)plan->block_m / 64 * plan->block_k / 16;
-  return products * (64 * 16 * 2 + plan->block_n * 16 * 2);
+  double narrow = !plan->b.k_major && plan->b.panel_width < 64 ? 1.6 : 1;
+  return products * (64 * 16 * 2 + narrow * plan->block_n * 16 * 2);
 }
 
 static double step_ns(const cost_inputs *in) {

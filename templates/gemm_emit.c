@@ -8,6 +8,8 @@
 static const gen_param_kind params[] = {GEN_PARAM_TENSORMAP, GEN_PARAM_TENSORMAP, GEN_PARAM_TENSORMAP,
                                         GEN_PARAM_I32,       GEN_PARAM_I32,       GEN_PARAM_I32};
 
+enum { WARPS_OF_A_GROUP = 4 };
+
 /* What the register file gives each role when two consumer groups share it with the producer's: 128 threads
  * of the one and 256 of the other may hold no more than 65536 registers. */
 typedef struct register_split {
@@ -28,8 +30,8 @@ static void set_up_barriers(gemm_emitter *e, gen_value thread) {
   gen_tma_prefetch_map(b, e->map_y);
   gen_pipeline_init(b, &e->pipeline);
   if (e->plan->pingpong) {
-    gen_mbarrier_init(b, e->turns, 1);
-    gen_mbarrier_init(b, gen_add_imm(b, e->turns, 8), 1);
+    gen_mbarrier_init(b, e->turns, WARPS_OF_A_GROUP);
+    gen_mbarrier_init(b, gen_add_imm(b, e->turns, 8), WARPS_OF_A_GROUP);
   }
   gen_mbarrier_init_fence(b);
   gen_if_end(b, &first);
