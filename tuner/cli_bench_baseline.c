@@ -1,6 +1,235 @@
+/* Arke's kernel against cuBLAS: one process, one GPU, the same tensors, interleaved. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/cublas_baseline.h"
 #include "tuner/cli_bench_parts.h"
+#include "tuner/cli_contest.h"
+#include "tuner/cli_output.h"
+#include "tuner/cli_report.h"
+#include "tuner/verify.h"
+
+#define STAGE "bench"
+
+enum { OURS, THEIRS, SAMPLES = 4096, REFERENCE_S = 20 };
+
+/* One candidate of cuBLAS as something to time. */
+typedef struct candidate {
+  const cublas_plan *plan;
+  int index;
+  const tune_tensors *tensors;
+  device_ptr workspace;
+  char name[16];
+} candidate;
+
+/* Everything of one problem. */
+typedef struct match {
+  bench *bench;
+  const cli_problem *problem;
+  tune_tensors tensors;
+  tune_expected expected;
+  cli_tuned ours;
+  cublas_plan *plan;
+  device_ptr workspace;
+  candidate candidates[CUBLAS_HEURISTICS];
+  tune_meter meter;
+  cli_contest contest;
+  int best;        /* contestant: the fastest of cuBLAS's */
+  cli_ratio ratio; /* its time over ours */
+  tune_check checks[2];
+  int64_t elements, differing;
+  double largest_difference;
+} match;
+
+static arke_status enqueue_candidate(void *user, int set, void *stream, arke_error *err) {
+  const candidate *c = user;
+  return cublas_plan_run(c->plan, c->index, tune_tensors_address(c->tensors, 0, set),
+                         tune_tensors_address(c->tensors, 1, set), tune_tensors_address(c->tensors, 2, set),
+                         c->workspace, stream, err);
+}
+
+/* cuBLAS computes matmul's product, and linear's with B transposed. */
+static arke_status read_product(const cli_problem *p, cublas_product *product, arke_error *err) {
+  const char *op = p->entry->name;
+  bool transposed = strcmp(op, "linear") == 0;
+  if (!transposed && strcmp(op, "matmul") != 0)
+    return cli_usage(err, "--op %s: cuBLAS is compared on matmul and linear only", op);
+  int64_t a[LIMIT_RANK], y[LIMIT_RANK];
+  ir_tensor_shape(&p->problem, 0, a);
+  ir_tensor_shape(&p->problem, 2, y);
+  *product = (cublas_product){
+      .m = y[0], .n = y[1], .k = a[1], .type = ir_tensor_dtype(&p->problem, 0), .b_transposed = transposed};
+  return ARKE_OK;
+}
+
+static arke_status set_up(match *m, cublas_library *library, arke_error *err) {
+  bench *b = m->bench;
+  cublas_product product;
+  TRY(read_product(m->problem, &product, err));
+  TRY(cli_bench_tensors(b, m->problem, &m->tensors, err));
+  TRY(cli_bench_tuned(b, m->problem, &m->tensors, &m->ours, err));
+  TRY(cublas_plan_create(library, &product, &m->plan, err));
+  TRY(b->dev->ops->mem_alloc(b->dev, CUBLAS_WORKSPACE_BYTES, "workspace", &m->workspace, err));
+  m->contest.n = 1 + cublas_plan_count(m->plan);
+  m->contest.list[OURS] = (cli_contestant){.name = "arke", .runnable = cli_tuned_runnable(&m->ours)};
+  for (int i = 0; i < cublas_plan_count(m->plan); i++) {
+    candidate *c = &m->candidates[i];
+    *c = (candidate){.plan = m->plan, .index = i, .tensors = &m->tensors, .workspace = m->workspace};
+    snprintf(c->name, sizeof c->name, "cublas %d", i);
+    m->contest.list[THEIRS + i] = (cli_contestant){
+        .name = c->name, .runnable = {.enqueue = enqueue_candidate, .user = c, .n_sets = m->tensors.n_sets}};
+  }
+  return tune_meter_open(b->dev, b->settings->tune.seed, &m->meter, err);
+}
+
+static void tear_down(match *m) {
+  cli_contest_release(&m->contest);
+  tune_meter_close(&m->meter);
+  if (m->plan != NULL) cublas_plan_destroy(m->plan);
+  if (m->workspace != 0) m->bench->dev->ops->mem_free(m->bench->dev, m->workspace);
+  cli_tuned_close(&m->ours);
+  tune_expected_release(&m->expected);
+  if (m->tensors.dev != NULL) tune_tensors_release(&m->tensors);
+}
+
+/* --- results ----------------------------------------------------------------------------------------------
+ */
+
+/* Runs a contestant once on the first input set and checks the result against the fp64 reference. */
+static arke_status check_contestant(match *m, int i, tune_check *check, arke_error *err) {
+  const tune_runnable *r = &m->contest.list[i].runnable;
+  TRY(tune_tensors_poison(&m->tensors, err));
+  TRY(r->enqueue(r->user, 0, m->meter.stream, err));
+  TRY(m->bench->dev->ops->synchronize(m->bench->dev, err));
+  TRY(tune_tensors_check(&m->tensors, err));
+  TRY(tune_tensors_fetch(&m->tensors, err));
+  arke_error failure = ARKE_ERROR_INIT;
+  arke_status status = tune_expected_check(&m->expected, &m->tensors, check, &failure);
+  if (status == ARKE_OK) return ARKE_OK;
+  return error_set(err, status, STAGE, "%s: %s", m->contest.list[i].name, failure.text);
+}
+
+static arke_status compare_results(match *m, arke_error *err) {
+  const tune_tensor *y = &m->tensors.list[2];
+  TRY(tune_expected_compute(&m->tensors, SAMPLES, REFERENCE_S, m->bench->settings->tune.seed, &m->expected,
+                            err));
+  TRY(check_contestant(m, OURS, &m->checks[OURS], err));
+  void *ours = malloc(y->bytes);
+  if (ours == NULL) return error_memory(err, STAGE);
+  memcpy(ours, y->host, y->bytes);
+  arke_status status = check_contestant(m, THEIRS, &m->checks[THEIRS], err);
+  for (int64_t i = 0; i < y->elements && status == ARKE_OK; i++) {
+    double difference = fabs(dtype_load(y->type, ours, i) - dtype_load(y->type, y->host, i));
+    m->differing += difference != 0;
+    m->largest_difference = fmax(m->largest_difference, difference);
+  }
+  m->elements = y->elements;
+  free(ours);
+  return status;
+}
+
+/* --- one problem ------------------------------------------------------------------------------------------
+ */
+
+static arke_status play(match *m, cublas_library *library, arke_error *err) {
+  TRY(set_up(m, library, err));
+  TRY(compare_results(m, err));
+  TRY(cli_contest_run(&m->contest, &m->meter, m->bench->settings->rounds, err));
+  m->best = cli_contest_fastest(&m->contest, THEIRS);
+  return cli_contest_ratio(&m->contest, m->best, OURS, &m->ratio, err);
+}
+
+static double tflops(const match *m, int i) {
+  return ir_flops(&m->problem->problem) / m->contest.list[i].time.median_ns * 1e-3;
+}
+
+static json_t *check_json(const tune_check *c) {
+  return json_pack("{s:f, s:f}", "error", c->error, "allowed", c->allowed);
+}
+
+static json_t *match_json(const match *m, const char *title) {
+  json_t *all = json_array();
+  for (int i = THEIRS; i < m->contest.n; i++)
+    json_array_append_new(all, cli_contest_time_json(&m->contest.list[i].time));
+  json_t *results =
+      json_pack("{s:o, s:o, s:I, s:I, s:f}", "arke_vs_reference", check_json(&m->checks[OURS]),
+                "cublas_vs_reference", check_json(&m->checks[THEIRS]), "elements", (json_int_t)m->elements,
+                "differing", (json_int_t)m->differing, "largest_difference", m->largest_difference);
+  return json_pack("{s:s, s:s, s:s, s:i, s:o, s:f, s:o, s:f, s:i, s:o, s:o, s:o}", "problem", title, "key",
+                   m->ours.info.key, "config", m->ours.info.config, "input_sets", m->tensors.n_sets,
+                   "arke_ns", cli_contest_time_json(&m->contest.list[OURS].time), "arke_tflops",
+                   tflops(m, OURS), "cublas_ns", cli_contest_time_json(&m->contest.list[m->best].time),
+                   "cublas_tflops", tflops(m, m->best), "cublas_heuristic", m->best - THEIRS, "cublas_all_ns",
+                   all, "cublas_over_arke", cli_contest_ratio_json(&m->ratio), "results", results);
+}
+
+static arke_status play_problem(bench *b, const cli_problem *p, cublas_library *library, json_t *list,
+                                double *ratio, arke_error *err) {
+  match m = {.bench = b, .problem = p};
+  strbuf title = STRBUF_INIT, ours = STRBUF_INIT, theirs = STRBUF_INIT;
+  cli_problem_title(p, &title);
+  cli_complain("comparing %s", strbuf_text(&title));
+  arke_status status = play(&m, library, err);
+  if (status == ARKE_OK) {
+    *ratio = m.ratio.median;
+    cli_time_print(m.contest.list[OURS].time.median_ns, &ours);
+    cli_time_print(m.contest.list[m.best].time.median_ns, &theirs);
+    json_array_append_new(list, match_json(&m, strbuf_text(&title)));
+    strbuf_addf(&b->text, "%-32s %10s %8.1f %10s %8.1f   %.4f (%.4f to %.4f)\n", strbuf_text(&title),
+                strbuf_text(&ours), tflops(&m, OURS), strbuf_text(&theirs), tflops(&m, m.best),
+                m.ratio.median, m.ratio.p10, m.ratio.p90);
+  }
+  tear_down(&m);
+  strbuf_free(&title);
+  strbuf_free(&ours);
+  strbuf_free(&theirs);
+  return status;
+}
+
+static void describe_method(bench *b, const cublas_library *library) {
+  size_t version = cublas_version(library);
+  json_object_set_new(b->report, "baseline", json_string("cublasLt"));
+  json_object_set_new(b->report, "baseline_version",
+                      json_sprintf("%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100));
+  json_object_set_new(b->report, "rounds", json_integer(b->settings->rounds));
+  json_object_set_new(b->report, "seed", json_integer((json_int_t)b->settings->tune.seed));
+  json_object_set_new(
+      b->report, "method",
+      json_string(
+          "the winner of the cache through arke_run, and the first 8 candidates of cublasLt's heuristics "
+          "with "
+          "a workspace of 32 MiB, in one process on the same tensors; inputs standard normal, rotating "
+          "through "
+          "sets that pass twice the L2; CUDA graphs of whole turns through the sets between two events, at "
+          "least 3 ms a sample; all contestants in every round, in random order, one replay unrecorded "
+          "before "
+          "each sample; times are medians over rounds, cublas is the candidate with the least median, "
+          "cublas_over_arke is the median of its ratio within a round"));
+}
 
 arke_status cli_bench_baseline(bench *b, arke_error *err) {
-  return error_set(err, ARKE_ERR_UNSUPPORTED, "bench", "this build of Arke cannot load %s",
-                   b->settings->line->texts[CLI_OPT_BASELINE]);
+  cublas_library *library = NULL;
+  double logarithms = 0, lowest = INFINITY;
+  TRY(cublas_open(NULL, &library, err));
+  json_t *list = json_array();
+  describe_method(b, library);
+  json_object_set_new(b->report, "problems", list);
+  strbuf_addf(&b->text, "%-32s %10s %8s %10s %8s   %s\n", "problem", "arke", "TFLOP/s", "cublas", "TFLOP/s",
+              "cublas over arke (p10 to p90)");
+  arke_status status = ARKE_OK;
+  for (int i = 0; i < b->n_problems && status == ARKE_OK; i++) {
+    double ratio = 0;
+    status = play_problem(b, &b->problems[i], library, list, &ratio, err);
+    logarithms += log(ratio);
+    lowest = fmin(lowest, ratio);
+  }
+  cublas_close(library);
+  TRY(status);
+  double mean = exp(logarithms / b->n_problems);
+  json_object_set_new(b->report, "geometric_mean", json_real(mean));
+  json_object_set_new(b->report, "lowest", json_real(lowest));
+  strbuf_addf(&b->text, "geometric mean %.4f over %d problems, lowest %.4f\n", mean, b->n_problems, lowest);
+  return ARKE_OK;
 }

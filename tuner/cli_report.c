@@ -119,17 +119,27 @@ static void add_times(const tune_result *r, strbuf *out) {
   strbuf_addf(out, ", of which %.1f %% is reached\n", 100 * r->speed_of_light_ns / r->time.median_ns);
 }
 
+/* One line a reason, the commonest first. */
+static void add_pruned(const tune_trials *t, strbuf *out) {
+  bool told[TEMPLATE_REASON_COUNT] = {false};
+  for (int n = 0;; n++) {
+    int most = TEMPLATE_OK;
+    for (int i = TEMPLATE_OK + 1; i < TEMPLATE_REASON_COUNT; i++)
+      if (!told[i] && t->pruned[i] > (most == TEMPLATE_OK ? 0 : t->pruned[most])) most = i;
+    if (most == TEMPLATE_OK) return;
+    told[most] = true;
+    add_label(out, n == 0 ? "pruned" : "");
+    strbuf_addf(out, "%lld: %s\n", (long long)t->pruned[most], template_reason_text((template_reason)most));
+  }
+}
+
 static void add_trials(const tune_trials *t, strbuf *out) {
   int64_t pruned = pruned_total(t);
   int failed = cli_failed_total(t->failed);
   add_label(out, "configurations");
   strbuf_addf(out, "%lld in the space, %lld pruned, %lld feasible\n", (long long)t->total, (long long)pruned,
               (long long)(t->total - pruned));
-  if (pruned > 0) {
-    add_label(out, "pruned");
-    cli_pruned_print(t->pruned, out);
-    strbuf_add(out, "\n");
-  }
+  add_pruned(t, out);
   add_label(out, "tried");
   strbuf_addf(out, "%d compiled, %d verified, %d measured, %d failed", t->compiled, t->verified, t->measured,
               failed);

@@ -77,7 +77,7 @@ START_TEST(a_measured_result) {
   ck_assert_ptr_nonnull(strstr(text, "16.8 TFLOP/s"));
   ck_assert_ptr_nonnull(strstr(text, "1.000 us, of which 50.0 % is reached"));
   ck_assert_ptr_nonnull(strstr(text, "100 in the space, 50 pruned, 50 feasible"));
-  ck_assert_ptr_nonnull(strstr(text, "shared memory exceeded 40, registers exceeded 10"));
+  ck_assert_ptr_nonnull(strstr(text, "pruned          40: shared memory exceeded\n"));
   ck_assert_ptr_nonnull(
       strstr(text, "20 compiled, 18 verified, 17 measured, 2 failed, 5 duplicates; 3 results taken"));
   ck_assert_ptr_nonnull(strstr(text, "timeout 2"));
