@@ -53,7 +53,11 @@ static double operations(const counter *c, const ir_expr *e) {
   double n = 0;
   if (e->node == IR_READ) return e->has_else ? operations(c, e->args[e->n_args - 1]) : 0;
   for (int i = 0; i < e->n_args; i++) n += operations(c, e->args[i]);
-  if (e->node == IR_REDUCE) return (n + 1) * index_size(c, &c->def->indices[e->index], e);
+  if (e->node == IR_REDUCE) {
+    /* A sum of sums adds each term once. */
+    bool nests = e->args[0]->node == IR_REDUCE && e->args[0]->id == e->id;
+    return (n + !nests) * index_size(c, &c->def->indices[e->index], e);
+  }
   if ((e->node == IR_OPERATOR || e->node == IR_CALL) && has_data(e))
     n += e->node == IR_CALL && e->id == IR_FN_FMA ? 2 : 1;
   return n;

@@ -159,6 +159,8 @@ int notation_function_arity(ir_function f);
 const char *notation_function_name(ir_function f);
 bool notation_reduction(const char *name, ir_reduction *r);
 const char *notation_reduction_name(ir_reduction r);
+/* Precedence of the loosest operator in a reduction's body: a product, or for any and all a comparison. */
+int notation_reduction_reach(ir_reduction r);
 const char *notation_operator_text(ir_operator o);
 int notation_operator_precedence(ir_operator o);
 int notation_operator_arity(ir_operator o);

@@ -9,6 +9,7 @@ typedef struct lexer {
   faults *faults;
   const char *at, *line_start;
   int line;
+  int end_line, end_column; /* just behind the last token */
 } lexer;
 
 static const struct {
@@ -103,7 +104,11 @@ static bool lex_name(lexer *l, token *t) {
 static bool lex_token(lexer *l, token *t) {
   skip_blank(l);
   *t = (token){.start = l->at, .line = l->line, .column = (int)(l->at - l->line_start) + 1};
-  if (*l->at == '\0') return true; /* TOKEN_END */
+  if (*l->at == '\0') { /* TOKEN_END: what is missing there belongs behind the last token */
+    t->line = l->end_line;
+    t->column = l->end_column;
+    return true;
+  }
   if (is_digit(*l->at) || (*l->at == '.' && is_digit(l->at[1]))) return lex_number(l, t);
   if (is_name_start(*l->at)) return lex_name(l, t);
   for (size_t i = 0; i < COUNT_OF(PUNCTUATION); i++) {
@@ -124,7 +129,7 @@ static bool lex_token(lexer *l, token *t) {
 }
 
 token *notation_lex(arena *a, const char *text, faults *f) {
-  lexer l = {a, f, text, text, 1};
+  lexer l = {a, f, text, text, 1, 1, 1};
   size_t n = 0, capacity = 64;
   token *tokens = ARENA_NEW_N(a, token, capacity);
   while (tokens != NULL) {
@@ -136,6 +141,8 @@ token *notation_lex(arena *a, const char *text, faults *f) {
       continue;
     }
     if (!lex_token(&l, &tokens[n])) return NULL;
+    l.end_line = tokens[n].line;
+    l.end_column = tokens[n].column + tokens[n].length;
     if (tokens[n++].kind == TOKEN_END) return tokens;
   }
   f->out_of_memory = true;

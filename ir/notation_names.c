@@ -1,5 +1,6 @@
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -70,6 +71,10 @@ const char *notation_reduction_name(ir_reduction r) {
   return REDUCTIONS[r];
 }
 
+int notation_reduction_reach(ir_reduction r) {
+  return OPERATORS[r == IR_RED_ANY || r == IR_RED_ALL ? IR_OP_EQ : IR_OP_MUL].precedence;
+}
+
 const char *notation_operator_text(ir_operator o) {
   return OPERATORS[o].text;
 }
@@ -122,9 +127,13 @@ void notation_print_number(double value, strbuf *out) {
     strbuf_add(out, value < 0 ? "-inf" : "inf");
     return;
   }
-  char digits[32] = "";
+  char digits[64] = "";
   for (int precision = 1; precision <= 17; precision++) {
-    snprintf(digits, sizeof digits, "%.*g", precision, value);
+    snprintf(digits, sizeof digits, "%.*e", precision - 1, value);
+    int exponent = atoi(strrchr(digits, 'e') + 1);
+    int decimals = precision - 1 - exponent;
+    if (exponent >= -4 && exponent < 15)
+      snprintf(digits, sizeof digits, "%.*f", decimals > 0 ? decimals : 0, value);
     for (char *c = digits; *c != '\0'; c++) /* a locale's decimal comma */
       if (strchr("+-0123456789e.", *c) == NULL) *c = '.';
     double back;

@@ -16,8 +16,6 @@ static syntax *parse_expression(parser *p);
 static syntax *parse_binary(parser *p, int least);
 static syntax *parse_primary(parser *p);
 
-enum { PRODUCT_PRECEDENCE = 6 }; /* how far a reduction's body reaches */
-
 static const char *token_text(token_kind kind) {
   switch (kind) {
   case TOKEN_END: return "the end of the text";
@@ -103,10 +101,9 @@ static syntax *node_args(parser *p, syntax *s, syntax *const *args, int n) {
   return NULL;
 }
 
-/* "a, b)" up to and with the closing token, at most LIMIT_RANK of them. */
+/* "a, b)" up to and with the closing token: one or more, at most LIMIT_RANK. */
 static int parse_list(parser *p, token_kind close, const char *accepted, syntax *args[LIMIT_RANK]) {
   int n = 0;
-  if (accept(p, close)) return 0;
   do {
     if (n == LIMIT_RANK) {
       faults_add(p->faults, p->at->line, p->at->column, "more than %d %s", LIMIT_RANK,
@@ -125,12 +122,13 @@ static syntax *parse_subscripts(parser *p, const token *name) {
   s->name = name->name;
   syntax *args[LIMIT_RANK + 1];
   int n = 0;
-  bool closed = false;
   if (accept(p, TOKEN_DOTS)) {
     s->dots = true;
-    closed = accept(p, TOKEN_RBRACKET);
-    if (!closed && !expect(p, TOKEN_COMMA, "',' or ']' after '...'")) return NULL;
+    if (p->at->kind != TOKEN_RBRACKET && !expect(p, TOKEN_COMMA, "',' or ']' after '...'")) return NULL;
+    if (p->at->kind == TOKEN_RBRACKET && p->at[-1].kind == TOKEN_COMMA)
+      return fail(p, "a subscript after ','");
   }
+  bool closed = accept(p, TOKEN_RBRACKET);
   if (!closed) n = parse_list(p, TOKEN_RBRACKET, "',' or ']' in the subscripts", args);
   return n < 0 ? NULL : node_args(p, s, args, n);
 }
@@ -169,7 +167,7 @@ static syntax *parse_cast(parser *p) {
   return node_args(p, s, &operand, 1);
 }
 
-/* "(j)" or "(j: condition)", then the body. `least` is the body's precedence. Several indices, "sum(c, r,
+/* "(j)" or "(j: condition)", then the body. Several indices, "sum(c, r,
  * s)", nest; only the last carries the condition. */
 static syntax *parse_reduce_at(parser *p, const token *name, ir_reduction r) {
   if (!enter(p)) return NULL;
@@ -190,7 +188,7 @@ static syntax *parse_reduce_at(parser *p, const token *name, ir_reduction r) {
   } else {
     if (accept(p, TOKEN_COLON) && (args[1] = parse_expression(p)) == NULL) return NULL;
     if (!expect(p, TOKEN_RPAREN, args[1] == NULL ? "')', ':' and a condition, or ','" : "')'")) return NULL;
-    args[0] = parse_binary(p, PRODUCT_PRECEDENCE);
+    args[0] = parse_binary(p, notation_reduction_reach(r));
   }
   if (args[0] == NULL) return NULL;
   p->depth--;
@@ -236,7 +234,7 @@ static syntax *parse_primary(parser *p) {
   if (is_word(t, "cast")) return parse_cast(p);
   if (is_word(t, "topk"))
     return fail(p, "an expression (topk stands alone: (V[i,k], I[i,k]) = topk(j) X[i,j])");
-  if (at_reduction(p, &r)) return parse_reduce(p, r);
+  if (at_reduction(p, &r)) return fail(p, "a value; a reduction needs parentheses after else");
   p->at++;
   if (accept(p, TOKEN_LBRACKET)) {
     s = parse_subscripts(p, t);
@@ -248,7 +246,7 @@ static syntax *parse_primary(parser *p) {
   s->name = t->name;
   if (!call) return s;
   syntax *args[LIMIT_RANK];
-  int n = parse_list(p, TOKEN_RPAREN, "',' or ')' in the arguments", args);
+  int n = accept(p, TOKEN_RPAREN) ? 0 : parse_list(p, TOKEN_RPAREN, "',' or ')' in the arguments", args);
   return n < 0 ? NULL : node_args(p, s, args, n);
 }
 
@@ -256,6 +254,7 @@ static syntax *parse_unary(parser *p) {
   if (!enter(p)) return NULL;
   const token *t = p->at;
   syntax *s;
+  ir_reduction r;
   if (t->kind == TOKEN_SUB || t->kind == TOKEN_NOT) {
     p->at++;
     syntax *operand = parse_unary(p);
@@ -263,6 +262,8 @@ static syntax *parse_unary(parser *p) {
     if (s == NULL) return NULL;
     s->id = t->kind == TOKEN_SUB ? IR_OP_NEG : IR_OP_NOT;
     s = node_args(p, s, &operand, 1);
+  } else if (t->kind == TOKEN_NAME && at_reduction(p, &r)) {
+    s = parse_reduce(p, r);
   } else {
     s = parse_primary(p);
   }
@@ -276,7 +277,10 @@ static bool binary_operator(token_kind kind, ir_operator *o) {
   case TOKEN_##NAME: *o = IR_OP_##NAME; return true;
     X(ADD)
     X(SUB)
-    X(MUL) X(DIV) X(MOD) X(LT) X(LE) X(GT) X(GE) X(EQ) X(NE) X(AND) X(OR)
+    X(MUL)
+    X(DIV)
+    X(MOD)
+    X(LT) X(LE) X(GT) X(GE) X(EQ) X(NE) X(AND) X(OR)
 #undef X
         default : return false;
   }

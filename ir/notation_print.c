@@ -2,7 +2,7 @@
 #include "ir/ir_types.h"
 #include "ir/notation.h"
 
-enum { PRODUCT = 6, TIGHTEST = 9 };
+enum { TIGHTEST = 9 }; /* above every operator */
 
 typedef struct printer {
   const ir_op *op;
@@ -22,22 +22,24 @@ static bool is_comparison(const ir_expr *e) {
 
 static bool parenthesised(const ir_expr *operand, const ir_expr *parent, int position);
 
-/* Whether e's text ends in the body of a reduction, which would swallow a following * / or %. */
-static bool ends_in_reduction(const ir_expr *e) {
-  if (e->node == IR_REDUCE) return true;
-  if (e->node != IR_OPERATOR || e->id == IR_OP_SELECT) return false;
-  int last = e->n_args - 1;
-  return !parenthesised(e->args[last], e, last) && ends_in_reduction(e->args[last]);
+/* Where e's text ends in the body of a reduction, that would swallow a following operator of this precedence
+ * or a higher one. */
+static int swallows(const ir_expr *e) {
+  if (e->node != IR_REDUCE && (e->node != IR_OPERATOR || e->id == IR_OP_SELECT)) return TIGHTEST;
+  int reach = e->node == IR_REDUCE ? notation_reduction_reach((ir_reduction)e->id) : TIGHTEST;
+  int last = e->node == IR_REDUCE ? 0 : e->n_args - 1;
+  int inside = parenthesised(e->args[last], e, last) ? TIGHTEST : swallows(e->args[last]);
+  return inside < reach ? inside : reach;
 }
 
 static bool parenthesised(const ir_expr *operand, const ir_expr *parent, int position) {
   int outer = precedence(parent), inner = precedence(operand);
-  if (parent->node == IR_REDUCE) return inner < PRODUCT;
+  if (parent->node == IR_REDUCE) return inner < notation_reduction_reach((ir_reduction)parent->id);
   if (parent->id == IR_OP_SELECT) return position == 0 && inner <= outer;
   if (notation_operator_arity((ir_operator)parent->id) == 1) return inner < outer;
   if (position == 0) {
     if (is_comparison(parent) && inner == outer) return true; /* comparisons do not chain */
-    return inner < outer || (outer == PRODUCT && ends_in_reduction(operand));
+    return inner < outer || outer >= swallows(operand);
   }
   return inner <= outer;
 }

@@ -11,10 +11,11 @@
 
 int resolve_find_tensor(const resolver *r, const char *name, bool for_writing) {
   int found = -1;
-  for (int i = 0; i < r->op->n_tensors; i++)
-    if (strcmp(r->tensors[i].name, name) == 0) {
-      if (r->tensors[i].alias < 0 || for_writing) found = i;
-    }
+  for (int i = 0; i < r->op->n_tensors; i++) {
+    if (strcmp(r->tensors[i].name, name) != 0) continue;
+    bool in_place = r->tensors[i].alias >= 0; /* read as the input, written as the output */
+    if (in_place ? for_writing : found < 0) found = i;
+  }
   return found;
 }
 
@@ -281,6 +282,31 @@ static void check_topk(resolver *r, const syntax_definition *s) {
     faults_add(r->faults, left->line, left->column, "the last subscript of topk's results is the rank");
 }
 
+/* Levels of expressions behind a definition, through the temporaries and outputs it reads: the evaluator's
+ * recursion is as deep. */
+static int levels(const resolver *r, const ir_expr *e) {
+  int deepest = e->node == IR_READ ? r->levels[e->id] : 0;
+  for (int i = 0; i < e->n_args; i++) {
+    int below = levels(r, e->args[i]);
+    if (below > deepest) deepest = below;
+  }
+  return deepest + 1;
+}
+
+static void check_levels(resolver *r, const syntax_definition *s, const ir_definition *d) {
+  int deepest = levels(r, d->value);
+  for (int i = 0; i < d->n_subscripts; i++) {
+    int below = levels(r, d->subscripts[i]);
+    if (below > deepest) deepest = below;
+  }
+  if (deepest > NOTATION_MOST_LEVELS)
+    faults_add(r->faults, s->left->line, s->left->column,
+               "the definitions behind '%s' nest to %d levels; at most %d are accepted", s->left->name,
+               deepest, NOTATION_MOST_LEVELS);
+  if (deepest > r->levels[d->tensor]) r->levels[d->tensor] = deepest;
+  if (d->tensor2 >= 0) r->levels[d->tensor2] = r->levels[d->tensor];
+}
+
 static void resolve_definition(resolver *r, const syntax_definition *s, ir_definition *d) {
   r->def = d;
   r->places = NULL;
@@ -314,6 +340,7 @@ static void resolve_definition(resolver *r, const syntax_definition *s, ir_defin
   if (whole) check_order(r, s->left, d->tensor, plain);
   if (whole && d->tensor2 >= 0) check_order(r, s->left2, d->tensor2, plain);
   if (d->value == NULL || !whole) return;
+  check_levels(r, s, d);
   if (d->tensor2 >= 0 && d->n_subscripts > 0) {
     const ir_expr *rank = d->subscripts[d->n_subscripts - 1];
     for (int i = 0; rank->node == IR_INDEX && i < d->value->n_args; i++)

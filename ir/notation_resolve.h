@@ -4,7 +4,11 @@
 
 #include "ir/notation.h"
 
-enum { NOTATION_MOST_TENSORS = 4 * LIMIT_TENSORS, NOTATION_MOST_INDICES = 4096 };
+enum {
+  NOTATION_MOST_TENSORS = 4 * LIMIT_TENSORS,
+  NOTATION_MOST_INDICES = 4096, /* in one definition */
+  NOTATION_MOST_LEVELS = 4 * LIMIT_EXPR_DEPTH,
+};
 
 typedef struct resolved_index {
   int line, column;
@@ -19,6 +23,7 @@ typedef struct resolver {
   ir_tensor tensors[NOTATION_MOST_TENSORS];
   int first_write[NOTATION_MOST_TENSORS]; /* definition, or -1 */
   int first_read[NOTATION_MOST_TENSORS];
+  int levels[NOTATION_MOST_TENSORS];
   bool known[NOTATION_MOST_TENSORS][LIMIT_RANK]; /* dims; a temporary's are inferred */
   /* The definition being resolved. */
   int current;

@@ -239,6 +239,7 @@ static void start(const ref_machine *s, int tensor, const int64_t *coords, eleme
       double limit = d->update == IR_MAX ? -INFINITY : INFINITY;
       x->v = x->integer ? ref_round(ir_tensor_dtype(s->p, tensor), (ref_lane){.f = limit}, false)
                         : (ref_lane){.f = limit};
+      x->m = INFINITY;
     }
     return;
   }

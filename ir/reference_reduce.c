@@ -225,6 +225,7 @@ static bool add_lanes(const ref_node *e, accumulator *acc, const ref_level *leve
 static void finish(const ref_node *e, accumulator *acc) {
   ir_reduction r = e->reduce->reduction;
   if (r == IR_RED_ARGMAX || r == IR_RED_ARGMIN) acc->v.i = acc->k;
+  if ((r == IR_RED_MAX || r == IR_RED_MIN) && acc->k < 0) acc->m = INFINITY;
   if (e->integer && e->wraps) acc->v.i = (int32_t)(uint32_t)(uint64_t)acc->v.i;
 }
 
