@@ -32,7 +32,7 @@ static arke_status compile_open(const tune_hooks *hooks, void **state, arke_erro
   compile_state *s = calloc(1, sizeof *s);
   if (!s) return error_memory(err, STAGE);
   s->hooks = hooks;
-  s->assembler = assembler_find();
+  s->assembler = hooks->no_assembler ? ASSEMBLER_NONE : assembler_find();
   *state = s;
   return ARKE_OK;
 }

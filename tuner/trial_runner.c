@@ -142,19 +142,29 @@ fail:
 
 /* --- verifying ------------------------------------------------------------------------------------------ */
 
+/* Runs once; *outcome is what a failure at this point would be. */
+static arke_status run_and_check(tune_loaded *l, cache_outcome *outcome, tune_check *check, arke_error *err) {
+  tune_runner *r = l->runner;
+  *outcome = CACHE_LAUNCH_FAILED;
+  TRY(tune_tensors_poison(&r->tensors, err));
+  TRY(tune_launches_enqueue(r->dev, &l->sets[0], NULL, err));
+  *outcome = CACHE_FAULT;
+  TRY(r->dev->ops->synchronize(r->dev, err));
+  TRY(tune_tensors_check(&r->tensors, err));
+  TRY(tune_tensors_fetch(&r->tensors, err));
+  *outcome = CACHE_WRONG;
+  return tune_expected_check(&r->expected, &r->tensors, check, err);
+}
+
 arke_status tune_runner_verify(tune_loaded *l, tune_verdict *v, arke_error *err) {
   tune_runner *r = l->runner;
   *v = (tune_verdict){.outcome = CACHE_VERIFIED};
-  arke_status status = tune_tensors_poison(&r->tensors, err);
-  if (status == ARKE_OK) status = tune_launches_enqueue(r->dev, &l->sets[0], NULL, err);
-  if (status != ARKE_OK) return judge(r, v, CACHE_LAUNCH_FAILED, status);
-  status = r->dev->ops->synchronize(r->dev, err);
-  if (status != ARKE_OK) return judge(r, v, CACHE_FAULT, status);
-  status = tune_tensors_check(&r->tensors, err);
-  if (status == ARKE_OK) status = tune_tensors_fetch(&r->tensors, err);
-  if (status != ARKE_OK) return judge(r, v, CACHE_FAULT, status);
-  status = tune_expected_check(&r->expected, &r->tensors, &v->check, err);
-  return status == ARKE_OK ? ARKE_OK : judge(r, v, CACHE_WRONG, status);
+  cache_outcome outcome;
+  arke_status status = run_and_check(l, &outcome, &v->check, err);
+  if (status == ARKE_OK) return ARKE_OK;
+  judge(r, v, outcome, status);
+  if (!v->context_lost) v->context_lost = tune_tensors_restore(&r->tensors, NULL) != ARKE_OK;
+  return status;
 }
 
 /* --- timing --------------------------------------------------------------------------------------------- */

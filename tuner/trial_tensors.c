@@ -106,7 +106,6 @@ static arke_status check_guard(const tune_tensors *t, int tensor, bool after, un
   TRY(t->dev->ops->copy_out(t->dev, buffer, at, t->guard_bytes, err));
   for (size_t i = 0; i < t->guard_bytes; i++) {
     if (buffer[i] == TUNE_POISON) continue;
-    TRY(t->dev->ops->fill(t->dev, at, TUNE_POISON, t->guard_bytes, err));
     return error_set(err, ARKE_ERR_FAULT, STAGE, "the kernel wrote outside %s: byte %zu %s it changed",
                      t->problem->op->tensors[tensor].name, after ? i : t->guard_bytes - i,
                      after ? "past" : "before");
@@ -122,7 +121,6 @@ static arke_status check_input(const tune_tensors *t, int tensor, unsigned char 
     size_t length = x->bytes - begin < PIECE_BYTES ? x->bytes - begin : PIECE_BYTES;
     TRY(t->dev->ops->copy_out(t->dev, buffer, x->first + begin, length, err));
     if (memcmp(buffer, (const char *)x->host + begin, length) == 0) continue;
-    TRY(t->dev->ops->copy_in(t->dev, x->first, x->host, x->bytes, err));
     return error_set(err, ARKE_ERR_FAULT, STAGE, "the kernel changed its input %s near byte %zu",
                      t->problem->op->tensors[tensor].name, begin);
   }
@@ -130,15 +128,25 @@ static arke_status check_input(const tune_tensors *t, int tensor, unsigned char 
 }
 
 arke_status tune_tensors_check(const tune_tensors *t, arke_error *err) {
-  if (t->guard_bytes == 0) return ARKE_OK; /* the emulator has faulted already */
-  unsigned char *buffer = malloc(t->guard_bytes);
+  unsigned char *buffer = malloc(TUNE_GUARD_BYTES > PIECE_BYTES ? TUNE_GUARD_BYTES : PIECE_BYTES);
   if (!buffer) return error_memory(err, STAGE);
   arke_status status = ARKE_OK;
   for (int i = 0; i < t->n && status == ARKE_OK; i++) {
-    status = check_guard(t, i, false, buffer, err);
-    if (status == ARKE_OK) status = check_guard(t, i, true, buffer, err);
+    if (t->guard_bytes > 0) status = check_guard(t, i, false, buffer, err);
+    if (status == ARKE_OK && t->guard_bytes > 0) status = check_guard(t, i, true, buffer, err);
     if (status == ARKE_OK && !t->list[i].output) status = check_input(t, i, buffer, err);
   }
   free(buffer);
   return status;
+}
+
+arke_status tune_tensors_restore(const tune_tensors *t, arke_error *err) {
+  const device_ops *ops = t->dev->ops;
+  for (int i = 0; i < t->n; i++) {
+    const tune_tensor *x = &t->list[i];
+    if (t->guard_bytes > 0)
+      TRY(ops->fill(t->dev, x->allocation, TUNE_POISON, x->bytes + 2 * t->guard_bytes, err));
+    if (!x->output) TRY(ops->copy_in(t->dev, x->first, x->host, x->bytes, err));
+  }
+  return ARKE_OK;
 }

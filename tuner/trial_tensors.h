@@ -44,7 +44,10 @@ arke_status tune_tensors_poison(const tune_tensors *t, arke_error *err);
 /* Copies the outputs of set 0 to their host buffers. */
 arke_status tune_tensors_fetch(const tune_tensors *t, arke_error *err);
 /* ARKE_ERR_FAULT, naming tensor and side, if a guard zone was written to; ARKE_ERR_FAULT if an input was
- * (looked at whole up to 1 MiB, else in 64 pieces). Both are restored. */
+ * (looked at whole up to 1 MiB, else in 64 pieces). */
 arke_status tune_tensors_check(const tune_tensors *t, arke_error *err);
+/* Makes inputs and guard zones as they were: after any candidate that failed, since it may have written
+ * anywhere. */
+arke_status tune_tensors_restore(const tune_tensors *t, arke_error *err);
 
 #endif

@@ -8,6 +8,7 @@
 typedef struct tune_hooks {
   const tune_templates *templates; /* as in the tune_options of its sessions; NULL: those of templates/ */
   arke_status (*open_gpu)(int index, device **d, arke_error *err); /* NULL: the CUDA driver's */
+  bool no_assembler; /* devices get PTX, whatever assembler is installed */
 } tune_hooks;
 
 /* tune_worker_main_with, with more to replace. */

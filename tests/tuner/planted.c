@@ -1,0 +1,176 @@
+#include "tests/tuner/planted.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/tuner/fake_gpu.h"
+
+static const space_param good_params[] = {
+    {"KIND", "how it misbehaves", PLANTED_COUNT, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}},
+    {"BLOCK", "threads", 4, {32, 64, 128, 256}},
+    {"SPEED", "a knob", 8, {0, 1, 2, 3, 4, 5, 6, 7}},
+};
+_Static_assert(PLANTED_COUNT == 14, "KIND lists every kind");
+static const space good_space = {"planted", 3, good_params};
+
+static const space *get_space(const target *t) {
+  (void)t;
+  return &good_space;
+}
+
+static template_reason fits(const ir_problem *p, const target *t, strbuf *detail) {
+  (void)t;
+  (void)detail;
+  return p->op->n_args == 2 && p->types[0] == DTYPE_F32 ? TEMPLATE_OK : TEMPLATE_OPERATOR;
+}
+
+static void defaults(const ir_problem *p, const target *t, config *c) {
+  (void)p;
+  (void)t;
+  *c = (config){{PLANTED_GOOD, 128, 0}};
+}
+
+static template_reason feasible(const ir_problem *p, const target *t, const config *c) {
+  (void)p;
+  (void)t;
+  if (c->values[0] == PLANTED_GOOD)
+    return c->values[1] == 32 && c->values[2] > 3 ? TEMPLATE_THREADS : TEMPLATE_OK;
+  return c->values[1] == 128 && c->values[2] == 0 ? TEMPLATE_OK : TEMPLATE_REDUNDANT;
+}
+
+static template_reason feasible_doomed(const ir_problem *p, const target *t, const config *c) {
+  bool works = c->values[0] == PLANTED_GOOD || c->values[0] == PLANTED_TWIN;
+  return works ? TEMPLATE_REDUNDANT : feasible(p, t, c);
+}
+
+double planted_true_ns(uint32_t block, int speed) {
+  return 20e3 * (1 + 0.06 * abs(speed - 5)) * (1 + 0.05 * fabs(log2((double)block / 64)));
+}
+
+/* Every planted fault looks better than any good one, so that all are met. */
+static double cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
+  (void)p;
+  (void)t;
+  (void)rates;
+  if (c->values[0] == PLANTED_TWIN) return 16e3; /* behind the good one it equals */
+  if (c->values[0] != PLANTED_GOOD) return 1e3 + c->values[0];
+  return 15e3 + 100 * c->values[2] + (c->values[1] == 128 ? 0 : c->values[1]);
+}
+
+/* --- lowering ------------------------------------------------------------------------------------------- */
+
+static const char head[] =
+    ".version 8.6\n.target sm_90a\n.address_size 64\n"
+    ".visible .entry twice(\n.param .u64 twice_param_0,\n.param .u64 twice_param_1,\n"
+    ".param .u32 twice_param_2\n)\n{\n.reg .pred %p<3>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<8>;\n"
+    "ld.param.b64 %rd1, [twice_param_0];\nld.param.b64 %rd2, [twice_param_1];\n"
+    "ld.param.b32 %r1, [twice_param_2];\n"
+    "mov.u32 %r2, %ctaid.x;\nmov.u32 %r3, %ntid.x;\nmov.u32 %r4, %tid.x;\n"
+    "mad.lo.s32 %r5, %r2, %r3, %r4;\nsetp.ge.s32 %p1, %r5, %r1;\n@%p1 bra $DONE;\n"
+    "mul.wide.s32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd1, %rd3;\nadd.s64 %rd5, %rd2, %rd3;\n"
+    "ld.global.b32 %r6, [%rd4];\nadd.f32 %r7, %r6, %r6;\nadd.s32 %r4, %r1, -1;\n"
+    "setp.eq.s32 %p2, %r5, %r4;\n";
+static const char tail[] = "st.global.b32 [%rd5], %r7;\n$DONE:\nret;\n}\n";
+
+static const char *body(planted_kind kind) {
+  switch (kind) {
+  case PLANTED_FAULT: return "@%p2 add.s64 %rd5, %rd5, 1099511627776;\n";
+  case PLANTED_HANG: return "$LOOP:\nadd.s32 %r4, %r4, 1;\nsetp.ne.s32 %p2, %r1, 0;\n@%p2 bra $LOOP;\n";
+  case PLANTED_WRONG: return "@%p2 add.f32 %r7, %r7, 0f3F800000;\n";
+  case PLANTED_UNWRITTEN: return "@%p2 bra $DONE;\n";
+  case PLANTED_PAST_END: return "@%p2 st.global.b32 [%rd5+4], %r7;\n";
+  case PLANTED_OVERWRITES:
+    return "st.global.b32 [%rd4], %r7;\nst.global.b32 [%rd5], %r7;\n@%p2 st.global.b32 [%rd5], %r6;\n";
+  default: return "";
+  }
+}
+
+static void log_lowering(const config *c) {
+  const char *path = getenv(PLANTED_LOG), *slow = getenv(PLANTED_SLOW_MS);
+  FILE *f = path ? fopen(path, "a") : NULL;
+  if (f) {
+    fprintf(f, "KIND=%d,BLOCK=%d,SPEED=%d\n", c->values[0], c->values[1], c->values[2]);
+    fclose(f);
+  }
+  if (slow) usleep((useconds_t)atoi(slow) * 1000);
+}
+
+static arke_status misbehave(planted_kind kind, arke_error *err) {
+  switch (kind) {
+  case PLANTED_ABORT: fprintf(stderr, "planted: about to abort\n"); abort();
+  case PLANTED_STUCK:
+    for (;;) pause();
+  case PLANTED_REFUSES: return error_set(err, ARKE_ERR_CODEGEN, "lower", "planted: refused");
+  case PLANTED_QUITS:
+    for (int i = 0; i < 2000; i++) fprintf(stderr, "line %d of a flood of words\n", i);
+    fprintf(stderr, "planted: the very last words\n");
+    _exit(7);
+  default: return ARKE_OK;
+  }
+}
+
+static arke_status make_recipe(const config *c, arena *a, recipe *r, arke_error *err) {
+  recipe_param *params = ARENA_NEW_N(a, recipe_param, 3);
+  recipe_launch *l = ARENA_NEW(a, recipe_launch);
+  if (!params || !l) return error_memory(err, "lower");
+  params[0] = (recipe_param){.kind = RECIPE_PARAM_POINTER, .tensor = 0};
+  params[1] = (recipe_param){.kind = RECIPE_PARAM_POINTER, .tensor = 1};
+  params[2] = (recipe_param){.kind = RECIPE_PARAM_I32, .value = recipe_var(a, "M")};
+  const recipe_expr *one = recipe_const(a, 1);
+  *l = (recipe_launch){
+      .kernel = "twice",
+      .n_params = 3,
+      .params = params,
+      .grid = {recipe_binary(a, RECIPE_CEILDIV, recipe_var(a, "M"), recipe_const(a, c->values[1])), one, one},
+      .block = {(uint32_t)c->values[1], 1, 1},
+      .cluster = {1, 1, 1},
+      .smem_bytes = recipe_const(a, 16 * c->values[2])};
+  if (c->values[0] == PLANTED_NO_GRID) l->grid[0] = recipe_const(a, 0);
+  *r = (recipe){.n_tensors = 2, .tensors = {{4, true}, {4, true}}, .n_launches = 1, .launches = l};
+  return l->smem_bytes && l->grid[0] && one && params[2].value ? ARKE_OK : error_memory(err, "lower");
+}
+
+static arke_status lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                         arena *a, lowered *out, arke_error *err) {
+  (void)p;
+  (void)t;
+  planted_kind kind = (planted_kind)c->values[0];
+  log_lowering(c);
+  TRY(misbehave(kind, err));
+  out->ptx =
+      kind == PLANTED_GARBAGE ? "this is no PTX at all" : arena_printf(a, "%s%s%s", head, body(kind), tail);
+  if (!out->ptx) return error_memory(err, "lower");
+  out->ptx_bytes = strlen(out->ptx);
+  if (options->keep_llvm_ir) out->llvm_ir = "; none, the PTX is written by hand";
+  return make_recipe(c, a, &out->recipe, err);
+}
+
+static void reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                            ir_problem *reduced) {
+  (void)t;
+  (void)sm_count;
+  *reduced = *p;
+  reduced->sizes[0] = 3 * c->values[1] + 5;
+}
+
+#define PLANTED(id, name_, feasible_)                                                                        \
+  static const kernel_template id = {.name = name_,                                                          \
+                                     .meaning = "sound and unsound kernels",                                 \
+                                     .fits = fits,                                                           \
+                                     .space = get_space,                                                     \
+                                     .defaults = defaults,                                                   \
+                                     .feasible = feasible_,                                                  \
+                                     .cost_ns = cost_ns,                                                     \
+                                     .lower = lower,                                                         \
+                                     .reduced_problem = reduced_problem}
+PLANTED(planted, "planted", feasible);
+PLANTED(doomed, "doomed", feasible_doomed);
+
+static const kernel_template *const planted_list[] = {&planted}, *const doomed_list[] = {&doomed},
+                                    *const all[] = {&planted, &doomed};
+const tune_templates planted_templates = {1, planted_list}, doomed_templates = {1, doomed_list};
+static const tune_templates all_templates = {2, all};
+const tune_hooks planted_hooks = {&all_templates, fake_gpu_open, true};

@@ -1,0 +1,541 @@
+/* The whole tuner with planted candidates, on the emulator and on a GPU made of it. This program is also its
+ * workers. */
+#include <check.h>
+#include <dirent.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/tuner/fake_gpu.h"
+#include "tests/tuner/planted.h"
+
+typedef struct fixture {
+  char folder[64], cache_path[96], log_path[96];
+  arena a;
+  ir_problem problem;
+  tune_options options;
+  tune_result result;
+  arke_error err;
+} fixture;
+
+static double now_s(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void open_fixture(fixture *f, tune_device_kind kind, const char *bindings) {
+  *f = (fixture){0};
+  strcpy(f->folder, "/tmp/arke-tuning-XXXXXX");
+  ck_assert_ptr_nonnull(mkdtemp(f->folder));
+  snprintf(f->cache_path, sizeof f->cache_path, "%s/tuned.arke", f->folder);
+  snprintf(f->log_path, sizeof f->log_path, "%s/log", f->folder);
+  setenv(PLANTED_LOG, f->log_path, 1);
+  unsetenv(PLANTED_SLOW_MS);
+  unsetenv(PLANTED_GPU);
+  const ir_op *op;
+  ck_assert_msg(ir_op_parse(&f->a, PLANTED_OPERATOR, &op, &f->err) == ARKE_OK, "%s", f->err.text);
+  ck_assert_msg(ir_problem_bind(op, bindings, &f->problem, &f->err) == ARKE_OK, "%s", f->err.text);
+  f->options = (tune_options){.device = kind,
+                              .effort = TUNE_EXHAUSTIVE,
+                              .cache_path = f->cache_path,
+                              .jobs = 3,
+                              .templates = &planted_templates,
+                              .compile_timeout_s = 2,
+                              .run_timeout_s = 2};
+}
+
+static void close_fixture(fixture *f) {
+  arena_release(&f->a);
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf %s", f->folder);
+  ck_assert_int_eq(system(command), 0);
+}
+
+/* One session, one problem; the result stays in the fixture. */
+static arke_status tune(fixture *f) {
+  error_clear(&f->err);
+  tune_session *s;
+  f->result = (tune_result){0};
+  arke_status status = tune_session_open(&f->options, &s, &f->err);
+  if (status == ARKE_OK) status = tune_problem(s, &f->problem, NULL, NULL, &f->a, &f->result, &f->err);
+  tune_session_close(s);
+  return status;
+}
+
+/* --- looking
+ * ------------------------------------------------------------------------------------------------- */
+
+typedef struct log_counts {
+  int total, kinds[PLANTED_COUNT];
+} log_counts;
+
+static log_counts read_log(const fixture *f) {
+  log_counts c = {0};
+  FILE *file = fopen(f->log_path, "r");
+  for (int kind, block, speed;
+       file && fscanf(file, "KIND=%d,BLOCK=%d,SPEED=%d\n", &kind, &block, &speed) == 3; c.total++)
+    c.kinds[kind]++;
+  if (file) fclose(file);
+  return c;
+}
+
+typedef struct trial_list {
+  int n;
+  struct {
+    int kind, block, speed;
+    cache_outcome outcome;
+    char reason[1024];
+    double median_ns;
+  } list[256];
+} trial_list;
+
+static void take_trial(const cache_trial *t, void *user) {
+  trial_list *l = user;
+  ck_assert_int_lt(l->n, 256);
+  ck_assert_int_eq(sscanf(t->config, "KIND=%d,BLOCK=%d,SPEED=%d", &l->list[l->n].kind, &l->list[l->n].block,
+                          &l->list[l->n].speed),
+                   3);
+  l->list[l->n].outcome = t->outcome;
+  l->list[l->n].median_ns = t->time.median_ns;
+  snprintf(l->list[l->n].reason, sizeof l->list[0].reason, "%s", t->reason);
+  l->n++;
+}
+
+/* Stored trials of the only problem in the file. */
+static trial_list read_trials(const fixture *f, const char *device_name) {
+  trial_list l = {0};
+  cache *c;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_msg(cache_open(f->cache_path, CACHE_READ, &c, &err) == ARKE_OK, "%s", err.text);
+  cache_environment e = f->result.environment;
+  e.device = device_name;
+  ck_assert_int_eq(cache_each_trial(c, 1, &e, take_trial, &l, &err), ARKE_OK);
+  cache_close(c);
+  return l;
+}
+
+static int find_trial(const trial_list *l, int kind, int block, int speed) {
+  for (int i = 0; i < l->n; i++)
+    if (l->list[i].kind == kind && l->list[i].block == block && l->list[i].speed == speed) return i;
+  ck_abort_msg("no trial of KIND=%d,BLOCK=%d,SPEED=%d", kind, block, speed);
+  return -1;
+}
+
+static int count_workers(void) {
+  char self[512] = "";
+  ck_assert_int_gt(readlink("/proc/self/exe", self, sizeof self - 1), 0);
+  DIR *proc = opendir("/proc");
+  int n = 0;
+  for (struct dirent *e; (e = readdir(proc));) {
+    char path[300], exe[512] = "", command[512] = "";
+    snprintf(path, sizeof path, "/proc/%s/exe", e->d_name);
+    if (readlink(path, exe, sizeof exe - 1) <= 0 || strcmp(exe, self) != 0) continue;
+    snprintf(path, sizeof path, "/proc/%s/cmdline", e->d_name);
+    FILE *file = fopen(path, "r");
+    size_t length = file ? fread(command, 1, sizeof command - 1, file) : 0;
+    if (file) fclose(file);
+    for (size_t i = 0; i + 1 < length; i++)
+      if (!command[i]) command[i] = ' ';
+    n += strstr(command, "--worker=") != NULL;
+  }
+  closedir(proc);
+  return n;
+}
+
+static void check_no_workers(void) {
+  for (int i = 0; i < 40 && count_workers() > 0; i++) usleep(50000);
+  ck_assert_int_eq(count_workers(), 0);
+}
+
+static const cache_outcome on_emulator[] = {
+#define X(NAME, emulator, gpu, meaning) CACHE_##emulator,
+    PLANTED_KINDS(X)
+#undef X
+};
+static const cache_outcome on_gpu[] = {
+#define X(NAME, emulator, gpu, meaning) CACHE_##gpu,
+    PLANTED_KINDS(X)
+#undef X
+};
+static const char *const meanings[] = {
+#define X(NAME, emulator, gpu, meaning) meaning,
+    PLANTED_KINDS(X)
+#undef X
+};
+
+static void check_outcomes(const trial_list *l, const cache_outcome *expected, int good) {
+  int met[PLANTED_COUNT] = {0};
+  for (int i = 0; i < l->n; i++) {
+    int kind = l->list[i].kind;
+    met[kind]++;
+    ck_assert_msg(l->list[i].outcome == expected[kind], "a candidate that %s is recorded as %s: %s",
+                  meanings[kind], cache_outcome_name(l->list[i].outcome), l->list[i].reason);
+    if (kind != PLANTED_GOOD) ck_assert_msg(l->list[i].reason[0], "%s has no reason", meanings[kind]);
+  }
+  for (int k = 1; k < PLANTED_COUNT; k++) ck_assert_msg(met[k] == 1, "%s: met %d times", meanings[k], met[k]);
+  ck_assert_int_eq(met[PLANTED_GOOD], good);
+}
+
+static const char *reason_of(const trial_list *l, planted_kind kind) {
+  for (int i = 0; i < l->n; i++)
+    if (l->list[i].kind == (int)kind) return l->list[i].reason;
+  return "";
+}
+
+static void check_reasons(const trial_list *l) {
+  static const struct {
+    planted_kind kind;
+    const char *part;
+  } parts[] = {{PLANTED_ABORT, "about to abort"},
+               {PLANTED_ABORT, "lower"},
+               {PLANTED_QUITS, "the very last words"},
+               {PLANTED_QUITS, "status 7"},
+               {PLANTED_REFUSES, "planted: refused"},
+               {PLANTED_STUCK, "lower"},
+               {PLANTED_HANG, "verify"},
+               {PLANTED_WRONG, "Y["},
+               {PLANTED_UNWRITTEN, "not written"},
+               {PLANTED_TWIN, "KIND=0,BLOCK=128,SPEED=0"},
+               {PLANTED_NO_GRID, "grid"}};
+  for (size_t i = 0; i < COUNT_OF(parts); i++)
+    ck_assert_msg(strstr(reason_of(l, parts[i].kind), parts[i].part) != NULL,
+                  "%s: the reason lacks \"%s\": %s", meanings[parts[i].kind], parts[i].part,
+                  reason_of(l, parts[i].kind));
+}
+
+/* --- faults
+ * --------------------------------------------------------------------------------------------------- */
+
+START_TEST(every_fault_is_recorded_on_the_emulator) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_EMULATOR, "T=f32 M=1000");
+  double begin = now_s();
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_double_lt(now_s() - begin, 60);
+  trial_list l = read_trials(&f, "emulator");
+  check_outcomes(&l, on_emulator, 28);
+  check_reasons(&l);
+  ck_assert_str_eq(f.result.config_text, "KIND=0,BLOCK=128,SPEED=0"); /* the model's best that is right */
+  ck_assert_int_eq(f.result.origin, CACHE_ORIGIN_MODELLED);
+  ck_assert_int_eq(f.result.time.samples, 0);
+  ck_assert_int_eq(f.result.trials.failed[CACHE_TIMEOUT], 2);
+  ck_assert_int_eq(f.result.trials.failed[CACHE_CRASHED], 2);
+  ck_assert_int_eq(f.result.trials.total, 14 * 4 * 8);
+  check_no_workers();
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(every_fault_is_recorded_on_a_gpu) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  double begin = now_s();
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_double_lt(now_s() - begin, 60);
+  trial_list l = read_trials(&f, FAKE_GPU_NAME);
+  check_outcomes(&l, on_gpu, 28);
+  check_reasons(&l);
+  ck_assert_str_eq(f.result.config_text, PLANTED_BEST);
+  ck_assert_int_eq(f.result.origin, CACHE_ORIGIN_MEASURED);
+  ck_assert_int_ge(f.result.time.samples, 7);
+  ck_assert_double_eq_tol(f.result.time.median_ns, 20e3, 0.16 * 20e3);
+  ck_assert_int_eq(f.result.trials.measured, 28);
+  ck_assert_ptr_nonnull(strstr(f.result.policy, "l2=cold"));
+  ck_assert_double_le(f.result.worst_error, f.result.tolerance);
+  ck_assert_str_eq(f.result.environment.driver, "1.2.3 (CUDA 13.0)");
+  check_no_workers();
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(nothing_that_works_is_said_so) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  f.options.templates = &doomed_templates;
+  ck_assert_int_eq(tune(&f), ARKE_ERR_NOT_FOUND);
+  ck_assert_ptr_nonnull(strstr(f.err.text, "crashed"));
+  ck_assert_ptr_nonnull(strstr(f.err.text, "for example"));
+  close_fixture(&f);
+}
+END_TEST
+
+/* --- the ways to tune
+ * ------------------------------------------------------------------------------------------- */
+
+START_TEST(the_model_verifies_a_reduced_problem) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_MODEL, "T=f32 M=1073741824"); /* never emulated at this size */
+  f.options.effort = TUNE_FULL;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_str_eq(f.result.config_text, "KIND=0,BLOCK=128,SPEED=0");
+  ck_assert_int_eq(strncmp(f.result.environment.device, "model:", 6), 0);
+  ck_assert_int_eq(f.result.origin, CACHE_ORIGIN_MODELLED);
+  ck_assert_double_eq_tol(f.result.time.median_ns, 15e3, 1e-6);
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(no_gpu_falls_back_to_the_model) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_AUTO, "T=f32 M=1000");
+  f.options.config = "KIND=0,BLOCK=256,SPEED=3";
+  setenv(PLANTED_GPU, _i ? "none" : "dies", 1);
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_int_eq(strncmp(f.result.environment.device, "model:", 6), 0);
+  f.options.device = TUNE_DEVICE_CUDA;
+  ck_assert_int_ne(tune(&f), ARKE_OK);
+  ck_assert_msg(strstr(f.err.text, _i ? "no GPU 0" : "status 9") != NULL, "%s", f.err.text);
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(one_configuration_by_name) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  f.options.config = "KIND=0,BLOCK=256,SPEED=3";
+  f.options.keep_llvm_ir = true;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_str_eq(f.result.config_text, f.options.config);
+  ck_assert_int_eq(read_log(&f).total, 1);
+  ck_assert_ptr_nonnull(f.result.llvm_ir);
+  ck_assert_ptr_nonnull(strstr(f.result.ptx, ".entry twice"));
+  ck_assert_ptr_nonnull(strstr(f.result.recipe_json, "twice"));
+  ck_assert_uint_eq(strlen(f.result.sha256), 64);
+  f.options.config = "KIND=1,BLOCK=256,SPEED=3";
+  ck_assert_int_eq(tune(&f), ARKE_ERR_INVALID);
+  ck_assert_ptr_nonnull(strstr(f.err.text, template_reason_text(TEMPLATE_REDUNDANT)));
+  f.options.config = "KIND=3,BLOCK=128,SPEED=0";
+  ck_assert_int_eq(tune(&f), ARKE_ERR_NOT_FOUND);
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(a_dry_run_touches_nothing) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  f.options.dry_run = true;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_str_eq(f.result.config_text, "KIND=1,BLOCK=128,SPEED=0");
+  ck_assert_int_eq(f.result.trials.pruned[TEMPLATE_REDUNDANT], 13 * 31);
+  ck_assert_int_eq(read_log(&f).total, 0);
+  ck_assert_int_ne(access(f.cache_path, F_OK), 0);
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(the_budget_is_kept) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  setenv(PLANTED_SLOW_MS, "400", 1);
+  f.options.budget_s = 5;
+  f.options.jobs = 2;
+  double begin = now_s();
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_double_lt(now_s() - begin, 8); /* a hanging candidate may pass the end by its time limit */
+  ck_assert_int_eq(f.result.origin, CACHE_ORIGIN_MEASURED);
+  ck_assert_int_lt(read_log(&f).total, 42);
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(progress_is_told) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_EMULATOR, "T=f32 M=100");
+  f.options.trials = 16;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_int_eq(f.result.trials.compiled + f.result.trials.failed[CACHE_CRASHED] +
+                       f.result.trials.failed[CACHE_LOWER_FAILED] + 1 /* stuck */,
+                   16);
+  ck_assert_double_gt(f.result.speed_of_light_ns, 0);
+  ck_assert_double_eq(f.result.min_bytes, 800);
+  ck_assert_double_gt(f.result.compile_rate_per_s, 0);
+  close_fixture(&f);
+}
+END_TEST
+
+/* --- interruptions
+ * ---------------------------------------------------------------------------------------------- */
+
+START_TEST(the_same_command_again_repeats_nothing) {
+  fixture f;
+  open_fixture(&f, _i ? TUNE_DEVICE_CUDA : TUNE_DEVICE_EMULATOR, "T=f32 M=1000");
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  log_counts first = read_log(&f);
+  const char *winner = arena_strdup(&f.a, f.result.config_text);
+  double median = f.result.time.median_ns;
+  double begin = now_s();
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_double_lt(now_s() - begin, 10);
+  ck_assert_int_eq(read_log(&f).total, first.total);
+  ck_assert_str_eq(f.result.config_text, winner);
+  ck_assert_double_eq(f.result.time.median_ns, median);
+  ck_assert_int_eq(f.result.trials.resumed, 41);
+  ck_assert_int_eq(f.result.trials.failed[CACHE_CRASHED], 2);
+  close_fixture(&f);
+}
+END_TEST
+
+static pid_t tune_in_child(fixture *f) {
+  pid_t child = fork();
+  ck_assert_int_ge(child, 0);
+  if (child == 0) {
+    arke_status status = tune(f);
+    _exit(status == ARKE_OK ? 0 : status == ARKE_ERR_INTERRUPTED && f->result.config_text ? 130 : 1);
+  }
+  return child;
+}
+
+static void wait_for_log(const fixture *f, int lines) {
+  for (int i = 0; i < 600 && read_log(f).total < lines; i++) usleep(20000);
+  ck_assert_int_ge(read_log(f).total, lines);
+}
+
+START_TEST(a_killed_run_is_resumed) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  setenv(PLANTED_SLOW_MS, "100", 1);
+  pid_t child = tune_in_child(&f);
+  wait_for_log(&f, 28);
+  kill(child, SIGKILL);
+  waitpid(child, NULL, 0);
+  check_no_workers(); /* they die with their parent */
+  f.result.environment.generator = arke_version();
+  trial_list before = read_trials(&f, FAKE_GPU_NAME);
+  ck_assert_int_gt(before.n, 5);
+  log_counts begun_before = read_log(&f);
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_str_eq(f.result.config_text, PLANTED_BEST);
+  ck_assert_int_ge(f.result.trials.resumed, before.n);
+  trial_list after = read_trials(&f, FAKE_GPU_NAME);
+  ck_assert_int_eq(after.n, 41);
+  for (int i = 0; i < before.n; i++) { /* stored trials are as they were */
+    int at = find_trial(&after, before.list[i].kind, before.list[i].block, before.list[i].speed);
+    ck_assert_int_eq(before.list[i].outcome, after.list[at].outcome);
+    ck_assert_double_eq(before.list[i].median_ns, after.list[at].median_ns);
+  }
+  log_counts all = read_log(&f);
+  int begun = begun_before.total - before.n; /* lost with the kill */
+  ck_assert_int_le(all.total - begun_before.total, 41 - before.n + 8 /* finalists get their kernels back */);
+  ck_assert_int_ge(begun, 0);
+  for (int i = 0; i < before.n; i++)
+    if (before.list[i].kind != PLANTED_GOOD)
+      ck_assert_int_eq(all.kinds[before.list[i].kind], begun_before.kinds[before.list[i].kind]);
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(an_interrupt_publishes_the_best_so_far) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  setenv(PLANTED_SLOW_MS, "100", 1);
+  pid_t child = tune_in_child(&f);
+  wait_for_log(&f, 30);
+  double begin = now_s();
+  kill(child, _i ? SIGTERM : SIGINT);
+  int status;
+  waitpid(child, &status, 0);
+  ck_assert_double_lt(now_s() - begin, 5);
+  ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 130);
+  cache *c;
+  cache_entry e;
+  ck_assert_int_eq(cache_open(f.cache_path, CACHE_READ, &c, NULL), ARKE_OK);
+  ck_assert_int_eq(cache_find_entry(c, "twice", "T=f32 M=1000", "sm_90a", false, &f.a, &e, NULL), ARKE_OK);
+  ck_assert_int_eq(strncmp(e.winner.config, "KIND=0", 6), 0);
+  cache_close(c);
+  check_no_workers();
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(two_tuners_share_a_file) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  setenv(PLANTED_SLOW_MS, "20", 1);
+  pid_t children[2] = {tune_in_child(&f), tune_in_child(&f)};
+  for (int i = 0; i < 2; i++) {
+    int status;
+    waitpid(children[i], &status, 0);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  f.result.environment.generator = arke_version();
+  trial_list l = read_trials(&f, FAKE_GPU_NAME);
+  check_outcomes(&l, on_gpu, 28);
+  cache *c;
+  cache_stats stats;
+  ck_assert_int_eq(cache_open(f.cache_path, CACHE_READ, &c, NULL), ARKE_OK);
+  ck_assert_int_eq(cache_verify(c, &stats, NULL), ARKE_OK);
+  ck_assert_int_eq(stats.damaged, 0);
+  ck_assert_int_eq(stats.winners, 1);
+  cache_close(c);
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(nearby_winners_come_first) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_int_eq(truncate(f.log_path, 0), 0);
+  ck_assert_int_eq(ir_problem_bind(f.problem.op, "T=f32 M=1200", &f.problem, NULL), ARKE_OK);
+  f.options.trials = 1;
+  f.options.jobs = 1;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_str_eq(f.result.config_text, PLANTED_BEST);
+  ck_assert_int_eq(read_log(&f).total, 1);
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(a_bad_file_is_set_aside_and_an_unusable_one_refused) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  FILE *file = fopen(f.cache_path, "w");
+  fputs("this is somebody's letter, not a cache\n", file);
+  fclose(file);
+  f.options.config = "KIND=0,BLOCK=128,SPEED=0";
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_ptr_nonnull(f.result.set_aside);
+  ck_assert_int_eq(access(f.result.set_aside, F_OK), 0);
+  f.options.cache_path = "/nonexistent/folder/tuned.arke";
+  ck_assert_int_ne(tune(&f), ARKE_OK);
+  ck_assert_ptr_nonnull(strstr(f.err.text, "/nonexistent/folder"));
+  f.options.cache_path = NULL;
+  ck_assert_int_eq(tune(&f), ARKE_ERR_ARGUMENT);
+  close_fixture(&f);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+  tune_worker_main_hooked(argc, argv, &planted_hooks);
+  Suite *suite = suite_create("tuning");
+  TCase *c = tcase_create("tuning");
+  tcase_set_timeout(c, 120);
+  tcase_add_test(c, every_fault_is_recorded_on_the_emulator);
+  tcase_add_test(c, every_fault_is_recorded_on_a_gpu);
+  tcase_add_test(c, nothing_that_works_is_said_so);
+  tcase_add_test(c, the_model_verifies_a_reduced_problem);
+  tcase_add_loop_test(c, no_gpu_falls_back_to_the_model, 0, 2);
+  tcase_add_test(c, one_configuration_by_name);
+  tcase_add_test(c, a_dry_run_touches_nothing);
+  tcase_add_test(c, the_budget_is_kept);
+  tcase_add_test(c, progress_is_told);
+  tcase_add_loop_test(c, the_same_command_again_repeats_nothing, 0, 2);
+  tcase_add_test(c, a_killed_run_is_resumed);
+  tcase_add_loop_test(c, an_interrupt_publishes_the_best_so_far, 0, 2);
+  tcase_add_test(c, two_tuners_share_a_file);
+  tcase_add_test(c, nearby_winners_come_first);
+  tcase_add_test(c, a_bad_file_is_set_aside_and_an_unusable_one_refused);
+  suite_add_tcase(suite, c);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_NORMAL);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed != 0;
+}
