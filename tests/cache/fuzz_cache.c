@@ -57,6 +57,16 @@ static void write_scratch(const char *name, const uint8_t *bytes, size_t n) {
   check(f != NULL && fwrite(bytes, 1, n, f) == n && fclose(f) == 0, "cannot write the scratch file");
 }
 
+/* A reader of a file that says WAL in its header makes files beside it. */
+static void remove_scratch(const char *name) {
+  static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+  for (size_t i = 0; i < COUNT_OF(suffixes); i++) {
+    char path[96];
+    snprintf(path, sizeof path, "%s%s", name, suffixes[i]);
+    unlink(path);
+  }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
   char name[64], merged[80];
   scratch_name(name, sizeof name);
@@ -73,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     }
     use(c);
     cache *to;
-    unlink(merged);
+    remove_scratch(merged);
     check(cache_open(merged, CACHE_WRITE, &to, &err) == ARKE_OK, err.text);
     (void)cache_merge(to, c, NULL);
     cache_stats stats;
@@ -82,8 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n) {
     cache_close(to);
     cache_close(c);
   }
-  unlink(name);
-  unlink(merged);
+  remove_scratch(name);
+  remove_scratch(merged);
   return 0;
 }
 
