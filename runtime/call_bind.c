@@ -17,6 +17,11 @@ static arke_status too_many(arke_error *err) {
   return error_set(err, ARKE_ERR_CORRUPT, STAGE, "a stored signature binds more than %d names", BOUND_MAX);
 }
 
+static arke_status ambiguous(const char *name, arke_error *err) {
+  return error_set(err, ARKE_ERR_CORRUPT, STAGE, "a stored signature uses %s both as a dtype and as an axis",
+                   name);
+}
+
 static arke_status bind_type(const cache_tensor *t, const call_tensor *found, bound_call *b,
                              arke_error *err) {
   dtype fixed;
@@ -27,6 +32,7 @@ static arke_status bind_type(const cache_tensor *t, const call_tensor *found, bo
   }
   const bound_name *known = bound_find(b, t->type, strlen(t->type));
   if (known != NULL) {
+    if (known->kind != BOUND_TYPE) return ambiguous(t->type, err);
     if (known->type == found->type) return ARKE_OK;
     return error_set(err, ARKE_ERR_DTYPE, STAGE,
                      "tensor %s is %s; expected is %s as in the tensors before it (%s)", t->name,
@@ -73,11 +79,12 @@ static arke_status bind_axis(const cache_tensor *t, int position, const char *di
                      position, t->name, size, factor, dim);
   const bound_name *known = bound_find(b, axis, strlen(axis));
   if (known != NULL) {
+    if (known->kind != BOUND_AXIS) return ambiguous(axis, err);
     if (known->size == size / factor) return ARKE_OK;
     return error_set(err, ARKE_ERR_SHAPE, STAGE,
-                     "axis %d of tensor %s has %" PRId64 " elements; expected are %" PRId64
-                     " (%s, with %s = %" PRId64 " from the tensors before it)",
-                     position, t->name, size, known->size * factor, dim, axis, known->size);
+                     "axis %d of tensor %s has %" PRId64 " elements; expected are %s with %s = %" PRId64
+                     " from the tensors before it",
+                     position, t->name, size, dim, axis, known->size);
   }
   bound_name *n = add(b, BOUND_AXIS, axis);
   if (n == NULL) return too_many(err);

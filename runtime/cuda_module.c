@@ -66,9 +66,9 @@ static arke_status prepare(const cuda_gpu *g, cuda_function f, uint32_t smem_byt
   if (g->api.function_load != NULL) TRY(cuda_check(&g->api, g->api.function_load(f), "cuFuncLoad", err));
   TRY(cuda_check(&g->api, raise_smem_limit(&g->api, f, smem_bytes),
                  "cuFuncSetAttribute (dynamic shared memory)", err));
-  if (g->info.cc_major < 9) return ARKE_OK;
-  return cuda_check(&g->api, g->api.function_set(f, CUDA_FUNCTION_NON_PORTABLE_CLUSTER, 1),
-                    "cuFuncSetAttribute (cluster size)", err);
+  /* Clusters of more than 8 need a word of consent. Without it the launch fails and says so. */
+  if (g->info.cc_major >= 9) g->api.function_set(f, CUDA_FUNCTION_NON_PORTABLE_CLUSTER, 1);
+  return ARKE_OK;
 }
 
 arke_status cuda_kernel_get(device *d, device_module *m, const char *name, uint32_t smem_bytes,

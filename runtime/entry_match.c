@@ -277,19 +277,24 @@ arke_status match_others(const match_query *q, const match_route *routes, int n,
 
 /* --- the message of a miss --------------------------------------------------------------------------- */
 
+/* " which differs in M (stored 4096, asked 512), …"; nothing when nothing differs. */
 static void print_differences(const match_miss *miss, const bound_call *b, strbuf *out) {
   const char *bindings = miss->entry.problem.bindings;
-  const char *separator = " differs in ";
+  const char *separator = ", which differs in ";
+  bool differs = false;
   bound_field f;
   while (bound_next_field(&bindings, &f)) {
     const bound_name *n = bound_find(b, f.name, f.name_length);
-    if (n == NULL) continue;
-    if (bound_same_value(n, &f)) continue;
+    if (n == NULL || bound_same_value(n, &f)) continue;
     strbuf_addf(out, "%s%s (stored %.*s, asked ", separator, n->name, (int)f.value_length, f.value);
     bound_print_value(n, out);
     strbuf_add(out, ")");
     separator = ", ";
+    differs = true;
   }
+  if (miss->modelled)
+    strbuf_addf(out, "%s was ranked by the cost model and never measured (allow_modelled serves it)",
+                differs ? " and" : ", which");
 }
 
 static void print_shape_axis(const bound_call *b, const char *dim, uint64_t *printed, strbuf *out) {
@@ -321,12 +326,8 @@ void match_print_miss(const match_miss *miss, const match_route *asked, strbuf *
   if (miss->found) {
     strbuf_add(out, "the nearest is ");
     cache_key_print(&miss->entry.problem, out);
-    strbuf_addf(out, " in %s, which", cache_path(miss->route->cache));
-    size_t before = out->length;
+    strbuf_addf(out, " in %s", cache_path(miss->route->cache));
     print_differences(miss, &miss->route->bound, out);
-    if (miss->modelled)
-      strbuf_addf(out, "%swas ranked by the cost model and never measured (allow_modelled serves it)",
-                  out->length == before ? " " : " and ");
     strbuf_add(out, "; ");
   }
   if (miss->damaged_rows > 0) strbuf_addf(out, "%d damaged rows were left out; ", miss->damaged_rows);

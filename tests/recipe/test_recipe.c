@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "recipe/recipe.h"
 #include "tests/support/failing_alloc.h"
 
@@ -283,6 +284,34 @@ START_TEST(a_cut_recipe_is_refused) {
 }
 END_TEST
 
+/* Bytes replaced at random: whatever is accepted prints and parses again to the same text. */
+START_TEST(a_damaged_recipe_never_crashes) {
+  static const char BYTES[] = "0123456789-+*/%(),.:[]{}\"eKMaz \\\x80";
+  int accepted = 0;
+  for (uint64_t round = 0; round < 20000; round++) {
+    char text[sizeof RECIPE];
+    memcpy(text, RECIPE, sizeof text);
+    for (uint64_t i = 0; i <= round % 3; i++)
+      text[random_u64(round, 2 * i) % (sizeof RECIPE - 1)] =
+          BYTES[random_u64(round, 2 * i + 1) % (sizeof BYTES - 1)];
+    arena a = ARENA_INIT;
+    recipe r;
+    strbuf first = STRBUF_INIT, second = STRBUF_INIT;
+    if (recipe_parse(&a, text, sizeof text - 1, &r, NULL) == ARKE_OK) {
+      accepted++;
+      ck_assert_int_eq(recipe_print(&r, &first, NULL), ARKE_OK);
+      ck_assert_int_eq(recipe_parse(&a, strbuf_text(&first), first.length, &r, NULL), ARKE_OK);
+      ck_assert_int_eq(recipe_print(&r, &second, NULL), ARKE_OK);
+      ck_assert_str_eq(strbuf_text(&first), strbuf_text(&second));
+    }
+    strbuf_free(&first);
+    strbuf_free(&second);
+    arena_release(&a);
+  }
+  ck_assert_int_gt(accepted, 1000);
+}
+END_TEST
+
 START_TEST(too_many_of_anything_is_refused) {
   static const struct {
     const char *from, *element;
@@ -360,9 +389,11 @@ int main(void) {
   tcase_add_test(json, a_recipe_round_trips);
   tcase_add_loop_test(json, a_malformed_recipe_is_refused, 0, COUNT_OF(MALFORMED));
   tcase_add_test(json, a_cut_recipe_is_refused);
+  tcase_add_test(json, a_damaged_recipe_never_crashes);
   tcase_add_test(json, too_many_of_anything_is_refused);
   tcase_add_test(json, a_template_cannot_print_an_incomplete_recipe);
   tcase_add_test(json, every_allocation_may_fail);
+  tcase_set_timeout(json, 60);
   suite_add_tcase(suite, json);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_NORMAL);
