@@ -280,7 +280,8 @@ static bool binary_operator(token_kind kind, ir_operator *o) {
     X(MUL)
     X(DIV)
     X(MOD)
-    X(LT) X(LE) X(GT) X(GE) X(EQ) X(NE) X(AND) X(OR)
+    X(LT)
+    X(LE) X(GT) X(GE) X(EQ) X(NE) X(AND) X(OR)
 #undef X
         default : return false;
   }

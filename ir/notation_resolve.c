@@ -303,6 +303,7 @@ static void check_levels(resolver *r, const syntax_definition *s, const ir_defin
     faults_add(r->faults, s->left->line, s->left->column,
                "the definitions behind '%s' nest to %d levels; at most %d are accepted", s->left->name,
                deepest, NOTATION_MOST_LEVELS);
+  if (deepest > NOTATION_MOST_LEVELS) return; /* one fault, not one for each that builds on it */
   if (deepest > r->levels[d->tensor]) r->levels[d->tensor] = deepest;
   if (d->tensor2 >= 0) r->levels[d->tensor2] = r->levels[d->tensor];
 }

@@ -202,12 +202,12 @@ static bool apply_definition(ref_machine *s, ref_definition *d, int tensor, cons
                              element *x) {
   const ir_definition *def = d->source;
   int rank, lead = s->p->op->tensors[tensor].any_rank ? s->p->lead_rank : 0;
-  memcpy(d->lead, coords, (size_t)lead * sizeof *coords);
+  for (int i = 0; i < lead; i++) d->lead[i] = coords[i]; /* coords may be NULL for a scalar */
   rank = def->n_subscripts;
   for (int i = 0; i < rank; i++)
     if (def->subscripts[i]->node == IR_INDEX) d->index[def->subscripts[i]->id] = coords[lead + i];
   if (def->tensor2 >= 0) return apply_topk(s, d, tensor, coords, lead + rank, x);
-  if (!d->plain) return apply_scatter(s, d, coords + lead, x);
+  if (!d->plain) return apply_scatter(s, d, lead > 0 ? coords + lead : coords, x);
   if (!ref_eval(s, d, d->value)) return false;
   apply(def->update, d->value, s->want_m, x);
   return true;

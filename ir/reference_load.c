@@ -46,7 +46,7 @@ static inline double f16_value(uint16_t bits) {
   } while (0)
 
 static inline unsigned nibble(const uint8_t *bytes, int64_t at) {
-  return bytes[at >> 1] >> ((at & 1) * 4) & 15u;
+  return (unsigned)(bytes[at >> 1] >> ((at & 1) * 4)) & 15u;
 }
 
 void ref_load_integers(dtype t, const void *data, int64_t base, int64_t step, const int64_t *offsets, int n,
