@@ -176,7 +176,9 @@ static arke_status run_shape(pair *d, const cli_problem *p, const tune_candidate
                              int n, cli_progress *progress, arke_error *err) {
   TRY(prepare(d, p, err));
   strbuf title = STRBUF_INIT;
+  strbuf label = STRBUF_INIT;
   cli_problem_title(p, &title);
+  strbuf_addf(&label, "%s: ", strbuf_text(&title));
   for (int i = 0; i < n; i++) {
     config point;
     const tune_source *source = &c->sources[c->ranked[chosen[i]].source];
@@ -187,10 +189,11 @@ static arke_status run_shape(pair *d, const cli_problem *p, const tune_candidate
     compare(d, strbuf_text(&title), strbuf_text(&text), source->template, &p->problem, &point);
     strbuf_free(&text);
     const tune_progress now = {.phase = TUNE_VERIFYING, .done = i + 1, .total = n, .left_s = -1};
-    progress->label = strbuf_text(&title);
+    progress->label = strbuf_text(&label);
     cli_progress_show(&now, progress);
   }
   cli_progress_end(progress);
+  strbuf_free(&label);
   strbuf_free(&title);
   return ARKE_OK;
 }
