@@ -7,5 +7,6 @@
 TCase *cli_options_case(void);
 TCase *cli_workload_case(void);
 TCase *cli_report_case(void);
+TCase *cli_contest_case(void);
 
 #endif

@@ -1,0 +1,79 @@
+/* Interleaved comparisons on a device whose true times are known: ratios must be right although clocks drift.
+ */
+#include <math.h>
+
+#include "tests/cli/cli_suites.h"
+#include "tests/tuner/fake_device.h"
+#include "tuner/cli_contest.h"
+
+typedef struct entrant {
+  device *dev;
+  fake_kernel kernel;
+} entrant;
+
+static arke_status enqueue(void *user, int set, void *stream, arke_error *err) {
+  (void)set;
+  entrant *e = user;
+  const device_launch l = {.stream = stream};
+  return e->dev->ops->launch(e->dev, (device_kernel *)&e->kernel, &l, err);
+}
+
+static void enter(cli_contest *c, fake_device *d, entrant *entrants, const double *true_ns, int n) {
+  c->n = n;
+  for (int i = 0; i < n; i++) {
+    entrants[i] = (entrant){.dev = &d->base, .kernel = {.true_ns = true_ns[i]}};
+    c->list[i] = (cli_contestant){.runnable = {.enqueue = enqueue, .user = &entrants[i], .n_sets = 3}};
+  }
+}
+
+START_TEST(ratios_survive_drifting_clocks) {
+  static const double true_ns[] = {100000, 103000, 101000, 250000};
+  fake_device d;
+  tune_meter m;
+  entrant entrants[4];
+  cli_contest c = {0};
+  cli_ratio r;
+  fake_device_init(&d, 5);
+  enter(&c, &d, entrants, true_ns, 4);
+  ck_assert_int_eq(tune_meter_open(&d.base, 5, &m, NULL), ARKE_OK);
+  ck_assert_int_eq(cli_contest_run(&c, &m, 60, NULL), ARKE_OK);
+  for (int i = 1; i < 4; i++) {
+    ck_assert_int_eq(cli_contest_ratio(&c, i, 0, &r, NULL), ARKE_OK);
+    ck_assert_double_eq_tol(r.median, true_ns[i] / true_ns[0], 0.01);
+    ck_assert(r.p10 <= r.median && r.median <= r.p90);
+    ck_assert_int_eq(c.list[i].time.samples, 60);
+  }
+  ck_assert_int_eq(cli_contest_fastest(&c, 0), 0);
+  ck_assert_int_eq(cli_contest_fastest(&c, 1), 2);
+  cli_contest_release(&c);
+  tune_meter_close(&m);
+  ck_assert_int_eq(d.open_objects, 0);
+}
+END_TEST
+
+START_TEST(a_failing_launch_ends_it_cleanly) {
+  static const double true_ns[] = {1000, 2000};
+  for (int failing = 1; failing < 200; failing += 7) {
+    fake_device d;
+    tune_meter m;
+    entrant entrants[2];
+    cli_contest c = {0};
+    fake_device_init(&d, 1);
+    enter(&c, &d, entrants, true_ns, 2);
+    ck_assert_int_eq(tune_meter_open(&d.base, 1, &m, NULL), ARKE_OK);
+    d.fail_launch = failing;
+    ck_assert_int_ne(cli_contest_run(&c, &m, 5, NULL), ARKE_OK);
+    cli_contest_release(&c);
+    tune_meter_close(&m);
+    ck_assert_int_eq(d.open_objects, 0);
+  }
+}
+END_TEST
+
+TCase *cli_contest_case(void) {
+  TCase *t = tcase_create("contest");
+  tcase_set_timeout(t, 60);
+  tcase_add_test(t, ratios_survive_drifting_clocks);
+  tcase_add_test(t, a_failing_launch_ends_it_cleanly);
+  return t;
+}
