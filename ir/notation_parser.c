@@ -173,7 +173,7 @@ static syntax *parse_reduce_at(parser *p, const token *name, ir_reduction r) {
   if (!enter(p)) return NULL;
   syntax *s = node_new(p, SYNTAX_REDUCE, name);
   if (s == NULL) return NULL;
-  s->id = r;
+  s->id = (int)r;
   s->line = p->at->line; /* the index: where faults about its range belong */
   s->column = p->at->column;
   s->name = expect_name(p, "an index");
@@ -306,7 +306,7 @@ static syntax *parse_binary(parser *p, int least) {
     if (args[1] == NULL) return NULL;
     syntax *s = node_new(p, SYNTAX_OPERATOR, t);
     if (s == NULL) return NULL;
-    s->id = o;
+    s->id = (int)o;
     left = node_args(p, s, args, 2);
     previous = o;
   }

@@ -178,7 +178,7 @@ static ir_expr *resolve_call(resolver *r, const syntax *s) {
     known = false;
   }
   if (!resolve_args(r, s, e) || !known) return NULL;
-  e->id = f;
+  e->id = (int)f;
   return e;
 }
 
@@ -189,7 +189,7 @@ static ir_expr *resolve_cast(resolver *r, const syntax *s) {
   int variable = resolve_find_type(r, s->name), attr = resolve_find_attr(r, s->name);
   bool known = true;
   if (dtype_from_name(s->name, &t)) {
-    e->id = t;
+    e->id = (int)t;
   } else if (variable >= 0) {
     e->id = -1 - variable;
   } else if (attr >= 0 && r->op->attrs[attr].kind == IR_ATTR_DTYPE) {

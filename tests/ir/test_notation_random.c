@@ -56,7 +56,7 @@ static ir_expr *index_or_number(maker *m) {
 static ir_expr *arithmetic(maker *m, int depth, ir_expr *(*operand)(maker *, int)) {
   static const ir_operator OPERATORS[] = {IR_OP_ADD, IR_OP_SUB, IR_OP_MUL, IR_OP_DIV, IR_OP_MOD, IR_OP_NEG};
   ir_operator o = OPERATORS[pick(m, 6)];
-  ir_expr *e = node(m, IR_OPERATOR, o, o == IR_OP_NEG ? 1 : 2);
+  ir_expr *e = node(m, IR_OPERATOR, (int)o, o == IR_OP_NEG ? 1 : 2);
   for (int i = 0; i < e->n_args; i++) e->args[i] = operand(m, depth - 1);
   return e;
 }
@@ -117,7 +117,7 @@ static ir_expr *any(maker *m, int depth) {
                                             IR_FN_POW, IR_FN_MAX,  IR_FN_WHERE};
     static const int ARITIES[] = {1, 1, 1, 2, 2, 3};
     int f = pick(m, 6);
-    ir_expr *e = node(m, IR_CALL, FUNCTIONS[f], ARITIES[f]);
+    ir_expr *e = node(m, IR_CALL, (int)FUNCTIONS[f], ARITIES[f]);
     for (int i = 0; i < e->n_args; i++) e->args[i] = any(m, depth - 1);
     return e;
   }
@@ -131,7 +131,7 @@ static ir_expr *any(maker *m, int depth) {
     static const ir_operator OPERATORS[] = {IR_OP_LT, IR_OP_LE,  IR_OP_GT, IR_OP_GE,  IR_OP_EQ,
                                             IR_OP_NE, IR_OP_AND, IR_OP_OR, IR_OP_NOT, IR_OP_SELECT};
     ir_operator o = OPERATORS[pick(m, 10)];
-    ir_expr *e = node(m, IR_OPERATOR, o, o == IR_OP_NOT ? 1 : o == IR_OP_SELECT ? 3 : 2);
+    ir_expr *e = node(m, IR_OPERATOR, (int)o, o == IR_OP_NOT ? 1 : o == IR_OP_SELECT ? 3 : 2);
     for (int i = 0; i < e->n_args; i++) e->args[i] = any(m, depth - 1);
     return e;
   }
