@@ -35,17 +35,18 @@ arke_status cuda_tensormap_encode(device *d, const device_tensormap_desc *desc, 
                      "the driver has no tensor maps; CUDA 12.0 brought them");
   if (type < 0)
     return error_set(err, ARKE_ERR_INTERNAL, STAGE, "dtype %d has no tensor map type", (int)desc->type);
-  cuda_result r = g->api.tensormap_encode(map->opaque, type, (uint32_t)desc->rank, (void *)desc->address,
-                                          desc->dim, desc->stride_bytes + 1, desc->box, ONES, 0,
-                                          desc->swizzle, desc->l2_promotion, 0);
-  return cuda_check(&g->api, r, "cuTensorMapEncodeTiled", err);
+  /* Arithmetic on the host, yet the driver refuses it without a current context. */
+  CUDA_CALL(g, err, tensormap_encode, "cuTensorMapEncodeTiled", map->opaque, type, (uint32_t)desc->rank,
+            (void *)desc->address, desc->dim, desc->stride_bytes + 1, desc->box, ONES, 0, desc->swizzle,
+            desc->l2_promotion, 0);
+  return ARKE_OK;
 }
 
 arke_status cuda_tensormap_set_address(device *d, device_tensormap *map, device_ptr address,
                                        arke_error *err) {
   cuda_gpu *g = cuda_of(d);
-  return cuda_check(&g->api, g->api.tensormap_address(map->opaque, (void *)address),
-                    "cuTensorMapReplaceAddress", err);
+  CUDA_CALL(g, err, tensormap_address, "cuTensorMapReplaceAddress", map->opaque, (void *)address);
+  return ARKE_OK;
 }
 
 static bool is_cluster(const uint32_t cluster[3]) {

@@ -324,7 +324,7 @@ DRIVER(cuTensorMapEncodeTiled,
        (void *map, int type, uint32_t rank, void *address, const uint64_t *dim, const uint64_t *stride_bytes,
         const uint32_t *box, const uint32_t *element_stride, int interleave, int swizzle, int l2_promotion,
         int fill)) {
-  ENTER(cuTensorMapEncodeTiled);
+  ENTER_CONTEXT(cuTensorMapEncodeTiled);
   fake_tensormap f = {.address = (uint64_t)(uintptr_t)address,
                       .type = type,
                       .rank = (int32_t)rank,
@@ -346,7 +346,7 @@ DRIVER(cuTensorMapEncodeTiled,
 }
 
 DRIVER(cuTensorMapReplaceAddress, (void *map, void *address)) {
-  ENTER(cuTensorMapReplaceAddress);
+  ENTER_CONTEXT(cuTensorMapReplaceAddress);
   fake_tensormap *f = map;
   if (((uintptr_t)map & 63) != 0 || (uintptr_t)address % 16 != 0) return INVALID_VALUE;
   f->address = (uint64_t)(uintptr_t)address;
