@@ -21,7 +21,7 @@ typedef struct candidate {
   int index;
   const tune_tensors *tensors;
   device_ptr workspace;
-  char name[16];
+  char name[24];
 } candidate;
 
 /* Everything of one problem. */
