@@ -56,9 +56,9 @@ static const uint64_t *base_of(uint8_t kind, const ptx_operand *o, const alu_war
 }
 
 const uint64_t *alu_operand(const ptx_operand *o, const alu_warp *warp, uint64_t scratch[PTX_LANES]) {
-  if (o->kind != PTX_OPERAND_MEMORY) return base_of(o->kind, o, warp, scratch);
-  const uint64_t *base = base_of(o->base, o, warp, scratch);
-  if (o->base != PTX_OPERAND_REGISTER || o->value == 0) return base;
+  uint8_t kind = o->kind == PTX_OPERAND_MEMORY ? o->base : o->kind;
+  const uint64_t *base = base_of(kind, o, warp, scratch);
+  if (kind != PTX_OPERAND_REGISTER || o->value == 0) return base;
   uint64_t mask = alu_mask(8 * o->bytes);
   EACH_LANE scratch[l] = (base[l] + o->value) & mask;
   return scratch;

@@ -9,6 +9,7 @@ typedef struct expectation {
   ptx_type type; /* type whose literals are accepted; NONE: any integer */
   int bits;      /* 0: any */
   bool at_least;
+  bool offset; /* a register plus a constant will do: LLVM folds additions into tcgen05's descriptors */
 } expectation;
 
 /* Why the best form so far did not fit: the further along the operands, the better the message. */
@@ -41,7 +42,10 @@ static expectation expect_of(const char *element, const ptx_instruction *i) {
   case 'W': e.bits = 2 * ptx_type_bits((ptx_type)i->type[0]); break;
   case 'h': e.bits = 16; break;
   case 'w': e.bits = 32; break;
-  case 'l': e.bits = 64; break;
+  case 'l':
+    e.bits = 64;
+    e.offset = i->unit == PTX_UNIT_TENSOR_MEMORY;
+    break;
   case 'x': e.bits = 128; break;
   default: break;
   }
@@ -50,6 +54,8 @@ static expectation expect_of(const char *element, const ptx_instruction *i) {
 
 /* An immediate as the bits of the expected type; NULL, or what is wrong with it. */
 static const char *immediate_bits(const ptx_parsed_operand *o, const expectation *e, uint64_t *bits) {
+  if (ptx_type_kind(e->type) == PTX_KIND_OF_FLOAT && e->type != PTX_TYPE_F32 && e->type != PTX_TYPE_F64)
+    return "is a constant of a type that has none: move its bits to a register";
   uint64_t v = o->raw; /* not operand.value: an earlier form may have cut that to its own size */
   if (o->number == PTX_TOKEN_INTEGER) {
     if (e->type == PTX_TYPE_F32)
@@ -103,7 +109,9 @@ static const char *match_scalar(ptx_parsed_operand *o, const expectation *e) {
   const ptx_operand *op = &o->operand;
   bool destination = e->letter == 'd' || e->letter == 'D' || e->letter == 'v';
   switch (op->kind) {
-  case PTX_OPERAND_REGISTER: return check_size(8 * op->bytes, e);
+  case PTX_OPERAND_REGISTER:
+    if (op->value != 0 && !e->offset) return "has an offset, which only tcgen05 descriptors may have";
+    return check_size(8 * op->bytes, e);
   case PTX_OPERAND_SINK: return destination ? NULL : "can only be written to";
   case PTX_OPERAND_IMMEDIATE:
     if (destination) return "is a constant and cannot be written to";
@@ -180,7 +188,7 @@ static const char *match_operand(const char *element, ptx_parsed_operand *o, con
   case 't': return match_tensor(o, at);
   case 'A':
     if (o->operand.kind == PTX_OPERAND_MEMORY) return NULL;
-    return match_scalar(o, &(expectation){.letter = 's', .bits = 64});
+    return match_scalar(o, &(expectation){.letter = 's', .bits = 64, .offset = true});
   case 'i':
     if (o->operand.kind != PTX_OPERAND_IMMEDIATE) return "stands where a constant is expected";
     o->operand.value = o->raw;

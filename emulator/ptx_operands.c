@@ -138,7 +138,10 @@ static arke_status parse_number(ptx_parser *p, ptx_parsed_operand *o) {
   o->operand.kind = PTX_OPERAND_IMMEDIATE;
   o->number = (uint8_t)p->token.kind;
   o->operand.value = p->token.value;
-  if (o->minus && o->number == PTX_TOKEN_F32) o->operand.value ^= 0x80000000u;
+  if (o->minus && p->token.text[0] == '0' && p->token.length > 2 && o->number != PTX_TOKEN_INTEGER &&
+      p->token.text[1] != '.')
+    return ptx_fail(p, ARKE_ERR_SYNTAX, &o->token,
+                    "a hexadecimal float carries its sign in its bits, not before it");
   if (o->minus && o->number == PTX_TOKEN_F64) o->operand.value ^= 1ull << 63;
   if (o->minus && o->number == PTX_TOKEN_INTEGER) {
     if (o->operand.value > 1ull << 63)
@@ -172,9 +175,9 @@ static arke_status parse_vector(ptx_parser *p, ptx_parsed_operand *o, int depth)
 }
 
 static arke_status parse_offset(ptx_parser *p, ptx_parsed_operand *o) {
-  if (!ptx_is_punct(&p->token, '+') && !ptx_is_punct(&p->token, '-')) return ARKE_OK;
+  if (!ptx_is_punct(&p->token, '+')) return ARKE_OK; /* PTX writes a negative offset as +-8 */
   ptx_parsed_operand offset = {0};
-  if (ptx_is_punct(&p->token, '+')) ptx_advance(p);
+  ptx_advance(p);
   TRY(parse_number(p, &offset));
   if (offset.number != PTX_TOKEN_INTEGER)
     return ptx_fail(p, ARKE_ERR_SYNTAX, &p->token, "an address offset must be an integer");
@@ -233,7 +236,10 @@ static arke_status parse_memory(ptx_parser *p, ptx_parsed_operand *o, int depth)
 static arke_status parse_one(ptx_parser *p, ptx_parsed_operand *o, int depth) {
   o->token = p->token;
   if (depth > 2) return ptx_fail(p, ARKE_ERR_SYNTAX, &p->token, "operands are nested too deeply");
-  if (p->token.kind == PTX_TOKEN_WORD) return parse_name(p, o);
+  if (p->token.kind == PTX_TOKEN_WORD) {
+    TRY(parse_name(p, o));
+    return o->operand.kind == PTX_OPERAND_REGISTER ? parse_offset(p, o) : ARKE_OK;
+  }
   if (is_number(&p->token) || ptx_is_punct(&p->token, '-')) return parse_number(p, o);
   if (ptx_is_punct(&p->token, '[')) return parse_memory(p, o, depth);
   if (ptx_is_punct(&p->token, '{')) return parse_vector(p, o, depth);

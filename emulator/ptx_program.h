@@ -118,7 +118,8 @@ typedef struct ptx_operand {
   uint8_t
       bytes; /* REGISTER, and MEMORY with a register base: size of the register as declared: 1, 2, 4, 8, 16 */
   uint32_t slot;
-  uint64_t value; /* immediate, or signed byte offset as two's complement */
+  uint64_t value; /* immediate, or signed byte offset as two's complement; REGISTER: what to add to it
+                   * (tcgen05 descriptors only, else 0) */
   uint32_t n;     /* VECTOR, TENSOR: number of elements */
   const struct ptx_operand *elements;
   const uint32_t *slots; /* VECTOR whose elements are all data registers: their slots, n of them; else NULL */
