@@ -105,9 +105,12 @@ static arke_status encode_map(builder *b, const recipe_param *p, const device_te
     TRY(evaluate(b, p->map.stride[i], 0, (int64_t)1 << 40, "a tensor map's stride", &value));
     desc.stride_bytes[i] = (uint64_t)dtype_bytes(t->type, value);
   }
-  device_tensormap *encoded = ARENA_NEW_N(&b->plan->memory, device_tensormap, 2);
-  if (encoded == NULL) return error_memory(b->err, STAGE);
-  encoded = (device_tensormap *)(((uintptr_t)encoded + 63) & ~(uintptr_t)63); /* the arena aligns to 16 */
+  /* The arena aligns to 16 only. The pointer must not have the map's type before it has the map's alignment:
+   * the compiler would take it for aligned and drop the rounding. */
+  void *room = arena_alloc(&b->plan->memory, sizeof **map + _Alignof(device_tensormap) - 16);
+  if (room == NULL) return error_memory(b->err, STAGE);
+  uintptr_t mask = _Alignof(device_tensormap) - 1;
+  device_tensormap *encoded = (device_tensormap *)(((uintptr_t)room + mask) & ~mask);
   TRY(b->plan->device->ops->tensormap_encode(b->plan->device, &desc, encoded, b->err));
   *map = encoded;
   return ARKE_OK;
