@@ -95,5 +95,6 @@ arke_status gen_builder_finish(gen_builder *b, bool keep_llvm_ir, arena *a, gen_
     status = error_set(err, ARKE_ERR_CODEGEN, "generate", "LLVM stopped: %s", trap.reason);
   }
   active_trap = NULL;
+  if (status != ARKE_OK) *out = (gen_output){0};
   return status;
 }

@@ -1,0 +1,36 @@
+/* Lowering the notation's expressions to values of a kernel: what fills a template's holes (bodies of maps,
+ * epilogues, prologues).
+ *
+ * Arithmetic is the notation's: floats narrower than f32 and what meets them compute in f32, f64 in f64;
+ * integers wrap in i32 or i64, whose divisions round down; conditions are I1. Integer literals take the type
+ * of what they meet. Reductions and reads are the template's: it lowers those nodes itself, through the
+ * environment. */
+#ifndef ARKE_GENERATOR_GEN_EXPRESSION_H
+#define ARKE_GENERATOR_GEN_EXPRESSION_H
+
+#include "generator/gen_kernel.h"
+#include "ir/ir.h"
+
+/* What leaves of an expression mean in this kernel. */
+typedef struct gen_expression_env {
+  const ir_problem *problem;
+  void *user;
+  /* An index variable's or a size's value, I32 or I64. */
+  gen_value (*index)(void *user, gen_builder *b, int slot);
+  gen_value (*size)(void *user, gen_builder *b, int axis);
+  /* An attribute as F32, I32, I64 or I1. */
+  gen_value (*attr)(void *user, gen_builder *b, int id);
+  /* A READ or REDUCE node. An element of any dtype, as I1, I8 and wider (sign- or zero-extended as the dtype
+   * asks), F16, BF16, F32 or F64. ARKE_ERR_UNSUPPORTED when the template has no value for it. */
+  arke_status (*node)(void *user, gen_builder *b, const ir_expr *e, gen_value *value, arke_error *err);
+} gen_expression_env;
+
+/* The value of `e`, of type I1, I32, I64, F32 or F64. ARKE_ERR_UNSUPPORTED names what is not lowered yet. */
+arke_status gen_expression(gen_builder *b, const gen_expression_env *env, const ir_expr *e, gen_value *value,
+                           arke_error *err);
+
+/* A value as an element to store: rounded to nearest even, integers saturated (docs of the notation). The
+ * result has the dtype's own type: F16, BF16, F32, F64, I8, I16, I32 or I64. */
+arke_status gen_convert(gen_builder *b, gen_value v, dtype type, gen_value *value, arke_error *err);
+
+#endif

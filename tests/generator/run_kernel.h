@@ -1,0 +1,22 @@
+/* Building one kernel and running it on the emulator, for tests of the builder. */
+#ifndef ARKE_TESTS_RUN_KERNEL_H
+#define ARKE_TESTS_RUN_KERNEL_H
+
+#include "generator/gen_kernel.h"
+
+/* Builds the body of kernel k(pointer…, i32 n) into `b`. */
+typedef void (*kernel_body)(gen_builder *b, void *user);
+
+enum { RUN_MAX_BUFFERS = 6 };
+typedef struct kernel_buffer {
+  void *data; /* host; an output's content comes back */
+  size_t bytes;
+  bool output; /* starts poisoned */
+} kernel_buffer;
+
+/* PTX of the kernel; fails the test when it cannot be made. Memory is the arena's. */
+gen_output make_kernel(kernel_body body, void *user, int n_buffers, int threads, arena *a);
+/* Runs it on `ctas` blocks with the buffers' addresses and n. Fails the test on any fault. */
+void run_kernel(const gen_output *k, kernel_buffer *buffers, int n_buffers, int32_t n, int ctas, int threads);
+
+#endif

@@ -1,0 +1,48 @@
+#include <string.h>
+
+#include "generator/target.h"
+#include "generator_suites.h"
+
+START_TEST(every_target_is_found_by_its_name) {
+  ck_assert_int_gt(target_count(), 0);
+  for (int i = 0; i < target_count(); i++) {
+    const target *t = target_get(i);
+    const char *nearest = "";
+    ck_assert_ptr_eq(target_find(t->name, &nearest), t);
+    ck_assert_ptr_null(nearest);
+    ck_assert_int_gt(t->smem_per_block_bytes, 0);
+    ck_assert_int_gt(t->rates.sm_count, 0);
+    ck_assert(t->rates.dram_bytes_per_s > 0 && t->rates.l2_bytes_per_s > t->rates.dram_bytes_per_s);
+    /* "+ptx86" and "8.6" are one fact in two spellings. */
+    char digits[8] = {t->ptx_version[0], t->ptx_version[2], 0};
+    ck_assert_ptr_nonnull(strstr(t->llvm_features, digits));
+  }
+}
+END_TEST
+
+START_TEST(a_misspelt_target_gets_a_suggestion) {
+  const char *nearest;
+  ck_assert_ptr_null(target_find("sm_90", &nearest));
+  ck_assert_str_eq(nearest, "sm_90a");
+  ck_assert_ptr_null(target_find("volta", &nearest));
+  ck_assert_ptr_null(nearest);
+  ck_assert_ptr_null(target_find("sm_90", NULL));
+}
+END_TEST
+
+START_TEST(exact_targets_run_on_their_own_device_alone) {
+  ck_assert_str_eq(target_for_cc(9, 0)->name, "sm_90a");
+  const target *newer = target_for_cc(9, 1);
+  ck_assert(!newer || !newer->exact_cc);
+  const target *older = target_for_cc(7, 0);
+  ck_assert_ptr_null(older);
+}
+END_TEST
+
+TCase *target_tests(void) {
+  TCase *tests = tcase_create("targets");
+  tcase_add_test(tests, every_target_is_found_by_its_name);
+  tcase_add_test(tests, a_misspelt_target_gets_a_suggestion);
+  tcase_add_test(tests, exact_targets_run_on_their_own_device_alone);
+  return tests;
+}
