@@ -130,7 +130,7 @@ void notation_print_number(double value, strbuf *out) {
   char digits[64] = "";
   for (int precision = 1; precision <= 17; precision++) {
     snprintf(digits, sizeof digits, "%.*e", precision - 1, value);
-    int exponent = atoi(strrchr(digits, 'e') + 1);
+    int exponent = (int)strtol(strrchr(digits, 'e') + 1, NULL, 10);
     int decimals = precision - 1 - exponent;
     if (exponent >= -4 && exponent < 15)
       snprintf(digits, sizeof digits, "%.*f", decimals > 0 ? decimals : 0, value);

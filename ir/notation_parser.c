@@ -271,19 +271,16 @@ static syntax *parse_unary(parser *p) {
   return s;
 }
 
+/* Tokens that are binary operators of the same name. */
+#define BINARY(X) X(ADD) X(SUB) X(MUL) X(DIV) X(MOD) X(LT) X(LE) X(GT) X(GE) X(EQ) X(NE) X(AND) X(OR)
+
 static bool binary_operator(token_kind kind, ir_operator *o) {
   switch (kind) {
 #define X(NAME)                                                                                              \
   case TOKEN_##NAME: *o = IR_OP_##NAME; return true;
-    X(ADD)
-    X(SUB)
-    X(MUL)
-    X(DIV)
-    X(MOD)
-    X(LT)
-    X(LE) X(GT) X(GE) X(EQ) X(NE) X(AND) X(OR)
+    BINARY(X)
 #undef X
-        default : return false;
+  default: return false;
   }
 }
 

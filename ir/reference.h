@@ -96,7 +96,9 @@ struct ref_reduce {
 typedef struct ref_level {
   int slot;
   int n;
-  int64_t *k;    /* ascending */
+  bool contiguous; /* lane l has the value first + l, else k[l]; ascending either way */
+  int64_t first;
+  int64_t *k;
   uint8_t *dead; /* lanes dropped because a read is out of range */
   int lane;      /* the one that inner reductions run for */
   uint64_t serial;
@@ -174,6 +176,9 @@ void ref_load_integers(dtype t, const void *data, int64_t base, int64_t step, co
                        ref_lane *out);
 ref_lane ref_round(dtype t, ref_lane v, bool integer);
 
+static inline int64_t ref_k(const ref_level *level, int lane) {
+  return level->contiguous ? level->first + lane : level->k[lane];
+}
 static inline int ref_count(const ref_definition *d, const ref_node *e) {
   return e->varying ? d->levels[e->scope].n : 1;
 }

@@ -10,10 +10,11 @@
 bool ref_eval_split(ref_machine *s, ref_definition *d, ref_node *e, int scope, ref_split *split, int n) {
   ref_level *level = &d->levels[scope], whole = *level;
   for (int i = 0; i < n; i++) {
-    split->k[i] = whole.k[split->lane[i]];
+    split->k[i] = ref_k(&whole, split->lane[i]);
     split->dead[i] = whole.dead[split->lane[i]];
   }
   level->k = split->k;
+  level->contiguous = false;
   level->dead = split->dead;
   level->n = n;
   bool ok = ref_eval(s, d, e);
@@ -80,7 +81,7 @@ static void eval_index(const ref_definition *d, ref_node *e) {
     return;
   }
   const ref_level *level = &d->levels[e->scope];
-  for (int l = 0; l < level->n; l++) e->v[l].i = level->k[l];
+  for (int l = 0; l < level->n; l++) e->v[l].i = ref_k(level, l);
 }
 
 static bool eval_now(ref_machine *s, ref_definition *d, ref_node *e) {

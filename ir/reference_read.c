@@ -41,7 +41,7 @@ static int64_t subscript(const ref_definition *d, const ref_node *e, const subsc
   const ref_node *sub = e->read->subs[dim];
   if (!sub->linear) return sub->v[lane * ref_step(sub)].i;
   if (x->c[dim] == 0) return x->u[dim];
-  return (int64_t)((uint64_t)x->u[dim] + (uint64_t)x->c[dim] * (uint64_t)d->levels[e->scope].k[lane]);
+  return (int64_t)((uint64_t)x->u[dim] + (uint64_t)x->c[dim] * (uint64_t)ref_k(&d->levels[e->scope], lane));
 }
 
 static bool lane_is_dead(const ref_definition *d, const ref_node *e, int lane) {
@@ -119,20 +119,21 @@ static void keep_magnitudes(const ref_machine *s, ref_node *e, int n) {
 static bool load_line(const ref_machine *s, const ref_definition *d, ref_node *e, const subscripts *x,
                       int n) {
   const ref_read *r = e->read;
-  const int64_t *k = d->levels[e->scope].k;
-  int64_t base = lead_offset(s, d, r), step = 0, first, last;
+  const ref_level *level = &d->levels[e->scope];
+  int64_t k0 = ref_k(level, 0), k1 = ref_k(level, n - 1), first, last;
+  int64_t base = lead_offset(s, d, r), step = 0;
   for (int i = 0; i < r->rank; i++) {
-    if (__builtin_mul_overflow(x->c[i], k[0], &first) || __builtin_add_overflow(first, x->u[i], &first) ||
-        __builtin_mul_overflow(x->c[i], k[n - 1], &last) || __builtin_add_overflow(last, x->u[i], &last))
+    if (__builtin_mul_overflow(x->c[i], k0, &first) || __builtin_add_overflow(first, x->u[i], &first) ||
+        __builtin_mul_overflow(x->c[i], k1, &last) || __builtin_add_overflow(last, x->u[i], &last))
       return false;
     if (first < 0 || first >= r->size[i] || last < 0 || last >= r->size[i]) return false;
-    base += x->u[i] * r->stride[i];
-    step += x->c[i] * r->stride[i];
+    base += first * r->stride[i];
+    if (n > 1) step += x->c[i] * r->stride[i];
   }
-  if (k[n - 1] - k[0] == n - 1) {
-    load(s, e, base + step * k[0], step, NULL, n);
+  if (k1 - k0 == n - 1) {
+    load(s, e, base, step, NULL, n);
   } else {
-    for (int l = 0; l < n; l++) r->offsets[l] = base + step * k[l];
+    for (int l = 0; l < n; l++) r->offsets[l] = base + step * (ref_k(level, l) - k0);
     load(s, e, 0, 0, r->offsets, n);
   }
   return true;

@@ -209,14 +209,14 @@ static bool add_lanes(const ref_node *e, accumulator *acc, const ref_level *leve
   for (int l = 0; l < level->n; l++) {
     if (dead != NULL && dead[l]) continue;
     if (acc->sorting != NULL) {
-      if (!collect(acc, body, l, level->k[l])) return false;
+      if (!collect(acc, body, l, ref_k(level, l))) return false;
       continue;
     }
     switch (e->reduce->reduction) {
     case IR_RED_PROD: add_product(e, acc, l); break;
     case IR_RED_ANY: acc->v.i |= body->v[l * ref_step(body)].i; break;
     case IR_RED_ALL: acc->v.i &= body->v[l * ref_step(body)].i; break;
-    default: add_best(e, acc, l, level->k[l]); break;
+    default: add_best(e, acc, l, ref_k(level, l)); break;
     }
   }
   return true;
@@ -236,7 +236,8 @@ static bool filter(ref_machine *s, ref_definition *d, ref_node *condition, ref_l
   if (!ref_eval(s, d, condition)) return false;
   int kept = 0;
   for (int l = 0; l < level->n; l++)
-    if (condition->v[l * ref_step(condition)].i && !level->dead[l]) level->k[kept++] = level->k[l];
+    if (condition->v[l * ref_step(condition)].i && !level->dead[l]) level->k[kept++] = ref_k(level, l);
+  level->contiguous = false;
   level->n = kept;
   memset(level->dead, 0, (size_t)kept);
   return true;
@@ -253,7 +254,8 @@ static bool run(ref_machine *s, ref_definition *d, ref_node *e, accumulator *acc
   for (int64_t first = range.least; first <= range.most; first += REF_LANES) {
     int64_t left = range.most - first;
     level->n = left < REF_LANES ? (int)left + 1 : REF_LANES;
-    for (int l = 0; l < level->n; l++) level->k[l] = first + l;
+    level->contiguous = true;
+    level->first = first;
     memset(level->dead, 0, (size_t)level->n);
     if (r->condition != NULL && !filter(s, d, r->condition, level)) return false;
     if (level->n == 0) continue;
@@ -281,7 +283,7 @@ bool ref_eval_reduce(ref_machine *s, ref_definition *d, ref_node *e) {
   for (int l = 0; l < level->n; l++) {
     e->v[l].i = 0;
     if (level->dead[l]) continue;
-    d->index[level->slot] = level->k[l];
+    d->index[level->slot] = ref_k(level, l);
     level->lane = l;
     if (!run_once(s, d, e, l)) return false;
   }
