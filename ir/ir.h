@@ -126,7 +126,7 @@ typedef struct ir_expr {
   int n_args; /* all of args: a READ's else and a REDUCE's condition included */
   struct ir_expr **args;
   double number;
-  int64_t integer;
+  int64_t integer;  /* INT: `true` and `false` are 1 and 0 */
   int line, column; /* in the operator's text, 1-based */
   int depth;        /* 1 for a leaf; at most LIMIT_EXPR_DEPTH, so walks may recurse */
 } ir_expr;
@@ -218,8 +218,7 @@ void ir_expr_print(const ir_op *op, const ir_definition *def, const ir_expr *e, 
 
 /* --- the catalogue -------------------------------------------------------------------------------------- */
 
-/* X(name, text, axes of --shape in order, dtypes of T the templates serve first, help).
- * The one list of built-in operators. */
+/* Built-in operators: the one list is in catalogue.c. Texts are in canonical form. */
 typedef struct ir_catalogue_entry {
   const char *name;
   const char *text;

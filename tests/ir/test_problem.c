@@ -95,6 +95,27 @@ START_TEST(errors_are_statuses) {
 }
 END_TEST
 
+/* More faults than are listed are at least counted, and the list never overruns the error's text. */
+START_TEST(faults_are_counted) {
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  strbuf text = STRBUF_INIT;
+  strbuf_add(&text, "f(X: T[M]) -> (Y: T[M]) { Y[i] = 0");
+  for (int i = 0; i < 25; i++) strbuf_addf(&text, " + a_name_that_nobody_has_ever_declared_anywhere_%d", i);
+  strbuf_add(&text, " }");
+  ck_assert_int_eq(ir_op_parse(&a, strbuf_text(&text), &op, &err), ARKE_ERR_INVALID);
+  const char *more = strstr(err.text, "\nand ");
+  ck_assert_ptr_nonnull(more);
+  int listed = 0, left = atoi(more + 5);
+  for (const char *at = err.text; (at = strstr(at, "unknown name")) != NULL; at++) listed++;
+  ck_assert_int_eq(listed + left, 25);
+  ck_assert_int_ge(listed, 15);
+  strbuf_free(&text);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(long_texts_are_refused) {
   arena a = ARENA_INIT;
   arke_error err = ARKE_ERROR_INIT;
@@ -134,6 +155,7 @@ Suite *problem_suite(void) {
   tcase_add_test(t, catalogue_finds_and_suggests);
   tcase_add_test(t, bindings_round_trip);
   tcase_add_test(t, errors_are_statuses);
+  tcase_add_test(t, faults_are_counted);
   tcase_add_test(t, long_texts_are_refused);
   tcase_add_test(t, locale_does_not_matter);
   suite_add_tcase(s, t);
