@@ -37,7 +37,7 @@ static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep
   *yes = status == ARKE_OK && strcmp(e.environment.device, s->environment.device) == 0 &&
          strcmp(e.environment.generator, s->environment.generator) == 0 &&
          strcmp(e.problem.bucket, p->bucket) == 0 &&
-         (e.winner.policy == NULL || strstr(e.winner.policy, "search=interrupted") == NULL);
+         (e.winner.policy == NULL || strstr(e.winner.policy, TUNE_POLICY_INTERRUPTED) == NULL);
   if (*yes) {
     *line = (cli_sweep_line){.problem = p,
                              .state = CLI_SKIPPED,
@@ -85,14 +85,14 @@ static arke_status tune_one(sweep *w, const cli_problem *p, cli_sweep_line *line
     }
   } else {
     line->config = arena_strdup(w->memory, failure.text);
-    cli_complain("%s%s", strbuf_text(&label), failure.text);
+    if (status != ARKE_ERR_INTERRUPTED) cli_complain("%s%s", strbuf_text(&label), failure.text);
   }
   strbuf_free(&label);
   strbuf_free(&out);
   arena_release(&a);
   if (line->config == NULL) return error_memory(err, "sweep");
   if (status == ARKE_ERR_INTERRUPTED)
-    return error_set(err, status, "sweep", "%s", "interrupted; the same command goes on from here");
+    return error_set(err, status, "sweep", "%s; the same command goes on from here", failure.text);
   /* A cache that cannot be written fails every problem alike. */
   if (status == ARKE_ERR_IO || status == ARKE_ERR_MEMORY)
     return error_set(err, status, failure.stage, "%s", failure.text);

@@ -140,7 +140,8 @@ static tune_trial *recall_unchanged(tune_run *run, cache_winner *w, char *kernel
   for (int i = 0; i < run->n_trials; i++)
     if (!run->trials[i]->resumed) return NULL;
   tune_trial *t = tune_store_recall(run, w, kernel_sha256);
-  bool fits = t && (w->origin == CACHE_ORIGIN_MEASURED) == tune_run_measures(run);
+  bool fits = t && (w->origin == CACHE_ORIGIN_MEASURED) == tune_run_measures(run) &&
+              strstr(w->policy, TUNE_POLICY_INTERRUPTED) == NULL;
   /* Killed before its verdict was stored, a run may have left a better one unverified. */
   if (fits && !tune_run_measures(run) && t->outcome != CACHE_VERIFIED) fits = false;
   return fits ? t : NULL;
@@ -158,6 +159,9 @@ static void describe_winner(tune_run *run, const tune_trial *t, cache_winner *w)
                     : "ranked by the cost model, verified on the emulator at this shape";
   else
     w->policy = run->policy ? run->policy : "";
+  if (!run->session->interrupted) return;
+  const char *marked = arena_printf(run->arena, "%s " TUNE_POLICY_INTERRUPTED, w->policy);
+  if (marked) w->policy = marked;
 }
 
 static void print_causes(const tune_run *run, strbuf *out) {

@@ -96,6 +96,9 @@ typedef struct tune_result {
   bool interrupted;
 } tune_result;
 
+/* Stands in the policy of a winner whose search was interrupted: the best so far, not the outcome. */
+#define TUNE_POLICY_INTERRUPTED "search=interrupted"
+
 typedef struct tune_session tune_session; /* cache handle, device facts, workers; reused over a sweep */
 
 /* Called by any program that wants to tune, first thing in main: a child started as a worker never returns
