@@ -360,6 +360,8 @@ void emu_warpgroup_release(emu_warpgroup *g);
 
 /* emu_matrix.c */
 bool emu_matrix_execute(emu_warp *w, const ptx_instruction *i, uint32_t active);
+/* emu_mma_sync.c: mma.sync, by a converged warp */
+bool emu_mma_sync_execute(emu_warp *w, const ptx_instruction *i);
 
 /* All live lanes must take part; `full`: all 32 must. */
 bool emu_require_converged(const emu_warp *w, const ptx_instruction *i, uint32_t active, bool full);

@@ -1,8 +1,6 @@
 #include <string.h>
 
-#include "base/dtype.h"
 #include "emulator/emu_machine.h"
-#include "emulator/emu_mma.h"
 
 enum { ROW_BYTES = 16, MATRIX_ROWS = 8 };
 
@@ -79,90 +77,6 @@ static bool transpose(emu_warp *w, const ptx_instruction *i) {
   return true;
 }
 
-static uint32_t fragment(const emu_warp *w, const ptx_operand *o, uint32_t i, int lane) {
-  return (uint32_t)w->alu.registers.value[o->elements[i].slot][lane];
-}
-
-/* mma.sync m16n8 with 16 or 32 bytes of K (PTX ISA 9.7.14.5): the fragments of A and B hold 4 bytes a
- * register. */
-static bool mma(emu_warp *w, const ptx_instruction *i) {
-  mma_type a_type, b_type;
-  bool integer = i->type[0] == PTX_TYPE_S32;
-  switch (i->type[1]) {
-  case PTX_TYPE_F16: a_type = MMA_F16; break;
-  case PTX_TYPE_BF16: a_type = MMA_BF16; break;
-  case PTX_TYPE_TF32: a_type = MMA_TF32; break;
-  case PTX_TYPE_E4M3: a_type = MMA_E4M3; break;
-  case PTX_TYPE_E5M2: a_type = MMA_E5M2; break;
-  case PTX_TYPE_S8:
-  case PTX_TYPE_U8: a_type = MMA_E4M3; break; /* same size; the integer path reads the bytes */
-  default: return emu_fail(w, EMU_FAULT_UNKNOWN_INSTRUCTION, -1, "mma of this type is not modelled");
-  }
-  b_type = i->type[2] == PTX_TYPE_E5M2 ? MMA_E5M2 : i->type[2] == PTX_TYPE_E4M3 ? MMA_E4M3 : a_type;
-  int k_bytes = i->k * mma_type_bits(a_type) / 8;
-  if (i->m != 16 || i->n != 8 || (k_bytes != 16 && k_bytes != 32))
-    return emu_fail(w, EMU_FAULT_UNKNOWN_INSTRUCTION, -1, "mma of this shape is not modelled");
-  const ptx_operand *d = &i->operands[0], *a = &i->operands[1], *b = &i->operands[2], *c = &i->operands[3];
-  uint8_t a_raw[16 * 32] = {0}, b_raw[8 * 32] = {0}; /* the second half of K stays zero in the short shapes */
-  for (int l = 0; l < PTX_LANES; l++) {
-    for (uint32_t r = 0; r < a->n; r++) {
-      uint32_t bits = fragment(w, a, r, l), row = (uint32_t)l / 4 + 8 * (r & 1);
-      memcpy(a_raw + row * 32 + 4 * (l % 4) + 16 * (r >> 1), &bits, 4);
-    }
-    for (uint32_t r = 0; r < b->n; r++) {
-      uint32_t bits = fragment(w, b, r, l);
-      memcpy(b_raw + l / 4 * 32 + 4 * (l % 4) + 16 * (int)r, &bits, 4);
-    }
-  }
-  mma_operand am, bm;
-  if (!integer) {
-    mma_decode(&am, a_type, a_raw, 16, false);
-    mma_decode(&bm, b_type, b_raw, 8, false);
-  }
-  bool f16_in = i->type[3] == PTX_TYPE_F16, f16_out = i->type[0] == PTX_TYPE_F16;
-  uint32_t result[16][8];
-  for (uint32_t r = 0; r < 16; r++) {
-    float sums[8];
-    int32_t totals[8];
-    for (uint32_t n = 0; n < 8; n++) {
-      int l = (int)(r % 8 * 4 + n / 2);
-      uint32_t bits = f16_in ? fragment(w, c, r / 8, l) : fragment(w, c, r / 8 * 2 + (n & 1), l);
-      if (f16_in) {
-        uint16_t half = (uint16_t)(bits >> 16 * (n & 1));
-        sums[n] = (float)dtype_load(DTYPE_F16, &half, 0);
-      } else {
-        memcpy(&sums[n], &bits, 4);
-      }
-      totals[n] = (int32_t)bits;
-    }
-    if (integer)
-      mma_row_s32(a_raw + r * 32, i->type[1] == PTX_TYPE_S8, b_raw, i->type[2] == PTX_TYPE_S8, 8, 32, true,
-                  (i->flags & PTX_FLAG_SATFINITE) != 0, totals);
-    else
-      mma_row_f32(&am, (int)r, &bm, true, sums);
-    memcpy(result[r], integer ? (const void *)totals : (const void *)sums, sizeof result[r]);
-  }
-  for (uint32_t j = 0; j < d->n; j++) {
-    uint64_t out[PTX_LANES];
-    for (uint32_t l = 0; l < PTX_LANES; l++) {
-      uint32_t n = 2 * (l % 4);
-      if (!f16_out) {
-        out[l] = result[l / 4 + 8 * (j >> 1)][n + (j & 1)];
-        continue;
-      }
-      uint16_t halves[2];
-      for (uint32_t e = 0; e < 2; e++) {
-        float f;
-        memcpy(&f, &result[l / 4 + 8 * j][n + e], 4);
-        dtype_store(DTYPE_F16, &halves[e], 0, f);
-      }
-      out[l] = halves[0] | (uint32_t)halves[1] << 16;
-    }
-    alu_write(&d->elements[j], &w->alu.registers, out, PTX_FULL_MASK);
-  }
-  return true;
-}
-
 bool emu_matrix_execute(emu_warp *w, const ptx_instruction *i, uint32_t active) {
   switch (i->opcode) {
   case PTX_LDMATRIX:
@@ -171,7 +85,7 @@ bool emu_matrix_execute(emu_warp *w, const ptx_instruction *i, uint32_t active) 
   case PTX_MMA:
     if (!emu_require_converged(w, i, active, true)) return false;
     if (i->opcode == PTX_MOVMATRIX) return transpose(w, i);
-    return i->opcode == PTX_MMA ? mma(w, i) : move_matrices(w, i, i->opcode == PTX_STMATRIX);
+    return i->opcode == PTX_MMA ? emu_mma_sync_execute(w, i) : move_matrices(w, i, i->opcode == PTX_STMATRIX);
   default: return emu_wgmma_execute(w, i, active);
   }
 }

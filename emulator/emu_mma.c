@@ -3,14 +3,16 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/dtype.h"
+
 #define ZERO_EXPONENT (-8192) /* below any sum of two exponents of real values */
 
 typedef struct format {
-  int bits, exponent_bits, mantissa_bits, bias, fraction_bits, k;
+  int bits, exponent_bits, mantissa_bits, bias, term_bits, result_bits, k;
 } format;
 
 static const format formats[] = {
-#define X(NAME, bits, exponent, mantissa, bias, fraction, k) {bits, exponent, mantissa, bias, fraction, k},
+#define X(NAME, ...) {__VA_ARGS__},
     MMA_TYPES(X)
 #undef X
 };
@@ -92,16 +94,20 @@ static float special_sum(const mma_operand *a, int row, const mma_operand *b, in
   return isnan(sum) ? canonical_nan() : (float)sum;
 }
 
-/* sum * 2^scale, rounded toward zero. */
-static float round_to_zero(int64_t sum, int scale) {
+/* sum * 2^scale, rounded toward zero to that many fraction bits. */
+static float round_to_zero(int64_t sum, int scale, int fraction_bits) {
   uint32_t sign = sum < 0 ? 1u << 31 : 0, bits;
   uint64_t magnitude = sum < 0 ? (uint64_t)-sum : (uint64_t)sum;
   if (magnitude == 0) return 0;
   int top = 63 - __builtin_clzll(magnitude), exponent = top + scale;
   uint32_t mantissa = (uint32_t)(top >= 23 ? magnitude >> (top - 23) : magnitude << (23 - top));
-  if (exponent > 127) bits = 0xFFu << 23;
-  else if (exponent >= -126) bits = (uint32_t)(exponent + 127) << 23 | (mantissa & 0x7FFFFF);
-  else bits = exponent < -150 ? 0 : mantissa >> (-126 - exponent);
+  mantissa &= ~0u << (23 - fraction_bits);
+  if (exponent > 127)
+    bits = 0xFFu << 23;
+  else if (exponent >= -126)
+    bits = (uint32_t)(exponent + 127) << 23 | (mantissa & 0x7FFFFF);
+  else
+    bits = exponent < -150 ? 0 : mantissa >> (-126 - exponent);
   bits |= sign;
   float f;
   memcpy(&f, &bits, sizeof f);
@@ -158,9 +164,16 @@ static void aligned_sums(int n_columns, int k_count, const int16_t *a_mantissa, 
   }
 }
 
-void mma_row_f32(const mma_operand *a, int row, const mma_operand *b, bool accumulate, float *d) {
+typedef struct row_sums {
+  int64_t sum[MMA_MAX_ROWS]; /* in units of 2^scale */
+  int32_t scale[MMA_MAX_ROWS];
+} row_sums;
+
+/* The exact sum of the aligned terms, for every column; c is read when accumulating. */
+static void sum_row(const mma_operand *a, int row, const mma_operand *b, bool accumulate, const float *c,
+                    row_sums *s) {
   const format *fa = &formats[a->type], *fb = &formats[b->type];
-  int product_bits = fa->mantissa_bits + fb->mantissa_bits, fraction = fa->fraction_bits;
+  int product_bits = fa->mantissa_bits + fb->mantissa_bits, fraction = fa->term_bits;
   int n_columns = b->rows;
   int16_t a_mantissa[MMA_MAX_K], a_exponent[MMA_MAX_K];
   for (int k = 0; k < a->k; k++) {
@@ -171,20 +184,14 @@ void mma_row_f32(const mma_operand *a, int row, const mma_operand *b, bool accum
   int32_t c_exponent[MMA_MAX_ROWS];
   for (int n = 0; n < n_columns; n++) {
     int e = ZERO_EXPONENT;
-    c_mantissa[n] = accumulate ? split_f32(d[n], &e) : 0;
+    c_mantissa[n] = accumulate ? split_f32(c[n], &e) : 0;
     c_exponent[n] = e;
     top[n] = e;
     low[n] = high[n] = 0;
   }
   aligned_sums(n_columns, a->k, a_mantissa, a_exponent, b->mantissa, b->exponent, fraction - product_bits,
                top, low, high);
-  bool row_special = a->special[row];
   for (int n = 0; n < n_columns; n++) {
-    float c = accumulate ? d[n] : 0;
-    if (__builtin_expect(row_special || b->special[n] || !isfinite(c), 0)) {
-      d[n] = special_sum(a, row, b, n, c);
-      continue;
-    }
     int64_t sum = (int64_t)low[n] + high[n];
     if (c_mantissa[n] != 0) {
       int up = fraction - 23 - (top[n] - c_exponent[n]);
@@ -192,7 +199,37 @@ void mma_row_f32(const mma_operand *a, int row, const mma_operand *b, bool accum
       magnitude = up >= 0 ? magnitude << up : up < -40 ? 0 : magnitude >> -up;
       sum += c_mantissa[n] < 0 ? -magnitude : magnitude;
     }
-    d[n] = round_to_zero(sum, top[n] - fraction);
+    s->sum[n] = sum;
+    s->scale[n] = top[n] - fraction;
+  }
+}
+
+static bool involves_special(const mma_operand *a, int row, const mma_operand *b, int n, float c) {
+  return a->special[row] || b->special[n] || !isfinite(c);
+}
+
+void mma_row_f32(const mma_operand *a, int row, const mma_operand *b, bool accumulate, float *d) {
+  row_sums s;
+  sum_row(a, row, b, accumulate, d, &s);
+  for (int n = 0; n < b->rows; n++) {
+    float c = accumulate ? d[n] : 0;
+    if (__builtin_expect(involves_special(a, row, b, n, c), 0))
+      d[n] = special_sum(a, row, b, n, c);
+    else
+      d[n] = round_to_zero(s.sum[n], s.scale[n], formats[a->type].result_bits);
+  }
+}
+
+void mma_row_f16(const mma_operand *a, int row, const mma_operand *b, bool accumulate, uint16_t *d) {
+  row_sums s;
+  float c[MMA_MAX_ROWS] = {0};
+  for (int n = 0; accumulate && n < b->rows; n++) c[n] = (float)dtype_load(DTYPE_F16, d, n);
+  sum_row(a, row, b, accumulate, c, &s);
+  for (int n = 0; n < b->rows; n++) {
+    double sum = involves_special(a, row, b, n, c[n]) ? (double)special_sum(a, row, b, n, c[n])
+                                                      : ldexp((double)s.sum[n], s.scale[n]);
+    dtype_store(DTYPE_F16, d, n, sum);
+    if (isnan(sum)) d[n] = 0x7FFF;
   }
 }
 

@@ -11,17 +11,18 @@
 #define MMA_MAX_ROWS 256
 #define MMA_MAX_K    32
 
-/* X(NAME, bits, exponent bits, mantissa bits, bias, fraction bits kept, elements of K per instruction).
- * Fraction bits are relative to the largest exponent. TF32 is a 32-bit word whose low 13 bits are ignored. */
+/* X(NAME, bits, exponent bits, mantissa bits, bias, fraction bits of the terms, of the result, elements of K
+ * per instruction). A term's fraction bits are relative to the largest exponent, the result's to its own.
+ * TF32 is a 32-bit word whose low 13 bits are ignored. */
 #define MMA_TYPES(X)                                                                                         \
-  X(BF16, 16, 8, 7, 127, 25, 16)                                                                             \
-  X(F16, 16, 5, 10, 15, 25, 16)                                                                              \
-  X(TF32, 32, 8, 10, 127, 25, 8)                                                                             \
-  X(E4M3, 8, 4, 3, 7, 13, 32)                                                                                \
-  X(E5M2, 8, 5, 2, 15, 13, 32)
+  X(BF16, 16, 8, 7, 127, 25, 23, 16)                                                                         \
+  X(F16, 16, 5, 10, 15, 25, 23, 16)                                                                          \
+  X(TF32, 32, 8, 10, 127, 25, 23, 8)                                                                         \
+  X(E4M3, 8, 4, 3, 7, 13, 13, 32)                                                                            \
+  X(E5M2, 8, 5, 2, 15, 13, 13, 32)
 
 typedef enum mma_type {
-#define X(NAME, bits, exponent, mantissa, bias, fraction, k) MMA_##NAME,
+#define X(NAME, ...) MMA_##NAME,
   MMA_TYPES(X)
 #undef X
 } mma_type;
@@ -44,8 +45,10 @@ typedef struct mma_operand {
 /* raw: rows x k elements, row after row, each of the type's bits. negate: multiply by -1 (wgmma's scale). */
 void mma_decode(mma_operand *o, mma_type t, const void *raw, int rows, bool negate);
 
-/* d[n] = a's row `row` times b's columns 0..b->rows-1 plus (if accumulate) d[n]. */
+/* d[n] = a's row `row` times b's columns 0..b->rows-1 plus (if accumulate) d[n], rounded toward zero. */
 void mma_row_f32(const mma_operand *a, int row, const mma_operand *b, bool accumulate, float *d);
+/* The same for f16 accumulators, as bits: the sum is rounded once, to nearest even. */
+void mma_row_f16(const mma_operand *a, int row, const mma_operand *b, bool accumulate, uint16_t *d);
 
 /* Integer form: d += a * b over k 8-bit elements; wraps, or saturates at int32's ends. */
 void mma_row_s32(const uint8_t *a, bool a_signed, const uint8_t *b, bool b_signed, int n, int k,

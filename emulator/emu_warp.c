@@ -313,7 +313,7 @@ void emu_special(void *machine, ptx_special which, uint64_t out[PTX_LANES]) {
   case PTX_SPECIAL_GLOBALTIMER_LO: v = l->report->instructions & 0xFFFFFFFF; break;
   case PTX_SPECIAL_GLOBALTIMER_HI: v = l->report->instructions >> 32; break;
   case PTX_SPECIAL_DYNAMIC_SMEM_SIZE: v = l->smem_dynamic; break;
-  case PTX_SPECIAL_TOTAL_SMEM_SIZE:
+  case PTX_SPECIAL_TOTAL_SMEM_SIZE: v = l->smem_window - EMU_SMEM_RESERVED; break; /* as an H200 says */
   case PTX_SPECIAL_AGGR_SMEM_SIZE: v = l->smem_window; break;
   case PTX_SPECIAL_COUNT: break;
   }

@@ -1,7 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/dtype.h"
 #include "emulator/emu_machine.h"
 #include "emulator/emu_mma.h"
 
@@ -315,36 +314,32 @@ static void fetch_registers(const emu_warp *w, const ptx_operand *a, uint8_t *ra
   }
 }
 
-/* Row r (0..15) of a warp's accumulators: 32-bit elements col = 8(i>>2) + 2(l%4) + (i&1); f16 pairs in one
- * register. */
+/* Row r (0..15) of a warp's accumulators: element col lies in lane 4(r%8) + col%8/2; 32-bit ones in register
+ * 4(col/8) + 2(r/8) + col%2, f16 ones in a half of register 2(col/8) + r/8. */
 static void row_from_registers(const emu_warp *w, const shape *s, uint32_t r, uint32_t *row) {
   for (uint32_t n = 0; n < s->n; n++) {
     uint32_t l = r % 8 * 4 + n % 8 / 2, high = r / 8;
-    if (s->f16_result) {
-      uint32_t pair = (uint32_t)w->alu.registers.value[s->d->elements[n / 8 * 2 + high].slot][l];
-      uint16_t half = (uint16_t)(pair >> 16 * (n & 1));
-      float f = (float)dtype_load(DTYPE_F16, &half, 0);
-      memcpy(&row[n], &f, 4);
-    } else {
-      row[n] = (uint32_t)w->alu.registers.value[s->d->elements[n / 8 * 4 + high * 2 + (n & 1)].slot][l];
-    }
+    row[n] = (uint32_t)w->alu.registers.value[s->d->elements[n / 8 * 4 + high * 2 + (n & 1)].slot][l];
   }
 }
 
 static void row_to_registers(emu_warp *w, const shape *s, uint32_t r, const uint32_t *row) {
   for (uint32_t n = 0; n < s->n; n++) {
     uint32_t l = r % 8 * 4 + n % 8 / 2, high = r / 8;
-    if (s->f16_result) {
-      uint64_t *pair = &w->alu.registers.value[s->d->elements[n / 8 * 2 + high].slot][l];
-      float f;
-      uint16_t half;
-      memcpy(&f, &row[n], 4);
-      dtype_store(DTYPE_F16, &half, 0, f);
-      *pair = (n & 1) != 0 ? (*pair & 0xFFFF) | (uint64_t)half << 16 : half;
-    } else {
-      w->alu.registers.value[s->d->elements[n / 8 * 4 + high * 2 + (n & 1)].slot][l] = row[n];
-    }
+    w->alu.registers.value[s->d->elements[n / 8 * 4 + high * 2 + (n & 1)].slot][l] = row[n];
   }
+}
+
+static uint64_t *half_pair(const emu_warp *w, const shape *s, uint32_t r, uint32_t n) {
+  return &w->alu.registers.value[s->d->elements[n / 8 * 2 + r / 8].slot][r % 8 * 4 + n % 8 / 2];
+}
+
+static void compute_row_f16(emu_warp *w, const shape *s, uint32_t r, const mma_operand *a,
+                            const mma_operand *b, bool accumulate) {
+  uint16_t row[MMA_MAX_ROWS];
+  for (uint32_t n = 0; n < s->n; n++) row[n] = (uint16_t)(*half_pair(w, s, r, n) >> 16 * (n & 1));
+  mma_row_f16(a, (int)r, b, accumulate, row);
+  for (uint32_t n = 0; n < s->n; n += 2) *half_pair(w, s, r, n) = row[n] | (uint64_t)row[n + 1] << 16;
 }
 
 static void compute(emu_warpgroup *g, const emu_wgmma *e, mma_operand *a, mma_operand *b) {
@@ -363,6 +358,10 @@ static void compute(emu_warpgroup *g, const emu_wgmma *e, mma_operand *a, mma_op
     if (!s.integer) mma_decode(a, s.a_type, a_raw, WARP_ROWS, s.negate_a);
     for (uint32_t r = 0; r < WARP_ROWS; r++) {
       uint32_t row[MMA_MAX_ROWS];
+      if (s.f16_result) {
+        compute_row_f16(&warps[j], &s, r, a, b, e->accumulate);
+        continue;
+      }
       if (e->accumulate) row_from_registers(&warps[j], &s, r, row);
       if (s.integer) {
         int32_t sums[MMA_MAX_ROWS];

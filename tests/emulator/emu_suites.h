@@ -10,5 +10,6 @@ TCase *emu_copy_case(void);
 TCase *emu_wgmma_case(void);
 TCase *emu_mma_case(void);
 TCase *emu_device_case(void);
+TCase *emu_fidelity_case(void);
 
 #endif

@@ -10,6 +10,7 @@ int main(void) {
   suite_add_tcase(suite, emu_copy_case());
   suite_add_tcase(suite, emu_mma_case());
   suite_add_tcase(suite, emu_wgmma_case());
+  suite_add_tcase(suite, emu_fidelity_case());
   suite_add_tcase(suite, emu_gemm_case());
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
