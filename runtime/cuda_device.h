@@ -58,6 +58,11 @@ arke_status cuda_tensormap_set_address(device *d, device_tensormap *map, device_
 arke_status cuda_launch(device *d, device_kernel *k, const device_launch *l, arke_error *err);
 arke_status cuda_synchronize(device *d, arke_error *err);
 
+/* The same for a caller that has entered the context around all of its calls: nothing is checked twice. */
+arke_status cuda_tensormap_set_address_entered(device *d, device_tensormap *map, device_ptr address,
+                                               arke_error *err);
+arke_status cuda_launch_entered(device *d, device_kernel *k, const device_launch *l, arke_error *err);
+
 arke_status cuda_stream_create(device *d, void **stream, arke_error *err);
 void cuda_stream_destroy(device *d, void *stream);
 arke_status cuda_event_create(device *d, void **event, arke_error *err);

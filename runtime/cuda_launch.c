@@ -42,18 +42,27 @@ arke_status cuda_tensormap_encode(device *d, const device_tensormap_desc *desc, 
   return ARKE_OK;
 }
 
+arke_status cuda_tensormap_set_address_entered(device *d, device_tensormap *map, device_ptr address,
+                                               arke_error *err) {
+  cuda_gpu *g = cuda_of(d);
+  return cuda_check(&g->api, g->api.tensormap_address(map->opaque, (void *)address),
+                    "cuTensorMapReplaceAddress", err);
+}
+
 arke_status cuda_tensormap_set_address(device *d, device_tensormap *map, device_ptr address,
                                        arke_error *err) {
-  cuda_gpu *g = cuda_of(d);
-  CUDA_CALL(g, err, tensormap_address, "cuTensorMapReplaceAddress", map->opaque, (void *)address);
-  return ARKE_OK;
+  bool pushed;
+  TRY(cuda_enter(cuda_of(d), &pushed, err));
+  arke_status status = cuda_tensormap_set_address_entered(d, map, address, err);
+  cuda_leave(cuda_of(d), pushed);
+  return status;
 }
 
 static bool is_cluster(const uint32_t cluster[3]) {
   return cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1;
 }
 
-arke_status cuda_launch(device *d, device_kernel *k, const device_launch *l, arke_error *err) {
+arke_status cuda_launch_entered(device *d, device_kernel *k, const device_launch *l, arke_error *err) {
   cuda_gpu *g = cuda_of(d);
   cuda_launch_attribute cluster;
   cuda_launch_config config = {
@@ -69,8 +78,16 @@ arke_status cuda_launch(device *d, device_kernel *k, const device_launch *l, ark
     config.attributes = &cluster;
     config.n_attributes = 1;
   }
-  CUDA_CALL(g, err, launch, "cuLaunchKernelEx", &config, (cuda_function)k, l->args, NULL);
-  return ARKE_OK;
+  return cuda_check(&g->api, g->api.launch(&config, (cuda_function)k, l->args, NULL), "cuLaunchKernelEx",
+                    err);
+}
+
+arke_status cuda_launch(device *d, device_kernel *k, const device_launch *l, arke_error *err) {
+  bool pushed;
+  TRY(cuda_enter(cuda_of(d), &pushed, err));
+  arke_status status = cuda_launch_entered(d, k, l, err);
+  cuda_leave(cuda_of(d), pushed);
+  return status;
 }
 
 arke_status cuda_synchronize(device *d, arke_error *err) {

@@ -111,9 +111,9 @@ arke_status runtime_launch_overhead_ns(const arke_plan *plan, const DLTensor *co
                .stream = stream,
                .workspace = workspace};
   bool pushed;
-  TRY(prepare(&c, err));
-  TRY(cuda_enter(c.gpu, &pushed, err));
-  arke_status status = measure(&c, rounds, o, err);
-  cuda_leave(c.gpu, pushed);
+  TRY(cuda_enter(cuda_of(plan->device), &pushed, err));
+  arke_status status = prepare(&c, err);
+  if (status == ARKE_OK) status = measure(&c, rounds, o, err);
+  cuda_leave(cuda_of(plan->device), pushed);
   return status;
 }

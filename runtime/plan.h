@@ -35,6 +35,9 @@ typedef struct plan_launch {
 struct arke_plan {
   arke_context *ctx;
   device *device;
+  /* The device's own operations; on a GPU those for a context that the whole run has entered. */
+  arke_status (*set_address)(device *d, device_tensormap *map, device_ptr address, arke_error *err);
+  arke_status (*launch)(device *d, device_kernel *k, const device_launch *l, arke_error *err);
   loaded_module *module;
   arena memory; /* of everything below */
   char *op;
@@ -67,6 +70,7 @@ typedef struct launch_frame {
 /* The tensors' addresses, if the call is what was planned. */
 bool plan_accepts(const arke_plan *plan, const DLTensor *const *tensors, int n_tensors, const void *workspace,
                   uint64_t *addresses);
+/* On a GPU, this and plan_launch_all want its context entered. */
 arke_status plan_fill_frame(const arke_plan *plan, const plan_launch *l, const uint64_t *addresses,
                             uint64_t workspace, launch_frame *frame, arke_error *err);
 /* Launches everything. `addresses` are those of the tensors, checked already. */

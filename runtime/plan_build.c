@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/cuda_device.h"
 #include "runtime/plan.h"
 
 #define STAGE "plan"
@@ -258,6 +259,9 @@ static arke_status build(builder *b, arke_context *ctx, match_candidate *c) {
   TRY(recipe_parse(b->scratch, c->entry.kernel.recipe_json, strlen(c->entry.kernel.recipe_json), &b->recipe,
                    b->err));
   TRY(context_device(ctx, c->route->target, &p->device, b->err));
+  p->set_address =
+      ctx->gpu != NULL ? cuda_tensormap_set_address_entered : p->device->ops->tensormap_set_address;
+  p->launch = ctx->gpu != NULL ? cuda_launch_entered : p->device->ops->launch;
   TRY(p->device->ops->info(p->device, &info, b->err));
   TRY(fill_environment(b, info.sm_count));
   TRY(check_assumptions(b));

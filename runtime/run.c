@@ -1,8 +1,9 @@
 /* The hot path. Per call: integer compares of the tensors, copies of the prebuilt tensor maps, the launches.
  * No allocation, no lock, no text; a mismatch goes to plan_explain, which may take its time. */
-#include "runtime/plan.h"
-
 #include <string.h>
+
+#include "runtime/cuda_device.h"
+#include "runtime/plan.h"
 
 #define STAGE "launch"
 
@@ -41,7 +42,6 @@ bool plan_accepts(const arke_plan *plan, const DLTensor *const *tensors, int n_t
 
 arke_status plan_fill_frame(const arke_plan *plan, const plan_launch *l, const uint64_t *addresses,
                             uint64_t workspace, launch_frame *frame, arke_error *err) {
-  device *d = plan->device;
   for (int i = 0; i < l->launch.n_args; i++) {
     const plan_param *p = &l->params[i];
     frame->args[i] = &frame->values[i];
@@ -50,7 +50,7 @@ arke_status plan_fill_frame(const arke_plan *plan, const plan_launch *l, const u
     case RECIPE_PARAM_WORKSPACE: frame->values[i] = workspace + p->value; break;
     case RECIPE_PARAM_TENSORMAP:
       frame->args[i] = memcpy(&frame->maps[i], p->map, sizeof *p->map);
-      TRY(d->ops->tensormap_set_address(d, &frame->maps[i], addresses[p->tensor], err));
+      TRY(plan->set_address(plan->device, &frame->maps[i], addresses[p->tensor], err));
       break;
     default: frame->values[i] = p->value; break; /* little-endian: an i32 or f32 is the low half */
     }
@@ -65,7 +65,7 @@ static arke_status launch_one(const arke_plan *plan, const plan_launch *l, const
   device_launch launch = l->launch;
   launch.args = frame.args;
   launch.stream = stream;
-  return plan->device->ops->launch(plan->device, l->kernel, &launch, err);
+  return plan->launch(plan->device, l->kernel, &launch, err);
 }
 
 arke_status plan_launch_all(const arke_plan *plan, const uint64_t *addresses, void *stream,
@@ -73,6 +73,17 @@ arke_status plan_launch_all(const arke_plan *plan, const uint64_t *addresses, vo
   for (int i = 0; i < plan->n_launches; i++)
     TRY(launch_one(plan, &plan->launches[i], addresses, stream, workspace, err));
   return ARKE_OK;
+}
+
+/* One look at the thread's current context for the whole run, whatever it launches. */
+static arke_status run_on_gpu(const arke_plan *plan, const uint64_t *addresses, void *stream,
+                              uint64_t workspace, arke_error *err) {
+  cuda_gpu *g = cuda_of(plan->device);
+  bool pushed;
+  TRY(cuda_enter(g, &pushed, err));
+  arke_status status = plan_launch_all(plan, addresses, stream, workspace, err);
+  cuda_leave(g, pushed);
+  return status;
 }
 
 static arke_status mismatch(const arke_plan *plan, const DLTensor *const *tensors, int n_tensors,
@@ -90,7 +101,7 @@ arke_status arke_run(const arke_plan *plan, const DLTensor *const *tensors, int 
   if (!plan_accepts(plan, tensors, n_tensors, workspace, addresses))
     status = mismatch(plan, tensors, n_tensors, workspace, err);
   else if (plan->ctx->gpu != NULL)
-    status = plan_launch_all(plan, addresses, stream, (uint64_t)(uintptr_t)workspace, err);
+    status = run_on_gpu(plan, addresses, stream, (uint64_t)(uintptr_t)workspace, err);
   else
     status = plan_emulate(plan, addresses, (uint64_t)(uintptr_t)workspace, err);
   if (status != ARKE_OK) error_context(err, plan->op, plan->info.config);
