@@ -89,8 +89,10 @@ typedef struct tune_result {
   const void *cubin;
   size_t cubin_bytes;
   const char *recipe_json;
-  const char *policy;                 /* measuring method, as stored */
-  double tolerance, worst_error;      /* of the winner's verification, relative to the stated scale */
+  const char *policy; /* measuring method, as stored */
+  /* Of the winner's verification: allowed error and error at the element nearest to its limit, both divided
+   * by the root mean square of the checked reference values; 0 when an earlier run verified the winner. */
+  double tolerance, worst_error;
   const char *cache_path, *set_aside; /* set_aside: name a damaged cache file was moved to, or NULL */
   double elapsed_s, compile_rate_per_s;
   bool interrupted;
