@@ -170,8 +170,6 @@ static arke_status prepare(pair *d, const cli_problem *p, arke_error *err) {
   return status;
 }
 
-/* The configurations are chosen at the first shape, and one that a later shape makes infeasible is left out
- * there. */
 static arke_status run_shape(pair *d, const cli_problem *p, const tune_candidates *c, const int64_t *chosen,
                              int n, cli_progress *progress, arke_error *err) {
   TRY(prepare(d, p, err));
@@ -183,7 +181,6 @@ static arke_status run_shape(pair *d, const cli_problem *p, const tune_candidate
     config point;
     const tune_source *source = &c->sources[c->ranked[chosen[i]].source];
     tune_candidate_config(c, chosen[i], &point);
-    if (source->template->feasible(&p->problem, d->target, &point) != TEMPLATE_OK) continue;
     strbuf text = STRBUF_INIT;
     config_print(source->space, &point, &text);
     compare(d, strbuf_text(&title), strbuf_text(&text), source->template, &p->problem, &point);
@@ -198,24 +195,24 @@ static arke_status run_shape(pair *d, const cli_problem *p, const tune_candidate
   return ARKE_OK;
 }
 
+/* Each shape has configurations of its own: what is redundant at one is not at another. */
 static arke_status run_plan(pair *d, const cli_fidelity_plan *plan, arke_error *err) {
   arena a = ARENA_INIT;
-  tune_candidates c = {0};
   cli_progress progress;
   int64_t *chosen = ARENA_NEW_N(&a, int64_t, (size_t)plan->n_configs);
-  int n = 0;
   cli_progress_start(&progress, "");
   arke_status status = chosen == NULL ? error_memory(err, STAGE) : ARKE_OK;
   for (int i = 0; i < plan->n_shapes && status == ARKE_OK; i++) {
     cli_problem p;
+    tune_candidates c;
+    int n = 0;
     status = cli_problem_make(&a, plan->op, plan->shapes[i], plan->type, &p, err);
-    if (status == ARKE_OK && i == 0) {
-      status = cli_candidates(&p.problem, d->target, NULL, &c, err);
-      if (status == ARKE_OK) status = choose(&c, plan->n_configs, d->seed, chosen, &n, err);
-    }
+    if (status == ARKE_OK) status = cli_candidates(&p.problem, d->target, NULL, &c, err);
+    if (status != ARKE_OK) break;
+    status = choose(&c, plan->n_configs, random_u64(d->seed, (uint64_t)i), chosen, &n, err);
     if (status == ARKE_OK) status = run_shape(d, &p, &c, chosen, n, &progress, err);
+    tune_candidates_release(&c);
   }
-  tune_candidates_release(&c);
   arena_release(&a);
   return status;
 }

@@ -7,8 +7,8 @@
 
 #include "tuner/cli_problem.h"
 
-/* What to compare: configurations of each operator, spread over the tiling space so that every value of every
- * parameter that is feasible occurs as early as it can, at each of its shapes. */
+/* What to compare: at each shape of an operator so many configurations, spread over the tiling space so that
+ * every value of every parameter that is feasible there occurs as early as it can. */
 typedef struct cli_fidelity_plan {
   const char *op;
   dtype type;
