@@ -218,6 +218,10 @@ gen_value gen_warp_uniform(gen_builder *b, gen_value x) {
                  GEN_ASM_EFFECT | GEN_ASM_CONVERGENT);
 }
 
+gen_value gen_pin(gen_builder *b, gen_value x) {
+  return gen_asm(b, b->types[GEN_I32], "", "=r,0", &x, 1, GEN_ASM_EFFECT);
+}
+
 static void set_registers(gen_builder *b, const char *way, int registers) {
   if (registers < 24 || registers > 256 || registers % 8) gen_misuse(b, "setmaxnreg %d", registers);
   char text[64];

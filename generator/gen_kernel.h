@@ -170,6 +170,8 @@ GEN_SREGS(X)
 
 /* The value of lane 0 in all lanes of a (converged) warp: tells the assembler that `x` is uniform. */
 gen_value gen_warp_uniform(gen_builder *b, gen_value x);
+/* `x` (i32), computed by this point of the program and not later, where it might be on the critical path. */
+gen_value gen_pin(gen_builder *b, gen_value x);
 /* setmaxnreg: every warp of the warp group executes it; `registers` in 24..256, a multiple of 8. */
 void gen_registers_grow(gen_builder *b, int registers);
 void gen_registers_shrink(gen_builder *b, int registers);

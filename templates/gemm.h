@@ -78,8 +78,9 @@ typedef struct gemm_plan {
   int accumulators; /* f32 registers a thread */
   gemm_operand a, b;
   int stage_bytes;
-  int panel_n, panels; /* the epilogue stores panels of so many columns */
-  int store_buffers;   /* panels in flight, each consumer */
+  int panel_n, panels;    /* the epilogue stores panels of so many columns */
+  int store_buffers;      /* panels in flight, each consumer */
+  bool store_over_stages; /* buffers for the whole tile, in the place of stages: a CTA has one tile */
   int store_buffer_bytes;
   gen_swizzle store_swizzle;
   int smem_bytes; /* dynamic */

@@ -103,16 +103,23 @@ static gen_value multiply(gemm_consumer *c, const gemm_pending *pending, gen_val
   return carried[BEFORE];
 }
 
-/* Waits for the last products of a tile; `acc` are values then. */
-static void finish_products(gemm_consumer *c, gen_value last_stage, gen_value *acc) {
+/* Waits for the last products of a tile, under which it finds out where the tile is; `acc` are values then.
+ */
+static gemm_tile finish_products(gemm_consumer *c, gen_value last_stage, gen_value *acc) {
   gemm_emitter *e = c->e;
-  gen_wgmma_wait(e->b, 0, acc, e->plan->accumulators);
-  gen_pipeline_release(e->b, &e->pipeline, last_stage, c->thread, NULL);
+  gen_builder *b = e->b;
+  gemm_tile tile = gemm_tiles_at(e, c->walk.unit);
+  tile.row = gen_pin(b, tile.row);
+  tile.column = gen_pin(b, tile.column);
+  gen_wgmma_wait(b, 0, acc, e->plan->accumulators);
+  gen_pipeline_release(b, &e->pipeline, last_stage, c->thread, NULL);
+  return tile;
 }
 
 /* Panel by panel, so that accumulators give up their registers as they are packed. */
 static void store_tile(gemm_consumer *c, gemm_tile tile, const gen_value *acc) {
   gen_value packed[GEN_WGMMA_MAX_ACCUMULATORS / 2];
+  gemm_store_begin(c->e, &c->store);
   for (int panel = 0; panel < c->e->plan->panels; panel++) {
     gemm_store_pack(c->e, acc, panel, packed);
     gemm_store_panel(c->e, &c->store, tile, panel, packed);
@@ -124,8 +131,8 @@ static void store_tile(gemm_consumer *c, gemm_tile tile, const gen_value *acc) {
 static void consume_cooperative(gemm_consumer *c) {
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
   gemm_walk_begin(c->e, &c->walk);
-  finish_products(c, multiply(c, NULL, acc), acc);
-  store_tile(c, gemm_tiles_at(c->e, c->walk.unit), acc);
+  gemm_tile tile = finish_products(c, multiply(c, NULL, acc), acc);
+  store_tile(c, tile, acc);
   gemm_walk_end(c->e, &c->walk);
 }
 
@@ -157,8 +164,8 @@ static void consume_pingpong(gemm_consumer *c) {
   gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, lane, 0));
   *turn = gen_xor(b, *turn, gen_i32(b, 1));
   c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, e->k_steps); /* the other group's tile */
-  finish_products(c, last_stage, acc);
-  store_tile(c, gemm_tiles_at(e, c->walk.unit), acc);
+  gemm_tile tile = finish_products(c, last_stage, acc);
+  store_tile(c, tile, acc);
   gemm_walk_end(e, &c->walk);
 }
 
@@ -182,9 +189,8 @@ static void consume_deferred(gemm_consumer *c) {
   gemm_pending pending = {.exists = walk->extra[EXISTS],
                           .tile = {walk->extra[ROW], walk->extra[COLUMN]},
                           .packed = walk->extra + PACKED};
-  finish_products(c, multiply(c, &pending, acc), acc);
+  gemm_tile tile = finish_products(c, multiply(c, &pending, acc), acc);
   for (int panel = 0; panel < plan->panels; panel++) gemm_store_pack(e, acc, panel, packed);
-  gemm_tile tile = gemm_tiles_at(e, walk->unit);
   gen_value is_last = gen_compare(b, GEN_UGE, gen_add(b, walk->unit, walk->step), e->units);
   gen_value at_once = gen_or(b, is_last, gen_compare_imm(b, GEN_ULT, e->k_steps, plan->panels));
   gen_branch now;

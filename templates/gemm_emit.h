@@ -61,6 +61,8 @@ typedef struct gemm_store {
 void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread);
 /* Rounds the accumulators of panel `panel` to elements, two a value: packed[i] of acc[2 i] and the next. */
 void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int panel, gen_value *packed);
+/* Before the first panel of a tile, by all consumers. */
+void gemm_store_begin(gemm_emitter *e, const gemm_store *s);
 /* Stores panel `panel` of the group's part of a tile. Panels of a tile are stored in order, all of them. */
 void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int panel,
                       const gen_value *packed);

@@ -36,7 +36,8 @@ void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value 
   s->barrier = gen_add_imm(b, group, 1);
   s->row = plan->pingpong ? gen_i32(b, 0) : gen_mul_imm(b, group, plan->group_rows);
   gen_value own = gen_mul_imm(b, group, plan->store_buffers * plan->store_buffer_bytes);
-  s->buffers = gen_add(b, gen_add_imm(b, e->smem, plan->stages * plan->stage_bytes), own);
+  int first = plan->store_over_stages ? 0 : plan->stages * plan->stage_bytes;
+  s->buffers = gen_add(b, gen_add_imm(b, e->smem, first), own);
   for (int block = 0; block < plan->panel_n / 16; block++)
     s->lane_offsets[block] = lane_offset(e, thread, block);
 }
@@ -78,16 +79,32 @@ static void copy_panel(gemm_emitter *e, gen_value buffer, gen_value row, gen_val
   gen_tma_store_commit(b);
 }
 
+void gemm_store_begin(gemm_emitter *e, const gemm_store *s) {
+  const gemm_plan *plan = e->plan;
+  if (!plan->store_over_stages) return;
+  /* Products of the other group may still read the stages that this group is about to overwrite. */
+  gen_value all = plan->consumers > 1 ? gen_i32(e->b, plan->consumers + 1) : s->barrier;
+  gen_named_sync(e->b, all, 128 * plan->consumers);
+}
+
+/* Waits until copies have left the buffer that `panel` is about to fill; whole buffers need no waiting. */
+static void wait_for_buffer(gemm_emitter *e, const gemm_store *s, int panel) {
+  gen_builder *b = e->b;
+  if (e->plan->store_over_stages) return;
+  gen_branch branch;
+  gen_if(b, &branch, s->leader, NULL, 0);
+  gen_tma_store_wait_read(b, copies_since(e->plan, panel));
+  gen_if_end(b, &branch);
+  gen_named_sync(b, s->barrier, 128);
+}
+
 void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int panel,
                       const gen_value *packed) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   gen_value buffer = gen_add_imm(b, s->buffers, panel % plan->store_buffers * plan->store_buffer_bytes);
   gen_branch branch;
-  gen_if(b, &branch, s->leader, NULL, 0);
-  gen_tma_store_wait_read(b, copies_since(plan, panel));
-  gen_if_end(b, &branch);
-  gen_named_sync(b, s->barrier, 128);
+  wait_for_buffer(e, s, panel);
   write_panel(e, s, buffer, panel, packed);
   gen_fence_async_shared(b);
   gen_named_sync(b, s->barrier, 128);

@@ -46,13 +46,21 @@ static gemm_operand make_operand(bool k_major, int rows, int block_k, int shares
   return o;
 }
 
-/* As many store buffers as fit, up to one for each panel. */
+/* A CTA with one tile has no use for its stages by the time it stores: the whole tile takes their place.
+ * Another has as many store buffers beside them as fit, up to one for each panel. */
 static bool place_store_buffers(gemm_plan *plan, const target *t) {
-  int free_bytes = t->smem_per_block_bytes - STATIC_SMEM_BYTES - plan->stages * plan->stage_bytes;
-  int each = plan->consumers * plan->store_buffer_bytes;
-  if (free_bytes < each) return false;
-  plan->store_buffers = free_bytes / each < plan->panels ? free_bytes / each : plan->panels;
-  plan->smem_bytes = plan->stages * plan->stage_bytes + plan->store_buffers * each;
+  int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
+  int stages = plan->stages * plan->stage_bytes, each = plan->consumers * plan->store_buffer_bytes;
+  plan->store_over_stages = !plan->persistent;
+  if (plan->store_over_stages) {
+    plan->store_buffers = plan->panels;
+    plan->smem_bytes = stages > plan->panels * each ? stages : plan->panels * each;
+    return plan->smem_bytes <= available;
+  }
+  if (available - stages < each) return false;
+  plan->store_buffers = (available - stages) / each;
+  if (plan->store_buffers > plan->panels) plan->store_buffers = plan->panels;
+  plan->smem_bytes = stages + plan->store_buffers * each;
   return true;
 }
 
