@@ -49,7 +49,7 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
   X(WORKLOAD, "workload", 0, "FILE", NULL, "b", "compare every problem of a workload file")                  \
   X(BASELINE, "baseline", 0, "cublas", "cublas", "b", "library to compare with")                             \
   X(WHAT, "what", 0, "baseline|launch|compile|tuning", "baseline", "b", "what to measure")                   \
-  X(ROUNDS, "rounds", 0, "N", "60", "b", "interleaved rounds of one comparison")                             \
+  X(ROUNDS, "rounds", 0, "N", "200", "b", "interleaved rounds of one comparison")                            \
   X(SEED, "seed", 0, "N", "0", "tsbf", "seed of the search, the inputs and the emulator")                    \
   X(JOBS, "jobs", 0, "N", NULL, "tsb", "compile workers; one per core unless given")                         \
   X(OUTPUT, "output", 'o', "FILE", NULL, "sbfc",                                                             \
