@@ -106,8 +106,7 @@ static void tear_down(match *m) {
   if (m->tensors.dev != NULL) tune_tensors_release(&m->tensors);
 }
 
-/* --- results ----------------------------------------------------------------------------------------------
- */
+/* --- results ----------------------------------------------------------------------------------------- */
 
 /* Runs a contestant once on the first input set and checks the result against the fp64 reference. */
 static arke_status check_contestant(match *m, int i, tune_check *check, arke_error *err) {
@@ -142,11 +141,10 @@ static arke_status compare_results(match *m, arke_error *err) {
   return status;
 }
 
-/* --- one problem ------------------------------------------------------------------------------------------
- */
+/* --- one problem ------------------------------------------------------------------------------------- */
 
-/* The candidate is chosen from times of its own, so that the luck of the chosen one is not in the comparison.
- */
+/* The candidate is chosen from times of its own, so that its luck there is not in the
+ * comparison. */
 static arke_status play(match *m, cublas_library *library, arke_error *err) {
   int rounds = m->bench->settings->rounds;
   TRY(set_up(m, library, err));

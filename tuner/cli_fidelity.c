@@ -44,8 +44,8 @@ static int unseen(const tune_candidates *c, int64_t index, const seen_values *se
   return n;
 }
 
-/* The candidate with the most values not seen yet; among equals a random one, so that further picks spread.
- */
+/* The candidate with the most values not seen yet; among equals a random one, so that picks
+ * spread. */
 static int64_t pick(const tune_candidates *c, const seen_values *seen, const bool *taken, uint64_t seed) {
   int64_t best = -1;
   int most = -1;

@@ -1,5 +1,5 @@
-/* Fidelity of the emulator: the same kernels on the same inputs on two devices, compared element by element.
- */
+/* Fidelity of the emulator: the same kernels on the same inputs on two devices, compared element by
+ * element. */
 #ifndef ARKE_TUNER_CLI_FIDELITY_H
 #define ARKE_TUNER_CLI_FIDELITY_H
 

@@ -16,8 +16,7 @@ json_t *cli_machine_json(const device_info *info) {
                    info->clock_khz, "memory_clock_khz", info->memory_clock_khz);
 }
 
-/* --- NVML ------------------------------------------------------------------------------------------------
- */
+/* --- NVML -------------------------------------------------------------------------------------------- */
 
 /* Own declarations of the few functions used (NVML API reference); a device is an opaque pointer. */
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2, NVML_TEMPERATURE_GPU = 0 };
@@ -78,8 +77,7 @@ json_t *cli_clocks_json(int index) {
   return clocks;
 }
 
-/* --- date and host ----------------------------------------------------------------------------------------
- */
+/* --- date and host ----------------------------------------------------------------------------------- */
 
 json_t *cli_date_json(void) {
   char text[32] = "";

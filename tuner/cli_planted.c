@@ -65,8 +65,7 @@ static void planted_reduced(const ir_problem *p, const target *t, const config *
   sound()->reduced_problem(p, t, &inner, sm_count, reduced);
 }
 
-/* Instructions that go before the kernel's own. Registers are 64-bit because 0 must not be a valid address.
- */
+/* Instructions that go before the kernel's own. */
 static const char *prologue(cli_fault fault) {
   switch (fault) {
   case CLI_FAULT_WRITE:

@@ -40,8 +40,7 @@ static void tell(selftest *t, const char *part, bool passed, const char *format,
   t->failed += !passed;
 }
 
-/* --- fidelity --------------------------------------------------------------------------------------------
- */
+/* --- fidelity ---------------------------------------------------------------------------------------- */
 
 /* Ragged in every axis; the first has more tiles than the largest GPU has SMs, for the persistent ones, the
  * last more k-steps than stages. */
@@ -77,8 +76,7 @@ static arke_status test_fidelity(selftest *t, arke_error *err) {
   return ARKE_OK;
 }
 
-/* --- the runtime -----------------------------------------------------------------------------------------
- */
+/* --- the runtime ------------------------------------------------------------------------------------- */
 
 static tune_options scratch_options(const selftest *t, const char *cache_path) {
   tune_options o = t->settings->tune;
@@ -169,8 +167,7 @@ static arke_status test_runtime(selftest *t, const cli_problem *p, const char *n
              : ARKE_OK;
 }
 
-/* --- planted faults --------------------------------------------------------------------------------------
- */
+/* --- planted faults ---------------------------------------------------------------------------------- */
 
 static arke_status test_planted(selftest *t, const cli_problem *p, arke_error *err) {
   enum { RUN_TIMEOUT_S = 5 };
@@ -210,8 +207,7 @@ static arke_status test_planted(selftest *t, const cli_problem *p, arke_error *e
              : ARKE_OK;
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------
- */
+/* --- the whole --------------------------------------------------------------------------------------- */
 
 static arke_status find_device(selftest *t, arke_error *err) {
   const tune_options *o = &t->settings->tune;

@@ -26,8 +26,8 @@ arke_status cli_settings_read(const cli_line *line, arena *a, cli_settings *s, a
 /* Sets tune.cache_path from --cache, a sweep's --output, or the default place. */
 arke_status cli_settings_cache(cli_settings *s, arena *a, arke_error *err);
 
-/* "60s", "500ms", "2m", "1h", "1.5s" in seconds; false for anything else, zero and negative times included.
- */
+/* "60s", "500ms", "2m", "1h", "1.5s" in seconds; false for all else, zero and
+ * negative times included. */
 bool cli_parse_time(const char *text, double *seconds);
 /* Bytes as a person reads them: "227 KiB". Arena memory, "" when out. */
 const char *cli_bytes_text(arena *a, double bytes);

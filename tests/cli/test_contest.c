@@ -1,5 +1,5 @@
-/* Interleaved comparisons on a device whose true times are known: ratios must be right although clocks drift.
- */
+/* Interleaved comparisons on a device whose true times are known: ratios must be right although
+ * clocks drift. */
 #include <math.h>
 
 #include "tests/cli/cli_suites.h"
