@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "emulator/ptx_parser.h"
 
 /* What is checked: the instruction, where its operands stand in the text, and its name for the message. */
@@ -33,12 +35,30 @@ static arke_status check_compare(const subject *s) {
   case PTX_KIND_OF_SIGNED: ok = ordered; break;
   default: ok = equality; break;
   }
-  return ok ? ARKE_OK : refuse_form(s, "this comparison does not exist for this type");
+  if (!ok) return refuse_form(s, "this comparison does not exist for this type");
+  bool flushable = type == PTX_TYPE_F32 || type == PTX_TYPE_F16 || type == PTX_TYPE_F16X2;
+  if ((i->flags & PTX_FLAG_FTZ) != 0 && !flushable) return refuse_form(s, ".ftz is for f32 and f16");
+  return ARKE_OK;
+}
+
+/* Whether every value of one integer type is one of another. */
+static bool contains(ptx_type to, ptx_type from) {
+  bool to_signed = ptx_type_kind(to) == PTX_KIND_OF_SIGNED,
+       from_signed = ptx_type_kind(from) == PTX_KIND_OF_SIGNED;
+  if (ptx_type_kind(to) == PTX_KIND_OF_FLOAT || ptx_type_kind(from) == PTX_KIND_OF_FLOAT) return false;
+  if (from_signed && !to_signed) return false;
+  return ptx_type_bits(to) - to_signed >= ptx_type_bits(from) - from_signed;
 }
 
 static arke_status check_cvt(const subject *s) {
   const ptx_instruction *i = s->i;
   ptx_type to = (ptx_type)i->type[0], from = (ptx_type)i->type[1];
+  if ((i->flags & PTX_FLAG_FTZ) != 0 && to != PTX_TYPE_F32 && from != PTX_TYPE_F32)
+    return refuse_form(s, ".ftz is for conversions from or to f32");
+  if ((i->flags & PTX_FLAG_SAT) != 0 &&
+      (contains(to, from) ||
+       (to == PTX_TYPE_BF16 && from != PTX_TYPE_BF16 && ptx_type_kind(from) != PTX_KIND_OF_FLOAT)))
+    return refuse_form(s, ".sat makes no difference between these types");
   if (ptx_type_kind(to) != PTX_KIND_OF_FLOAT || ptx_type_kind(from) != PTX_KIND_OF_FLOAT) return ARKE_OK;
   int to_bits = ptx_type_bits(to), from_bits = ptx_type_bits(from);
   bool scalar =
@@ -105,9 +125,14 @@ static arke_status check_list(const subject *s, uint32_t operand, uint32_t n, in
 static arke_status check_access(const subject *s) {
   const ptx_instruction *i = s->i;
   uint32_t bytes = (uint32_t)ptx_type_bits((ptx_type)i->type[0]) / 8 * i->vector;
-  if (bytes > 32 || (bytes > 16 && i->space[0] != PTX_SPACE_GLOBAL))
+  if (bytes > 32 || (bytes > 16 && i->space[0] != PTX_SPACE_GLOBAL && i->space[0] != PTX_SPACE_GENERIC))
     return refuse_form(s, "an access has at most 16 bytes, or 32 in .global");
   if (bytes == 32 && s->p->module->sm < 100) return refuse_form(s, "32-byte accesses exist from sm_100 on");
+  int element = ptx_type_bits((ptx_type)i->type[0]);
+  if (bytes == 32 && element != 32 && element != 64)
+    return refuse_form(s, "32-byte accesses are .v8 of 32-bit or .v4 of 64-bit types");
+  if (bytes != 32 && strstr(i->text, ".L2::evict_") != NULL)
+    return refuse_form(s, "the L2 eviction priorities are for 32-byte accesses");
   if (i->vector == 8 && bytes != 32) return refuse_form(s, ".v8 exists for 32-bit types only");
   bool store = i->opcode == PTX_ST;
   if (store && (i->space[0] == PTX_SPACE_CONST || i->space[0] == PTX_SPACE_PARAM))
@@ -131,6 +156,13 @@ static arke_status check_access(const subject *s) {
   return ARKE_OK;
 }
 
+static arke_status check_multicast(const subject *s) {
+  bool multicast = (s->i->flags & PTX_FLAG_MULTICAST) != 0;
+  if (multicast && s->i->space[0] != PTX_SPACE_SHARED_CLUSTER)
+    return refuse_form(s, "multicast needs a destination in .shared::cluster");
+  return ARKE_OK;
+}
+
 static arke_status check_atomic(const subject *s) {
   const ptx_instruction *i = s->i;
   ptx_type t = (ptx_type)i->type[0];
@@ -150,6 +182,8 @@ static arke_status check_atomic(const subject *s) {
   default: ok = !bits && t != PTX_TYPE_B128 && t != PTX_TYPE_S64; break;
   }
   if (!ok) return refuse_form(s, "this operation does not exist for this type");
+  if ((i->flags & PTX_FLAG_CACHE_HINT) != 0 && i->space[0] != PTX_SPACE_GLOBAL && i->opcode == PTX_ATOM)
+    return refuse_form(s, "a cache hint needs .global");
   if (ptx_type_bits(t) * i->vector > 128) return refuse_form(s, "an atomic vector has at most 16 bytes");
   return ARKE_OK;
 }
@@ -244,6 +278,8 @@ static arke_status check_tensor_mma(const subject *s) {
     return refuse_form(s, "kind::mxf4nvf4 needs .block16, .block32 or .scale_vec");
   for (uint32_t k = 0; k < i->n_operands; k++)
     if (i->operands[k].kind == PTX_OPERAND_VECTOR) TRY(check_list(s, k, i->cta_group == 2 ? 8 : 4, 32));
+  if ((i->flags & PTX_FLAG_ASHIFT) != 0 && i->operands[1].kind != PTX_OPERAND_MEMORY)
+    return refuse_form(s, ".ashift is for A in tensor memory");
   const ptx_operand *last = &i->operands[i->n_operands - 1];
   bool scale_d = i->opcode == PTX_TCGEN05_MMA && last->kind == PTX_OPERAND_IMMEDIATE &&
                  i->n_operands > (i->operands[4].kind == PTX_OPERAND_VECTOR ? 6 : 5);
@@ -254,8 +290,13 @@ static arke_status check_tensor_mma(const subject *s) {
 
 static arke_status check_tensor_copy(const subject *s) {
   const ptx_instruction *i = s->i;
+  TRY(check_multicast(s));
   for (uint32_t k = 0; k < i->n_operands; k++) {
     const ptx_operand *o = &i->operands[k];
+    if (o->kind == PTX_OPERAND_VECTOR) {
+      if (i->dim < 3) return refuse_form(s, "im2col is for 3d, 4d and 5d maps");
+      TRY(check_list(s, k, i->tiling == PTX_TILING_IM2COL ? i->dim - 2u : 2, 16));
+    }
     if (o->kind != PTX_OPERAND_TENSOR) continue;
     bool four = i->tiling == PTX_TILING_GATHER4 || i->tiling == PTX_TILING_SCATTER4;
     uint32_t want = four ? 5 : i->dim;
@@ -280,12 +321,24 @@ static arke_status check_cp_async(const subject *s) {
 static arke_status check_barrier(const subject *s) {
   const ptx_instruction *i = s->i;
   uint32_t id = i->opcode == PTX_BAR_RED ? 1 : 0;
+  if (strncmp(i->text, "bar.", 4) == 0 && strstr(i->text, ".aligned") != NULL)
+    return refuse_form(s, "bar is always aligned; only barrier says so");
   if (i->operands[id].kind == PTX_OPERAND_IMMEDIATE && i->operands[id].value > 15)
     return refuse_operand(s, id, "barriers are numbered 0 to 15");
   const ptx_operand *count = &i->operands[id + 1];
   bool counted = i->n_operands > id + 1 && count->kind == PTX_OPERAND_IMMEDIATE && i->opcode != PTX_BAR_RED;
   if (counted && (count->value == 0 || count->value % PTX_LANES != 0 || count->value > 1024))
     return refuse_operand(s, id + 1, "the number of threads is a multiple of 32 up to 1024");
+  return ARKE_OK;
+}
+
+static arke_status check_mbarrier(const subject *s) {
+  const ptx_instruction *i = s->i;
+  if ((i->semantics == PTX_SEM_NONE) != (i->scope == PTX_SCOPE_NONE))
+    return refuse_form(s, "the memory ordering and its scope go together");
+  bool remote = i->space[0] == PTX_SPACE_SHARED_CLUSTER;
+  if (remote && i->unit == PTX_UNIT_BARRIER && i->operands[0].kind == PTX_OPERAND_REGISTER)
+    return refuse_operand(s, 0, "arriving in another CTA returns no state: the destination is _");
   return ARKE_OK;
 }
 
@@ -311,6 +364,11 @@ arke_status ptx_check_instruction(ptx_parser *p, const ptx_instruction *i, const
   case PTX_LD:
   case PTX_LDU:
   case PTX_ST: return check_access(&s);
+  case PTX_ST_ASYNC:
+    if (ptx_type_bits((ptx_type)i->type[0]) * i->vector > 128)
+      return refuse_form(&s, "at most 16 bytes are stored at once");
+    return ARKE_OK;
+  case PTX_BULK: return check_multicast(&s);
   case PTX_ATOM:
   case PTX_RED: return check_atomic(&s);
   case PTX_WGMMA: return check_wgmma(&s);
@@ -328,6 +386,18 @@ arke_status ptx_check_instruction(ptx_parser *p, const ptx_instruction *i, const
   case PTX_BAR_SYNC:
   case PTX_BAR_ARRIVE:
   case PTX_BAR_RED: return check_barrier(&s);
+  case PTX_MBARRIER_EXPECT_TX:
+  case PTX_MBARRIER_COMPLETE_TX:
+  case PTX_MBARRIER_ARRIVE:
+  case PTX_MBARRIER_ARRIVE_EXPECT_TX:
+  case PTX_MBARRIER_ARRIVE_DROP:
+  case PTX_MBARRIER_ARRIVE_DROP_EXPECT_TX:
+  case PTX_MBARRIER_TEST_WAIT:
+  case PTX_MBARRIER_TEST_WAIT_PARITY:
+  case PTX_MBARRIER_TRY_WAIT:
+  case PTX_MBARRIER_TRY_WAIT_PARITY: return check_mbarrier(&s);
+  case PTX_CLC_QUERY_CTAID:
+    return i->vector == 4 ? ARKE_OK : refuse_form(&s, "four coordinates are expected");
   case PTX_SETMAXNREG: return check_setmaxnreg(&s);
   default: return ARKE_OK;
   }

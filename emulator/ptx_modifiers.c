@@ -176,16 +176,21 @@ static bool match_layout(const ptx_modifier *m, ptx_instruction *i) {
   return true;
 }
 
-static bool match_collector(const ptx_modifier *m, ptx_instruction *i) {
+static bool match_collector(const ptx_modifier *m, bool for_b, ptx_instruction *i) {
   static const char *const usages[PTX_COLLECTOR_COUNT] = {
 #define X(NAME, text) [PTX_COLLECTOR_##NAME] = text,
       PTX_COLLECTORS(X)
 #undef X
   };
-  if (!starts_with(m, "collector::")) return false;
-  const char *at = m->text + strlen("collector::"), *end = m->text + m->length;
-  while (at < end && *at != ':') at++;
-  if (end - at < 2) return false;
+  const char *at = m->text, *end = m->text + m->length;
+  if (for_b) {
+    if (!starts_with(m, "collector::b") || m->length < 16 || at[12] < '0' || at[12] > '3') return false;
+    at += 13;
+  } else {
+    if (!starts_with(m, "collector::a")) return false;
+    at += 12;
+  }
+  if (end - at < 2 || at[0] != ':' || at[1] != ':') return false;
   at += 2;
   for (uint8_t u = 1; u < PTX_COLLECTOR_COUNT; u++)
     if (strlen(usages[u]) == (size_t)(end - at) && memcmp(at, usages[u], (size_t)(end - at)) == 0) {
@@ -236,9 +241,9 @@ static bool match_special(const char *name, size_t length, const ptx_modifier *m
     i->cta_group = (uint8_t)(end[-1] - '0');
     return true;
   }
-  if (is_text(&pattern, "#hint", 5)) return m->meanings != NULL && m->meanings->kind == FIELD_HINT;
   if (is_text(&pattern, "#layout", 7)) return match_layout(m, i);
-  if (is_text(&pattern, "#collector", 10)) return match_collector(m, i);
+  if (is_text(&pattern, "#collector_a", 12)) return match_collector(m, false, i);
+  if (is_text(&pattern, "#collector_b", 12)) return match_collector(m, true, i);
   return false;
 }
 

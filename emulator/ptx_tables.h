@@ -499,8 +499,7 @@
   X(BLOCK_SCALE, "block_scale")                                                                              \
   X(ASHIFT, "ashift")
 
-/* Modifiers that only advise the hardware: accepted where a form says #hint, and without effect here.
- * X(text). */
+/* Modifiers that only advise the hardware, and change no result: X(text). */
 #define PTX_HINTS(X)                                                                                         \
   X("ca")                                                                                                    \
   X("cg")                                                                                                    \
