@@ -159,7 +159,7 @@ static arke_status test_runtime(selftest *t, const cli_problem *p, const char *n
   else
     tell(t, name, false, "%s", failure.text);
   json_object_set_new(t->report, name,
-                      json_pack("{s:b, s:s, s:f, s:f}", "passed", status == ARKE_OK, "problem_text",
+                      json_pack("{s:b, s:s, s:f, s:f}", "passed", status == ARKE_OK, "error_text",
                                 failure.text, "error", check.error, "allowed", check.allowed));
   arena_release(&a);
   return status == ARKE_ERR_INTERRUPTED || status == ARKE_ERR_MEMORY
