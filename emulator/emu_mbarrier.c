@@ -180,14 +180,21 @@ static bool drop(emu_warp *w, int lane, emu_mbarrier *b, uint32_t count) {
   return true;
 }
 
-/* Everything but the waits. The returned state is the number of the phase arrived at. */
+/* What an arrival returns: the phase it arrives at, and the arrivals that lacked before it. */
+enum { STATE_PENDING_BITS = 20 };
+
+static uint64_t state_of(const emu_mbarrier *b) {
+  return b->phase << STATE_PENDING_BITS | b->pending;
+}
+
+/* Everything but the waits. */
 static bool update(emu_warp *w, const ptx_instruction *i, int lane, uint64_t address, uint64_t *state) {
   emu_place p;
   emu_mbarrier *b = NULL;
   bool has_result = i->opcode >= PTX_MBARRIER_ARRIVE && i->opcode <= PTX_MBARRIER_ARRIVE_DROP_EXPECT_TX;
   uint32_t value = operand_count(i, w, has_result ? 2 : 1, lane);
   if (!find(w, i, lane, address, &p, &b)) return false;
-  if (b != NULL) *state = b->phase;
+  if (b != NULL) *state = state_of(b);
   bool ordered = i->semantics != PTX_SEM_RELAXED;
   switch (i->opcode) {
   case PTX_MBARRIER_INIT: return init(w, lane, &p, value);
@@ -225,7 +232,7 @@ static bool wait(emu_warp *w, const ptx_instruction *i, uint32_t active) {
     if (parity && want[lane] > 1)
       return emu_fail(w, EMU_FAULT_BARRIER, lane, "parity %llu is not 0 or 1",
                       (unsigned long long)want[lane]);
-    bool over = parity ? (b->phase & 1) != want[lane] : b->phase > want[lane];
+    bool over = parity ? (b->phase & 1) != want[lane] : b->phase > want[lane] >> STATE_PENDING_BITS;
     if (over) {
       done |= 1u << lane;
       if (!repeated && i->semantics != PTX_SEM_RELAXED) emu_acquire(w, b->completed);
@@ -245,14 +252,20 @@ static bool wait(emu_warp *w, const ptx_instruction *i, uint32_t active) {
   return true;
 }
 
+static void pending_count(emu_warp *w, const ptx_instruction *i, uint32_t active) {
+  uint64_t scratch[PTX_LANES], count[PTX_LANES];
+  const uint64_t *state = alu_operand(&i->operands[1], &w->alu, scratch);
+  for (int lane = 0; lane < PTX_LANES; lane++) count[lane] = state[lane] & MAX_COUNT;
+  alu_write(&i->operands[0], &w->alu.registers, count, active);
+}
+
 bool emu_mbarrier_execute(emu_warp *w, const ptx_instruction *i, uint32_t active) {
   switch (i->opcode) {
   case PTX_MBARRIER_TEST_WAIT:
   case PTX_MBARRIER_TEST_WAIT_PARITY:
   case PTX_MBARRIER_TRY_WAIT:
   case PTX_MBARRIER_TRY_WAIT_PARITY: return wait(w, i, active);
-  case PTX_MBARRIER_PENDING_COUNT:
-    return emu_fail(w, EMU_FAULT_UNKNOWN_INSTRUCTION, -1, "mbarrier.pending_count is not modelled");
+  case PTX_MBARRIER_PENDING_COUNT: pending_count(w, i, active); return true;
   default: break;
   }
   uint64_t scratch[PTX_LANES], state[PTX_LANES] = {0};

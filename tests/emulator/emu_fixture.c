@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "base/strbuf.h"
+#include "tests/support/failing_alloc.h"
 
 char *read_case(const char *path) {
   FILE *f = fopen(path, "rb");
@@ -108,22 +109,27 @@ gemm_result run_gemm(const gemm_case *c) {
   device_ptr pc = new_buffer(d, (size_t)cn * 2, "C");
   ck_assert(d->ops->copy_in(d, pa, a, (size_t)an * 2, &r.err) == ARKE_OK);
   ck_assert(d->ops->copy_in(d, pb, b, (size_t)bn * 2, &r.err) == ARKE_OK);
+  device_tensormap ta = map_2d(d, DTYPE_BF16, pa + c->a_shift, (uint64_t)c->k, (uint64_t)c->m, 64, 128, 3);
+  device_tensormap tb = map_2d(d, DTYPE_BF16, pb, (uint64_t)c->n, (uint64_t)c->k, 64, 64, 3);
+  device_tensormap tc = map_2d(d, DTYPE_BF16, pc, (uint64_t)c->n, (uint64_t)c->m, 64, 64, 3);
+  uint32_t size[3] = {(uint32_t)c->m, (uint32_t)c->n, (uint32_t)c->k};
+  void *args[] = {&ta, &tb, &tc, &size[0], &size[1], &size[2]};
+  uint32_t tiles = (size[0] + 127) / 128 * ((size[1] + 127) / 128);
+  uint32_t sms = c->sm_count > 0 ? (uint32_t)c->sm_count : 4;
+  device_launch launch = {{tiles < sms ? tiles : sms, 1, 1}, {384, 1, 1}, {0, 0, 0}, SMEM, args, 6, NULL};
+  /* Check allocates too: nothing is asserted while allocations fail. */
+  if (c->fail > 0) failing_alloc_arm(c->fail - 1);
   r.status = d->ops->module_load(d, c->ptx, strlen(c->ptx), &m, &r.err);
   if (r.status == ARKE_OK) {
-    ck_assert(d->ops->kernel_get(d, m, "gemm", SMEM, &kernel, &r.err) == ARKE_OK);
-    device_tensormap ta = map_2d(d, DTYPE_BF16, pa + c->a_shift, (uint64_t)c->k, (uint64_t)c->m, 64, 128, 3);
-    device_tensormap tb = map_2d(d, DTYPE_BF16, pb, (uint64_t)c->n, (uint64_t)c->k, 64, 64, 3);
-    device_tensormap tc = map_2d(d, DTYPE_BF16, pc, (uint64_t)c->n, (uint64_t)c->m, 64, 64, 3);
-    uint32_t size[3] = {(uint32_t)c->m, (uint32_t)c->n, (uint32_t)c->k};
-    void *args[] = {&ta, &tb, &tc, &size[0], &size[1], &size[2]};
-    uint32_t tiles = (size[0] + 127) / 128 * ((size[1] + 127) / 128);
-    uint32_t sms = c->sm_count > 0 ? (uint32_t)c->sm_count : 4;
-    device_launch launch = {{tiles < sms ? tiles : sms, 1, 1}, {384, 1, 1}, {0, 0, 0}, SMEM, args, 6, NULL};
-    r.status = d->ops->launch(d, kernel, &launch, &r.err);
+    r.status = d->ops->kernel_get(d, m, "gemm", SMEM, &kernel, &r.err);
+    if (r.status == ARKE_OK) r.status = d->ops->launch(d, kernel, &launch, &r.err);
+    if (c->fail > 0) r.failed_allocation = failing_alloc_disarm();
     r.report = *emu_last_report(d);
     ck_assert(d->ops->copy_out(d, out, pc, (size_t)cn * 2, NULL) == ARKE_OK);
     if (r.status == ARKE_OK) compare(&r, c, a, b, out);
     d->ops->module_unload(d, m);
+  } else if (c->fail > 0) {
+    r.failed_allocation = failing_alloc_disarm();
   }
   d->ops->close(d);
   free(a);

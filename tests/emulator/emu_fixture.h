@@ -3,6 +3,7 @@
 #ifndef ARKE_TESTS_EMU_FIXTURE_H
 #define ARKE_TESTS_EMU_FIXTURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,14 +22,16 @@ typedef struct gemm_case {
   int sm_count;     /* 0: the default */
   uint32_t a_shift; /* bytes added to A's address in its tensor map */
   uint64_t limit;   /* instructions; 0: the default */
+  long fail;        /* n: the n-th allocation (from 1) of loading and launching fails; 0: none */
 } gemm_case;
 
 typedef struct gemm_result {
   arke_status status;
   arke_error err;
   emu_report report;
-  int64_t wrong; /* elements of C off by more than the tolerance */
-  double worst;  /* largest error relative to the tolerance */
+  int64_t wrong;          /* elements of C off by more than the tolerance */
+  double worst;           /* largest error relative to the tolerance */
+  bool failed_allocation; /* `fail` was reached */
 } gemm_result;
 
 /* Runs cases/gemm_128x128x64.ptx, or a text made from it, on random inputs and compares C with a plain

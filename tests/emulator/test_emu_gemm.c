@@ -120,6 +120,25 @@ START_TEST(tensor_past_its_allocation) {
 }
 END_TEST
 
+/* Every allocation of loading and running the kernel fails once, first densely, then in growing steps. */
+START_TEST(allocations_may_fail) {
+  char *ptx = read_case(GEMM_PTX);
+  int failures = 0;
+  for (long n = 0;; n += 1 + n / 8) {
+    gemm_result r = run_gemm(&(gemm_case){.ptx = ptx, .m = 8, .n = 16, .k = 64, .seed = 1, .fail = n + 1});
+    if (!r.failed_allocation) {
+      ck_assert_msg(r.status == ARKE_OK, "%s", r.err.text);
+      break;
+    }
+    ck_assert_msg(r.status == ARKE_ERR_MEMORY, "allocation %ld: %s %s", n, arke_status_name(r.status),
+                  r.err.text);
+    failures++;
+  }
+  ck_assert_int_gt(failures, 20);
+  free(ptx);
+}
+END_TEST
+
 TCase *emu_gemm_case(void) {
   TCase *c = tcase_create("gemm");
   tcase_set_timeout(c, 120);
@@ -127,5 +146,6 @@ TCase *emu_gemm_case(void) {
   tcase_add_loop_test(c, planted_faults_are_found, 0, (int)COUNT_OF(plants));
   tcase_add_test(c, unknown_instructions_are_named);
   tcase_add_test(c, tensor_past_its_allocation);
+  tcase_add_test(c, allocations_may_fail);
   return c;
 }

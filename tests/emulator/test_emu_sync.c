@@ -161,7 +161,8 @@ START_TEST(mbarrier_phases) {
       "mbarrier.test_wait.parity.shared::cta.b64 p0, [r10], 0; mbarrier.test_wait.parity.shared::cta.b64 p1, "
       "[r10], 1;\n"
       "selp.u32 r4, 1, 0, p0; selp.u32 r5, 1, 0, p1; mbarrier.test_wait.shared::cta.b64 p2, [r10], d5;\n"
-      "@!p2 trap; mul.wide.u32 d4, r0, 16; add.u64 d4, d1, d4; st.global.v4.b32 [d4], {r2, r3, r4, r5};\n"});
+      "@!p2 trap; mbarrier.pending_count.b64 r6, d5; add.u32 r6, r6, r0; setp.eq.u32 p3, r6, 32; @!p3 trap; "
+      "mul.wide.u32 d4, r0, 16; add.u64 d4, d1, d4; st.global.v4.b32 [d4], {r2, r3, r4, r5};\n"});
   ck_assert_uint_eq(r.out[0], 0);
   ck_assert_uint_eq(r.out[1], 1); /* a fresh barrier's "previous" phase has parity 1 and is complete */
   ck_assert_uint_eq(r.out[2], 1);
@@ -296,6 +297,13 @@ START_TEST(register_pool) {
 }
 END_TEST
 
+START_TEST(what_is_not_modelled_is_named) {
+  expect_fault(&(small_case){.body = "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {r2, r3}, [r1];",
+                             .smem_bytes = 256},
+               EMU_FAULT_UNKNOWN_INSTRUCTION, "ldmatrix.sync.aligned.m16n16");
+}
+END_TEST
+
 START_TEST(traps) {
   expect_fault(&(small_case){.body = "trap;"}, EMU_FAULT_TRAP, "traps");
 }
@@ -320,6 +328,7 @@ TCase *emu_sync_case(void) {
   tcase_add_loop_test(c, cluster_shares_memory, 0, SEEDS);
   tcase_add_loop_test(c, remote_arrival, 0, SEEDS);
   tcase_add_loop_test(c, register_pool, 0, SEEDS);
+  tcase_add_test(c, what_is_not_modelled_is_named);
   tcase_add_test(c, traps);
   return c;
 }
