@@ -14,16 +14,16 @@ typedef struct expectation {
 
 /* Why the best form so far did not fit: the further along the operands, the better the message. */
 typedef struct mismatch {
-  uint32_t operand;
+  uint32_t progress; /* twice the operand's number, plus one if at least its place is right */
   bool set;
   ptx_token token;
   char text[160];
 } mismatch;
 
-static void complain(mismatch *m, uint32_t operand, const ptx_token *t, const char *text) {
-  if (m->set && operand <= m->operand) return;
+static void complain(mismatch *m, uint32_t progress, const ptx_token *t, const char *text) {
+  if (m->set && progress <= m->progress) return;
   m->set = true;
-  m->operand = operand;
+  m->progress = progress;
   m->token = *t;
   snprintf(m->text, sizeof m->text, "'%.*s' %s", (int)t->length, t->text, text);
 }
@@ -226,17 +226,17 @@ static bool match_operands(const ptx_form *form, ptx_parsed_operand *o, uint32_t
       const ptx_token *place = &o[at].token;
       const char *reason = match_operand(e, &o[at], i, &place);
       if (reason != NULL) {
-        complain(why, at, place, reason);
+        complain(why, 2 * at + (o[at].pair == (e[0] == 'p')), place, reason);
         return false;
       }
       letters[at++] = e[0];
     } else if (present && (is_conditional || !optional)) {
-      complain(why, at, name, "lacks an operand");
+      complain(why, 2 * at, name, "lacks an operand");
       return false;
     }
     e += length + (e[length] == ' ');
   }
-  if (at < n) complain(why, at, &o[at].token, "is an operand too many");
+  if (at < n) complain(why, 2 * at, &o[at].token, "is an operand too many");
   return at == n;
 }
 

@@ -37,7 +37,7 @@ static void newline(ptx_lexer *x) {
   x->line_start = x->at;
 }
 
-/* Returns false at a comment that never ends. */
+/* Returns false before a comment that never ends. */
 static bool skip_space(ptx_lexer *x) {
   while (x->at < x->end) {
     char c = *x->at;
@@ -48,6 +48,7 @@ static bool skip_space(ptx_lexer *x) {
     } else if (c == '/' && x->end - x->at >= 2 && x->at[1] == '/') {
       ptx_lex_skip_line(x);
     } else if (c == '/' && x->end - x->at >= 2 && x->at[1] == '*') {
+      ptx_lexer open = *x;
       x->at += 2;
       while (x->end - x->at >= 2 && !(x->at[0] == '*' && x->at[1] == '/')) {
         if (*x->at == '\n')
@@ -56,7 +57,7 @@ static bool skip_space(ptx_lexer *x) {
           x->at++;
       }
       if (x->end - x->at < 2) {
-        x->at = x->end;
+        *x = open;
         return false;
       }
       x->at += 2;
@@ -164,6 +165,8 @@ ptx_token ptx_lex_next(ptx_lexer *x) {
   t.column = (int)(x->at - x->line_start) + 1;
   if (!closed) {
     t.kind = PTX_TOKEN_BAD;
+    t.length = 2;
+    x->at = x->end;
     return t;
   }
   if (x->at >= x->end) return t;
