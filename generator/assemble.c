@@ -1,8 +1,10 @@
 #include "generator/assemble.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "generator/assemble_log.h"
 
 assembler_kind assembler_find(void) {
@@ -32,17 +34,24 @@ void assembled_free(assembled *a) {
 /* --- the log ----------------------------------------------------------------------------------------------
  */
 
-/* The number before `unit` at `at`, or after `prefix`; -1 if there is none. */
+/* The number that `text` starts with, -1 if it starts with none. */
+static int leading_number(const char *text) {
+  int64_t value;
+  return text_to_i64(text, strspn(text, "0123456789"), 0, INT32_MAX, &value) ? (int)value : -1;
+}
+
+/* The number after `prefix`, or before `unit`; -1 if there is none. */
 static int number_after(const char *text, const char *prefix) {
   const char *at = strstr(text, prefix);
-  return at ? atoi(at + strlen(prefix)) : -1;
+  return at ? leading_number(at + strlen(prefix)) : -1;
 }
 
 static int number_before(const char *text, const char *unit) {
   const char *at = strstr(text, unit);
-  if (!at) return -1;
-  while (at > text && (at[-1] == ' ' || (at[-1] >= '0' && at[-1] <= '9'))) at--;
-  return atoi(at);
+  if (!at || at == text) return -1;
+  at--; /* the blank between */
+  while (at > text && at[-1] >= '0' && at[-1] <= '9') at--;
+  return leading_number(at);
 }
 
 static bool is_warning(const char *line) {
@@ -94,7 +103,7 @@ arke_status assemble_log_error(const char *log, const char *ptx, arke_error *err
   while (start > log && start[-1] != '\n') start--;
   int length = (int)strcspn(at, "\n"), line = -1, text_length = 0;
   const char *mark = strstr(start, ", line ");
-  if (mark && mark < at) line = atoi(mark + 7);
+  if (mark && mark < at) line = leading_number(mark + 7);
   const char *text = line > 0 ? ptx_line(ptx, line, &text_length) : NULL;
   if (!text) return error_set(err, ARKE_ERR_ASSEMBLE, "assemble", "%.*s", length, at);
   return error_set(err, ARKE_ERR_ASSEMBLE, "assemble", "%.*s; PTX line %d: %.*s", length, at, line,
