@@ -5,8 +5,8 @@
 #include "tuner/tune_run.h"
 
 #define STAGE     "measure"
-#define FINALISTS 8
-#define WITHIN    1.10 /* of the best: more than what drift correction leaves open */
+#define FINALISTS 16
+#define WITHIN    1.08 /* of the best: more than what drift correction leaves open */
 #define LIMIT_S   3.0  /* device time of the finals */
 #define LEAST_S   0.3
 #define ATTEMPTS  4 /* each failed one removes a finalist */

@@ -8,7 +8,7 @@
 #include "tuner/tune_session.h"
 #include "tuner/verify.h"
 
-#define TUNE_KEPT 16 /* trials whose kernels stay in memory: the finalists and some to replace them */
+#define TUNE_KEPT 24 /* trials whose kernels stay in memory: the finalists and some to replace them */
 
 typedef enum tune_trial_state {
   TRIAL_COMPILING,

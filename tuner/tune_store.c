@@ -111,16 +111,33 @@ static void take_known(const cache_trial *row, void *user) {
   t->assemble_ms = row->assemble_ms;
   if (row->reason && row->reason[0]) t->reason = strdup(row->reason);
   if (row->ptx_sha256) snprintf(t->ptx_sha256, sizeof t->ptx_sha256, "%s", row->ptx_sha256);
-  bool known = row->outcome == CACHE_MEASURED;
-  if (known) t->rank_ns = row->time.median_ns;
-  if (!tune_run_measures(run)) known = row->outcome == CACHE_VERIFIED || row->outcome == CACHE_LOWERED;
-  tune_search_known(run->search, index, known ? t->rank_ns : INFINITY);
+  if (row->outcome == CACHE_MEASURED) t->rank_ns = row->time.median_ns;
+}
+
+/* Whether the trial's rank_ns says something: a time, or the model's estimate where that is all that ranks.
+ */
+static bool is_ranked(const tune_trial *t) {
+  if (tune_run_measures(t->run)) return t->outcome == CACHE_MEASURED;
+  return t->outcome == CACHE_VERIFIED || t->outcome == CACHE_LOWERED;
+}
+
+static int by_rank(const void *a, const void *b) {
+  const tune_trial *x = *(tune_trial *const *)a, *y = *(tune_trial *const *)b;
+  return (x->rank_ns > y->rank_ns) - (x->rank_ns < y->rank_ns);
 }
 
 arke_status tune_store_resume(tune_run *run, arke_error *err) {
   tune_session *s = run->session;
   if (!run->problem_id) return ARKE_OK;
-  return cache_each_trial(s->cache, run->problem_id, &s->environment, take_known, run, err);
+  TRY(cache_each_trial(s->cache, run->problem_id, &s->environment, take_known, run, err));
+  /* The fastest first: a search that had ended then ends at once, since nothing after it is an improvement.
+   */
+  if (run->n_trials > 0) qsort(run->trials, (size_t)run->n_trials, sizeof(tune_trial *), by_rank);
+  for (int i = 0; i < run->n_trials; i++) {
+    const tune_trial *t = run->trials[i];
+    tune_search_known(run->search, t->index, is_ranked(t) ? t->rank_ns : INFINITY);
+  }
+  return ARKE_OK;
 }
 
 /* --- nearby problems ------------------------------------------------------------------------------------ */

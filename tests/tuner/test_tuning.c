@@ -422,7 +422,7 @@ START_TEST(a_killed_run_is_resumed) {
   }
   log_counts all = read_log(&f);
   int begun = begun_before.total - before.n; /* lost with the kill */
-  ck_assert_int_le(all.total - begun_before.total, 41 - before.n + 8 /* finalists get their kernels back */);
+  ck_assert_int_le(all.total - begun_before.total, 41 - before.n + 16 /* finalists get their kernels back */);
   ck_assert_int_ge(begun, 0);
   for (int i = 0; i < before.n; i++)
     if (before.list[i].kind != PLANTED_GOOD)
