@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/random.h"
 #include "emulator/emulator.h"
 #include "gemm_classes.h"
 #include "run_lowered.h"
+
+enum { RANDOM_POINTS = 40 };
 
 /* Axes whose rows must be aligned take multiples of 8; the others anything. */
 static const int64_t free_sizes[] = {1, 7, 8, 17, 63, 64, 65, 129, 200, 257};
@@ -68,15 +71,37 @@ START_TEST(classes_compute_the_reduced_problem) {
 }
 END_TEST
 
+/* Points anywhere in the space, the same ones every time. */
+START_TEST(random_points_compute_the_reduced_problem) {
+  arena a = ARENA_INIT;
+  enum { SMS = 2 };
+  gemm_class g = {_i % 2 ? GEMM_NT : GEMM_NN, _i % 3 ? "bf16" : "f16", ""};
+  gemm_setup s = gemm_class_bind(&a, &g, 4096, 4096, 4096);
+  const space *all = s.gemm->space(s.t);
+  uint64_t tries = 0;
+  do {
+    space_point(all, (int64_t)(random_u64((uint64_t)_i, tries++) % (uint64_t)space_size(all)), &s.c);
+  } while (s.gemm->feasible(&s.p, s.t, &s.c) != TEMPLATE_OK);
+  s.gemm->reduced_problem(&s.p, s.t, &s.c, SMS, &s.p);
+  lowered l = lower(&a, &s);
+  expect_right(&s, &l, SMS, _i % 2 ? 8 : 0, (uint64_t)_i);
+  arena_release(&a);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("gemm on the emulator");
   TCase *sizes = tcase_create("sizes"), *reduced = tcase_create("reduced problem");
+  TCase *random_points = tcase_create("random points");
   tcase_set_timeout(sizes, 120);
   tcase_set_timeout(reduced, 120);
+  tcase_set_timeout(random_points, 120);
   tcase_add_loop_test(sizes, classes_compute_every_size, 0, gemm_class_count());
   tcase_add_loop_test(reduced, classes_compute_the_reduced_problem, 0, gemm_class_count());
+  tcase_add_loop_test(random_points, random_points_compute_the_reduced_problem, 0, RANDOM_POINTS);
   suite_add_tcase(suite, sizes);
   suite_add_tcase(suite, reduced);
+  suite_add_tcase(suite, random_points);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
   int failed = srunner_ntests_failed(runner);
