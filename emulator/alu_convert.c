@@ -24,25 +24,33 @@ static uint64_t fill_register(const ptx_instruction *i, uint64_t v) {
   return v & alu_mask(bits);
 }
 
+/* v, of the source's sign, moved into the range of the destination. */
+static uint64_t saturate(uint64_t v, bool from_signed, int to_bits, bool to_signed) {
+  uint64_t highest = to_signed ? alu_mask(to_bits - 1) : alu_mask(to_bits);
+  bool negative = from_signed && (int64_t)v < 0;
+  int64_t lowest = to_signed ? -(int64_t)highest - 1 : 0;
+  if (negative) return (int64_t)v < lowest ? (uint64_t)lowest : v;
+  return v > highest ? highest : v;
+}
+
 static void integer_to_integer(alu_call *c) {
   const ptx_instruction *i = c->i;
   ptx_type to = (ptx_type)i->type[0], from = (ptx_type)i->type[1];
-  int to_bits = ptx_type_bits(to), from_bits = ptx_type_bits(from);
+  int to_bits = ptx_type_bits(to), from_bits = ptx_type_bits(from), width = 8 * i->operands[0].bytes;
   bool to_signed = ptx_type_kind(to) == PTX_KIND_OF_SIGNED,
        from_signed = ptx_type_kind(from) == PTX_KIND_OF_SIGNED;
-  bool sat = (i->flags & PTX_FLAG_SAT) != 0;
-  uint64_t highest = to_signed ? alu_mask(to_bits - 1) : alu_mask(to_bits);
-  EACH_LANE {
-    uint64_t v = c->in[0][l] & alu_mask(from_bits);
-    if (from_signed) v = (uint64_t)alu_sign_extend(v, from_bits);
-    if (sat) {
-      bool negative = from_signed && (int64_t)v < 0;
-      int64_t lowest = to_signed ? -(int64_t)highest - 1 : 0;
-      if (negative && (int64_t)v < lowest) v = (uint64_t)lowest;
-      if (!negative && v > highest) v = highest;
-    }
-    c->out[l] = fill_register(i, v);
-  }
+  const uint64_t *restrict in = c->in[0];
+  uint64_t *restrict out = c->out;
+  uint64_t from_mask = alu_mask(from_bits), to_mask = alu_mask(to_bits);
+  if (from_signed)
+    EACH_LANE out[l] = (uint64_t)alu_sign_extend(in[l], from_bits);
+  else
+    EACH_LANE out[l] = in[l] & from_mask;
+  if ((i->flags & PTX_FLAG_SAT) != 0) EACH_LANE out[l] = saturate(out[l], from_signed, to_bits, to_signed);
+  if (to_signed && width > to_bits)
+    EACH_LANE out[l] = (uint64_t)alu_sign_extend(out[l], to_bits) & alu_mask(width);
+  else
+    EACH_LANE out[l] &= to_mask;
 }
 
 static double flush(double v, bool ftz) {
@@ -171,10 +179,24 @@ static bool unpack_floats(alu_call *c) {
   return true;
 }
 
+/* cvt.f32.bf16 and cvt.f32.f16 without modifiers: the common widening. */
+static bool widen(alu_call *c) {
+  const ptx_instruction *i = c->i;
+  bool bf16 = i->type[1] == PTX_TYPE_BF16;
+  if (i->type[0] != PTX_TYPE_F32 || i->rounding != PTX_ROUND_NONE || i->flags != 0) return false;
+  if (!bf16 && i->type[1] != PTX_TYPE_F16) return false;
+  EACH_LANE {
+    uint32_t code = (uint32_t)c->in[0][l] & 0xffff, bits = bf16 ? code << 16 : alu_f32_of_f16(code);
+    c->out[l] = (bits & 0x7fffffff) > 0x7f800000 ? 0x7fffffff : bits;
+  }
+  return true;
+}
+
 bool alu_cvt(alu_call *c) {
   const ptx_instruction *i = c->i;
   ptx_type to = (ptx_type)i->type[0], from = (ptx_type)i->type[1];
   bool ftz = (i->flags & PTX_FLAG_FTZ) != 0;
+  if (widen(c)) return true;
   if (is_integer(to) && is_integer(from)) {
     integer_to_integer(c);
     return true;

@@ -14,14 +14,14 @@ typedef struct f32_lanes {
   float v[PTX_LANES];
 } f32_lanes;
 
-static void load_f32(f32_lanes *to, const uint64_t *from, bool ftz) {
+static void load_f32(f32_lanes *restrict to, const uint64_t *restrict from, bool ftz) {
   uint32_t bits[PTX_LANES];
   EACH_LANE bits[l] = (uint32_t)from[l];
   if (ftz) EACH_LANE bits[l] = (bits[l] & 0x7f800000u) == 0 ? bits[l] & 0x80000000u : bits[l];
   memcpy(to->v, bits, sizeof bits);
 }
 
-static void store_f32(uint64_t *to, const f32_lanes *from, bool ftz, bool sat) {
+static void store_f32(uint64_t *restrict to, const f32_lanes *restrict from, bool ftz, bool sat) {
   uint32_t bits[PTX_LANES];
   memcpy(bits, from->v, sizeof bits);
   if (ftz) EACH_LANE bits[l] = (bits[l] & 0x7f800000u) == 0 ? bits[l] & 0x80000000u : bits[l];
@@ -46,7 +46,7 @@ static int host_rounding(ptx_rounding mode) {
 }
 
 /* fmaf as one instruction where the host has it; the C library's is exact as well, but a call a lane. */
-static inline __attribute__((always_inline)) void fma_lanes(f32_lanes *r, const f32_lanes *x,
+static inline __attribute__((always_inline)) void fma_lanes(f32_lanes *restrict r, const f32_lanes *x,
                                                             const f32_lanes *y, const f32_lanes *z) {
   EACH_LANE r->v[l] = __builtin_fmaf(x->v[l], y->v[l], z->v[l]);
 }
@@ -74,7 +74,7 @@ static void fma_f32(f32_lanes *r, const f32_lanes *x, const f32_lanes *y, const 
 }
 
 /* Not inlined: the compiler must not move the arithmetic across a change of the rounding mode. */
-static __attribute__((noinline)) bool basic_f32(ptx_opcode op, f32_lanes *r, const f32_lanes *x,
+static __attribute__((noinline)) bool basic_f32(ptx_opcode op, f32_lanes *restrict r, const f32_lanes *x,
                                                 const f32_lanes *y, const f32_lanes *z) {
   switch (op) {
   case PTX_ADD: EACH_LANE r->v[l] = x->v[l] + y->v[l]; return true;
@@ -118,24 +118,47 @@ static bool approximate_f32(ptx_opcode op, uint32_t active, f32_lanes *r, const 
   return true;
 }
 
-/* NaN unless both are: the other; -0 is less than +0. With .NaN any NaN wins. */
-static float min_max_one(float x, float y, bool max, bool nan) {
-  if (isnan(x) || isnan(y)) return nan || (isnan(x) && isnan(y)) ? NAN : isnan(x) ? y : x;
-  if (x == y) return (signbit(x) != 0) == max ? y : x;
-  return (x < y) == max ? y : x;
+/* Bits of a float as an integer that orders the same way, with -0 below +0. */
+static inline int32_t order_of(uint32_t bits) {
+  return (int32_t)(bits ^ ((uint32_t)((int32_t)bits >> 31) & 0x7fffffffu));
+}
+
+static inline bool is_nan(uint32_t bits) {
+  return (bits & 0x7fffffffu) > 0x7f800000u;
+}
+
+/* The smaller or larger; where one is NaN the other, unless `nan`. */
+static void min_max_f32_lanes(f32_lanes *r, const f32_lanes *x, const f32_lanes *y, bool max, bool nan) {
+  uint32_t a[PTX_LANES], b[PTX_LANES], out[PTX_LANES], any_nan = 0;
+  memcpy(a, x->v, sizeof a);
+  memcpy(b, y->v, sizeof b);
+  if (max)
+    EACH_LANE out[l] = order_of(a[l]) > order_of(b[l]) ? a[l] : b[l];
+  else
+    EACH_LANE out[l] = order_of(a[l]) < order_of(b[l]) ? a[l] : b[l];
+  EACH_LANE any_nan |= is_nan(a[l]) | is_nan(b[l]);
+  if (any_nan != 0) {
+    EACH_LANE {
+      if (is_nan(a[l])) out[l] = nan ? a[l] : b[l];
+      if (is_nan(b[l])) out[l] = nan ? b[l] : a[l];
+    }
+  }
+  memcpy(r->v, out, sizeof out);
 }
 
 static void min_max_f32(const ptx_instruction *i, f32_lanes *r, f32_lanes in[3]) {
   bool max = i->opcode == PTX_MAX, nan = (i->flags & PTX_FLAG_NAN) != 0;
   bool magnitude = (i->flags & PTX_FLAG_ABS) != 0, xorsign = (i->flags & PTX_FLAG_XORSIGN) != 0;
-  EACH_LANE {
-    float x = in[0].v[l], y = in[1].v[l];
-    bool negative = (signbit(x) != 0) != (signbit(y) != 0);
-    if (magnitude) x = fabsf(x), y = fabsf(y);
-    float v = min_max_one(x, y, max, nan);
-    if (i->n_operands == 4) v = min_max_one(v, magnitude ? fabsf(in[2].v[l]) : in[2].v[l], max, nan);
-    r->v[l] = xorsign && negative && !isnan(v) ? -v : v;
+  bool negative[PTX_LANES];
+  if (xorsign) EACH_LANE negative[l] = (signbit(in[0].v[l]) != 0) != (signbit(in[1].v[l]) != 0);
+  if (magnitude)
+    for (int k = 0; k < i->n_operands - 1; k++) EACH_LANE in[k].v[l] = fabsf(in[k].v[l]);
+  min_max_f32_lanes(r, &in[0], &in[1], max, nan);
+  if (i->n_operands == 4) {
+    f32_lanes two = *r;
+    min_max_f32_lanes(r, &two, &in[2], max, nan);
   }
+  if (xorsign) EACH_LANE r->v[l] = negative[l] ? -r->v[l] : r->v[l];
 }
 
 bool alu_f32(alu_call *c) {

@@ -20,10 +20,22 @@ static double widen(const half_kind *h, uint32_t code, bool ftz) {
   return (double)alu_as_f32(h->is_bf16 ? (uint64_t)(code & 0xffff) << 16 : alu_f32_of_f16(code));
 }
 
+/* Nearest code: by way of a float rounded to odd, where that has the range, and the quick float conversions.
+ */
+static uint32_t round_to_half(const half_kind *h, double v) {
+  uint64_t bits = alu_of_f64(v);
+  uint32_t field = bits >> 52 & 0x7ff;
+  if (field <= 1023 - 127 || field >= 1023 + 128)
+    return (uint32_t)alu_encode(h->format, v, PTX_ROUND_RN, false);
+  uint32_t odd = (uint32_t)(bits >> 32 & 0x80000000) | (field - (1023 - 127)) << 23 |
+                 (uint32_t)(bits >> 29 & 0x7fffff) | ((bits & 0x1fffffff) != 0);
+  return h->is_bf16 ? alu_bf16_of_f32(odd) : alu_f16_of_f32(odd);
+}
+
 static uint32_t narrow(const half_kind *h, double v, const ptx_instruction *i) {
   if ((i->flags & PTX_FLAG_RELU) != 0 && v < 0) v = 0;
   if ((i->flags & PTX_FLAG_SAT) != 0) v = v > 0 ? (v < 1 ? v : 1) : 0; /* NaN gives 0 */
-  uint32_t code = (uint32_t)alu_encode(h->format, v, PTX_ROUND_RN, false);
+  uint32_t code = round_to_half(h, v);
   bool flush = (i->flags & PTX_FLAG_FTZ) != 0 && (code & h->exponent) == 0;
   if ((i->flags & PTX_FLAG_RELU) != 0 && code == 0x8000) code = 0;
   return flush ? code & 0x8000 : code;

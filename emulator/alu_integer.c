@@ -21,18 +21,13 @@ static int64_t clamp(int64_t v, int64_t low, int64_t high) {
   return v < low ? low : v > high ? high : v;
 }
 
+/* mul.hi and the signed mul.wide; the others are usual. */
 static void multiply(alu_call *c, int bits, bool is_signed) {
   const uint64_t *a = c->in[0], *b = c->in[1];
-  switch (c->i->mode) {
-  case PTX_MODE_HI: EACH_LANE c->out[l] = multiply_high(a[l], b[l], bits, is_signed); break;
-  case PTX_MODE_WIDE:
-    if (is_signed)
-      EACH_LANE c->out[l] = (uint64_t)(alu_sign_extend(a[l], bits) * alu_sign_extend(b[l], bits));
-    else
-      EACH_LANE c->out[l] = a[l] * b[l];
-    break;
-  default: EACH_LANE c->out[l] = a[l] * b[l]; break;
-  }
+  if (c->i->mode == PTX_MODE_HI)
+    EACH_LANE c->out[l] = multiply_high(a[l], b[l], bits, is_signed);
+  else
+    EACH_LANE c->out[l] = (uint64_t)(alu_sign_extend(a[l], bits) * alu_sign_extend(b[l], bits));
 }
 
 static void multiply24(alu_call *c, bool is_signed) {
@@ -109,15 +104,6 @@ static uint64_t extend(uint64_t a, uint64_t b, bool clamped, bool is_signed) {
   return ((uint32_t)a & ~mask) | (sign ? mask : 0);
 }
 
-static uint64_t shift_left(uint64_t a, uint64_t by) {
-  return by >= 64 ? 0 : a << by;
-}
-
-static uint64_t shift_right(uint64_t a, uint64_t by, int bits, bool is_signed) {
-  if (!is_signed) return by >= 64 ? 0 : a >> by;
-  return (uint64_t)(alu_sign_extend(a, bits) >> (by >= 64 ? 63 : by));
-}
-
 static uint64_t funnel(uint64_t low, uint64_t high, uint64_t by, bool left, bool wrap) {
   uint64_t both = high << 32 | (low & 0xffffffff), n = wrap ? by & 31 : by > 32 ? 32 : by;
   return left ? both << n >> 32 : both >> n;
@@ -186,6 +172,67 @@ static void min_max(alu_call *c, int bits, bool is_signed) {
   }
 }
 
+/* The instructions that fill ordinary code, as loops a compiler turns into vector instructions: every result
+ * is its low bits only, whatever the sign. */
+static inline __attribute__((always_inline)) bool
+usual_lanes(const ptx_instruction *i, uint64_t mask, uint64_t *restrict out, const uint64_t *restrict a,
+            const uint64_t *restrict b, const uint64_t *restrict d) {
+  switch (i->opcode) {
+  case PTX_ADD: EACH_LANE out[l] = (a[l] + b[l]) & mask; return true;
+  case PTX_SUB: EACH_LANE out[l] = (a[l] - b[l]) & mask; return true;
+  case PTX_MUL: EACH_LANE out[l] = (a[l] * b[l]) & mask; return true;
+  case PTX_MAD: EACH_LANE out[l] = (a[l] * b[l] + d[l]) & mask; return true;
+  case PTX_AND: EACH_LANE out[l] = a[l] & b[l] & mask; return true;
+  case PTX_OR: EACH_LANE out[l] = (a[l] | b[l]) & mask; return true;
+  case PTX_XOR: EACH_LANE out[l] = (a[l] ^ b[l]) & mask; return true;
+  case PTX_NOT: EACH_LANE out[l] = ~a[l] & mask; return true;
+  case PTX_NEG: EACH_LANE out[l] = (0 - a[l]) & mask; return true;
+  case PTX_SHL: EACH_LANE out[l] = (b[l] > 63 ? 0 : a[l] << (b[l] & 63)) & mask; return true;
+  default: EACH_LANE out[l] = (b[l] > 63 ? 0 : a[l] >> (b[l] & 63)) & mask; return true;
+  }
+}
+
+static __attribute__((noinline)) bool usual_portable(const ptx_instruction *i, uint64_t mask, alu_call *c) {
+  return usual_lanes(i, mask, c->out, c->in[0], c->in[1], c->in[2]);
+}
+
+#if defined(__x86_64__)
+static __attribute__((noinline, target("avx2"))) bool usual_hardware(const ptx_instruction *i, uint64_t mask,
+                                                                     alu_call *c) {
+  return usual_lanes(i, mask, c->out, c->in[0], c->in[1], c->in[2]);
+}
+#endif
+
+/* True if the instruction was one of them and is done. */
+static bool usual(alu_call *c, int bits, bool is_signed) {
+  const ptx_instruction *i = c->i;
+  uint64_t mask = alu_mask(bits);
+  switch (i->opcode) {
+  case PTX_MUL:
+  case PTX_MAD:
+    if (i->mode == PTX_MODE_HI || (i->mode == PTX_MODE_WIDE && is_signed)) return false;
+    if (i->mode == PTX_MODE_WIDE) mask = alu_mask(2 * bits);
+    break;
+  case PTX_SHR:
+    if (is_signed) return false;
+    break;
+  case PTX_ADD:
+  case PTX_SUB:
+  case PTX_AND:
+  case PTX_OR:
+  case PTX_XOR:
+  case PTX_NOT:
+  case PTX_NEG:
+  case PTX_SHL: break;
+  default: return false;
+  }
+  if ((i->flags & PTX_FLAG_SAT) != 0) return false;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return usual_hardware(i, mask, c);
+#endif
+  return usual_portable(i, mask, c);
+}
+
 bool alu_integer(alu_call *c) {
   const ptx_instruction *i = c->i;
   const uint64_t *a = c->in[0], *b = c->in[1], *d = c->in[2];
@@ -194,20 +241,15 @@ bool alu_integer(alu_call *c) {
   bool is_signed = ptx_type_kind(type) == PTX_KIND_OF_SIGNED;
   bool sat = (i->flags & PTX_FLAG_SAT) != 0, clamped = (i->flags & PTX_FLAG_CLAMP) != 0;
   uint64_t mask = alu_mask(bits);
+  if (usual(c, bits, is_signed)) return true;
   switch (i->opcode) {
-  case PTX_ADD:
-    if (sat)
-      EACH_LANE c->out[l] =
-          (uint64_t)clamp(alu_sign_extend(a[l], 32) + alu_sign_extend(b[l], 32), INT32_MIN, INT32_MAX);
-    else
-      EACH_LANE c->out[l] = a[l] + b[l];
-    break;
+  case PTX_ADD: /* .sat: the others are usual */
   case PTX_SUB:
-    if (sat)
-      EACH_LANE c->out[l] =
-          (uint64_t)clamp(alu_sign_extend(a[l], 32) - alu_sign_extend(b[l], 32), INT32_MIN, INT32_MAX);
-    else
-      EACH_LANE c->out[l] = a[l] - b[l];
+    EACH_LANE {
+      int64_t y = alu_sign_extend(b[l], 32);
+      int64_t sum = alu_sign_extend(a[l], 32) + (i->opcode == PTX_SUB ? -y : y);
+      c->out[l] = (uint64_t)clamp(sum, INT32_MIN, INT32_MAX);
+    }
     break;
   case PTX_MUL:
   case PTX_MAD:
@@ -236,7 +278,6 @@ bool alu_integer(alu_call *c) {
   case PTX_DIV: EACH_LANE c->out[l] = divide(a[l], b[l], bits, is_signed, false); break;
   case PTX_REM: EACH_LANE c->out[l] = divide(a[l], b[l], bits, is_signed, true); break;
   case PTX_ABS: EACH_LANE c->out[l] = (a[l] >> (bits - 1) & 1) != 0 ? 0 - a[l] : a[l]; break;
-  case PTX_NEG: EACH_LANE c->out[l] = 0 - a[l]; break;
   case PTX_MIN:
   case PTX_MAX: min_max(c, bits, is_signed); break;
   case PTX_POPC: EACH_LANE c->out[l] = (uint64_t)__builtin_popcountll(a[l]); return true;
@@ -254,17 +295,14 @@ bool alu_integer(alu_call *c) {
   case PTX_SZEXT: EACH_LANE c->out[l] = extend(a[l], b[l], clamped, is_signed); break;
   case PTX_DP4A:
   case PTX_DP2A: dot_product(c); break;
-  case PTX_AND: EACH_LANE c->out[l] = a[l] & b[l]; break;
-  case PTX_OR: EACH_LANE c->out[l] = a[l] | b[l]; break;
-  case PTX_XOR: EACH_LANE c->out[l] = a[l] ^ b[l]; break;
-  case PTX_NOT: EACH_LANE c->out[l] = ~a[l]; break;
   case PTX_CNOT: EACH_LANE c->out[l] = a[l] == 0; break;
   case PTX_LOP3: EACH_LANE c->out[l] = logic3(a[l], b[l], d[l], c->in[3][l]); break;
   case PTX_SHF:
     EACH_LANE c->out[l] = funnel(a[l], b[l], d[l], i->mode == PTX_MODE_LEFT, (i->flags & PTX_FLAG_WRAP) != 0);
     break;
-  case PTX_SHL: EACH_LANE c->out[l] = shift_left(a[l], b[l]); break;
-  case PTX_SHR: EACH_LANE c->out[l] = shift_right(a[l], b[l], bits, is_signed); break;
+  case PTX_SHR:
+    EACH_LANE c->out[l] = (uint64_t)(alu_sign_extend(a[l], bits) >> (b[l] > 63 ? 63 : b[l]));
+    break;
   case PTX_PRMT:
     EACH_LANE c->out[l] = permute(a[l], b[l], permute_selector((ptx_mode)i->mode, (uint32_t)d[l]));
     break;
