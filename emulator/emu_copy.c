@@ -489,7 +489,7 @@ bool emu_copy_thread_exit(emu_warp *w, uint32_t lanes) {
     return emu_fail(
         w, EMU_FAULT_EXIT, (int)c->lane,
         "the %s of line %d may still read shared memory: cp.async.bulk.wait_group.read is missing",
-        c->kind == EMU_COPY_TENSOR_STORE ? "tensor store" : "bulk store", c->instruction->line);
+        emu_copy_kind_text(c->kind), c->instruction->line);
   }
   return true;
 }
@@ -500,8 +500,8 @@ bool emu_copy_cta_exit(emu_cta *cta, emu_warp *last) {
     const emu_copy *c = cta->cluster->copies[j];
     if (c->done || is_store(c) || (c->cta != cta && (!c->has_mbarrier || c->mbarrier_cta != cta))) continue;
     return emu_fail(last, EMU_FAULT_EXIT, -1,
-                    "the copy of line %d (%s) into this CTA's shared memory is still under way",
-                    c->instruction->line, c->instruction->text);
+                    "the %s of line %d into this CTA's shared memory is still under way",
+                    emu_copy_kind_text(c->kind), c->instruction->line);
   }
   for (uint32_t j = 0; j < cta->n_mbarriers; j++) {
     const emu_mbarrier *b = &cta->mbarriers[j];

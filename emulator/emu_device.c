@@ -17,7 +17,7 @@ typedef struct emulator {
   int cc_major, cc_minor, sm_count;
   uint64_t seed, instruction_limit;
   emu_report report;
-  pthread_mutex_t lock; /* launches may come from several threads */
+  pthread_mutex_t lock; /* launches may come from several threads, and meet memory calls of another */
 } emulator;
 
 struct device_kernel {
@@ -64,56 +64,67 @@ static arke_status emulator_info(device *d, device_info *info, arke_error *err) 
 }
 
 static arke_status mem_alloc(device *d, size_t bytes, const char *name, device_ptr *p, arke_error *err) {
-  emu_allocation *a;
-  *p = 0;
-  TRY(emu_memory_alloc(&emulator_of(d)->memory, bytes, name, &a, err));
-  *p = a->address;
-  return ARKE_OK;
+  emulator *e = emulator_of(d);
+  emu_allocation *a = NULL;
+  pthread_mutex_lock(&e->lock);
+  arke_status status = emu_memory_alloc(&e->memory, bytes, name, &a, err);
+  *p = status == ARKE_OK ? a->address : 0;
+  pthread_mutex_unlock(&e->lock);
+  return status;
 }
 
 static void mem_free(device *d, device_ptr p) {
-  bool found;
-  emu_memory_free(&emulator_of(d)->memory, p, &found);
+  emulator *e = emulator_of(d);
+  pthread_mutex_lock(&e->lock);
+  emu_memory_free(&e->memory, p);
+  pthread_mutex_unlock(&e->lock);
 }
 
-static arke_status host_range(emulator *e, device_ptr p, size_t bytes, const char *what, emu_allocation **a,
-                              arke_error *err) {
-  char where[160];
-  *a = emu_memory_range(&e->memory, p, bytes);
-  if (*a != NULL) return ARKE_OK;
-  emu_memory_describe(&e->memory, p, where, sizeof where);
-  return error_set(err, ARKE_ERR_ARGUMENT, "emulator", "cannot %s %zu bytes at %s", what, bytes, where);
+/* Moves bytes in or out, or fills, once the range is known to be ours. */
+typedef enum host_access { HOST_WRITE, HOST_READ, HOST_FILL } host_access;
+
+static arke_status access_memory(device *d, host_access what, device_ptr p, void *to, const void *from,
+                                 int byte, size_t bytes, arke_error *err) {
+  static const char *const verbs[] = {"write", "read", "fill"};
+  emulator *e = emulator_of(d);
+  if (bytes == 0) return ARKE_OK;
+  pthread_mutex_lock(&e->lock);
+  emu_allocation *a = emu_memory_range(&e->memory, p, bytes);
+  char where[160] = "";
+  if (a == NULL)
+    emu_memory_describe(&e->memory, p, where, sizeof where);
+  else if (what == HOST_READ)
+    memcpy(to, (const void *)(uintptr_t)p, bytes);
+  else if (what == HOST_WRITE)
+    memcpy((void *)(uintptr_t)p, from, bytes);
+  else
+    memset((void *)(uintptr_t)p, byte, bytes);
+  if (a != NULL && what != HOST_READ) emu_memory_mark(a, p, bytes);
+  pthread_mutex_unlock(&e->lock);
+  if (a != NULL) return ARKE_OK;
+  return error_set(err, ARKE_ERR_ARGUMENT, "emulator", "cannot %s %zu bytes at %s", verbs[what], bytes,
+                   where);
 }
 
 static arke_status copy_in(device *d, device_ptr to, const void *from, size_t bytes, arke_error *err) {
-  emu_allocation *a;
-  if (bytes == 0) return ARKE_OK;
-  TRY(host_range(emulator_of(d), to, bytes, "write", &a, err));
-  memcpy((void *)(uintptr_t)to, from, bytes);
-  emu_memory_mark(a, to, bytes);
-  return ARKE_OK;
+  return access_memory(d, HOST_WRITE, to, NULL, from, 0, bytes, err);
 }
 
 static arke_status copy_out(device *d, void *to, device_ptr from, size_t bytes, arke_error *err) {
-  emu_allocation *a;
-  if (bytes == 0) return ARKE_OK;
-  TRY(host_range(emulator_of(d), from, bytes, "read", &a, err));
-  memcpy(to, (const void *)(uintptr_t)from, bytes);
-  return ARKE_OK;
+  return access_memory(d, HOST_READ, from, to, NULL, 0, bytes, err);
 }
 
 static arke_status fill(device *d, device_ptr p, int byte, size_t bytes, arke_error *err) {
-  emu_allocation *a;
-  if (bytes == 0) return ARKE_OK;
-  TRY(host_range(emulator_of(d), p, bytes, "fill", &a, err));
-  memset((void *)(uintptr_t)p, byte, bytes);
-  emu_memory_mark(a, p, bytes);
-  return ARKE_OK;
+  return access_memory(d, HOST_FILL, p, NULL, NULL, byte, bytes, err);
 }
 
 static arke_status mem_import(device *d, device_ptr p, size_t bytes, const char *name,
                               device_memory_state state, arke_error *err) {
-  return emu_memory_import(&emulator_of(d)->memory, p, bytes, name, state == DEVICE_MEMORY_INITIALISED, err);
+  emulator *e = emulator_of(d);
+  pthread_mutex_lock(&e->lock);
+  arke_status status = emu_memory_import(&e->memory, p, bytes, name, state == DEVICE_MEMORY_INITIALISED, err);
+  pthread_mutex_unlock(&e->lock);
+  return status;
 }
 
 static void free_kernel(device_kernel *k) {
@@ -159,7 +170,10 @@ static arke_status place_globals(emulator *e, device_module *m, arke_error *err)
       return error_set(err, ARKE_ERR_UNSUPPORTED, "emulator",
                        "line %d: extern variable %s is defined nowhere", s->line, s->name);
     emu_allocation *a;
-    TRY(emu_memory_alloc(&e->memory, s->bytes, s->name, &a, err));
+    pthread_mutex_lock(&e->lock);
+    arke_status status = emu_memory_alloc(&e->memory, s->bytes, s->name, &a, err);
+    pthread_mutex_unlock(&e->lock);
+    TRY(status);
     m->symbol_address[i] = a->address;
     if (s->initial != NULL)
       memcpy((void *)(uintptr_t)a->address, s->initial, s->bytes);

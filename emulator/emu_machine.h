@@ -37,20 +37,15 @@ typedef struct emu_cta emu_cta;
 typedef struct emu_warp emu_warp;
 typedef struct emu_copy emu_copy;
 
-/* X(NAME, text): what a warp can wait for. */
-#define EMU_WAITS(X)                                                                                         \
-  X(NONE, "ready")                                                                                           \
-  X(MBARRIER, "mbarrier")                                                                                    \
-  X(BARRIER, "bar.sync")                                                                                     \
-  X(CLUSTER, "barrier.cluster.wait")                                                                         \
-  X(WARPGROUP, "the other warps of its warp group")                                                          \
-  X(REGISTERS, "setmaxnreg.inc")                                                                             \
-  X(DONE, "exited")
-
+/* What a warp waits for. */
 typedef enum emu_wait {
-#define X(NAME, text) EMU_WAIT_##NAME,
-  EMU_WAITS(X)
-#undef X
+  EMU_WAIT_NONE,
+  EMU_WAIT_MBARRIER,
+  EMU_WAIT_BARRIER,   /* bar.sync, bar.red */
+  EMU_WAIT_CLUSTER,   /* barrier.cluster.wait */
+  EMU_WAIT_WARPGROUP, /* wgmma.wait_group: other warps of the group have not issued */
+  EMU_WAIT_REGISTERS, /* setmaxnreg.inc */
+  EMU_WAIT_DONE,      /* exited */
 } emu_wait;
 
 typedef struct emu_mbarrier {
@@ -238,7 +233,7 @@ struct emu_launch {
   const uint64_t *symbol_address; /* by ptx_symbol.index; of shared ones the offset in the window */
   const uint8_t *params;
   uint32_t grid[3], block[3], cluster_dim[3];
-  uint32_t threads, smem_dynamic, smem_window, smem_static;
+  uint32_t threads, smem_dynamic, smem_window;
   uint32_t local_bytes;
   uint32_t registers_per_thread;
   const uint8_t *wgmma_slot;    /* per slot: EMU_WGMMA_D, EMU_WGMMA_A where some wgmma uses it so */
@@ -351,10 +346,11 @@ bool emu_copy_read_source(emu_copy *copy);
 /* Completes some of what is pending, as the seed has it; `stuck` when nothing else can go on. */
 bool emu_copies_progress(emu_cluster *c, bool stuck);
 void emu_copy_free(emu_copy *c);
+const char *emu_copy_kind_text(emu_copy_kind kind);
 
 /* emu_wgmma.c */
 bool emu_wgmma_execute(emu_warp *w, const ptx_instruction *i, uint32_t active);
-bool emu_wgmma_check_registers(emu_warp *w, const ptx_instruction *i, uint32_t active);
+bool emu_wgmma_check_registers(emu_warp *w, const ptx_instruction *i);
 bool emu_wgmma_warp_exit(emu_warp *w);
 void emu_warpgroup_release(emu_warpgroup *g);
 

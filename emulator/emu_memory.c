@@ -106,17 +106,14 @@ static bool guards_intact(const emu_allocation *a) {
   return true;
 }
 
-bool emu_memory_free(emu_memory *m, uint64_t address, bool *found) {
+void emu_memory_free(emu_memory *m, uint64_t address) {
   size_t at = position_after(m, address);
-  *found = at > 0 && m->list[at - 1]->address == address;
-  if (!*found) return true;
+  if (at == 0 || m->list[at - 1]->address != address) return;
   emu_allocation *a = m->list[at - 1];
-  bool intact = guards_intact(a);
   memmove(&m->list[at - 1], &m->list[at], (m->n - at) * sizeof(emu_allocation *));
   m->n--;
   m->last = NULL;
   allocation_free(a);
-  return intact;
 }
 
 const emu_allocation *emu_memory_damaged(const emu_memory *m) {

@@ -32,9 +32,8 @@ arke_status emu_memory_alloc(emu_memory *m, size_t bytes, const char *name, emu_
 /* Memory that the caller owns. It must not overlap another allocation. */
 arke_status emu_memory_import(emu_memory *m, uint64_t address, size_t bytes, const char *name,
                               bool initialised, arke_error *err);
-/* Forgets the allocation that starts at `address`, and frees it if it is ours. False when a guard zone around
- * it was overwritten; *found says whether there is one. */
-bool emu_memory_free(emu_memory *m, uint64_t address, bool *found);
+/* Forgets the allocation that starts at `address`, if there is one, and frees it if it is ours. */
+void emu_memory_free(emu_memory *m, uint64_t address);
 /* The first allocation whose guard zones were overwritten, or NULL: a bug of the emulator or of the host. */
 const emu_allocation *emu_memory_damaged(const emu_memory *m);
 

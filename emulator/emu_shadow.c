@@ -58,17 +58,6 @@ void emu_shadow_free(emu_shadow *s) {
   free(s);
 }
 
-void emu_shadow_reset(emu_shadow *s) {
-  memset(s->cells, 0, s->n_cells * sizeof *s->cells);
-  memset(s->initialised, 0, s->n_cells * sizeof *s->initialised);
-  s->n_splits = s->n_free_splits = 0;
-  s->n_free_sets = 0;
-  for (uint32_t i = 0; i < s->n_sets; i++) {
-    s->sets[i].n = 0;
-    s->free_sets[s->n_free_sets++] = i;
-  }
-}
-
 static bool new_split(emu_shadow *s, uint32_t *index) {
   if (s->n_free_splits > 0) {
     *index = s->free_splits[--s->n_free_splits];

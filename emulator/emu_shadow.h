@@ -25,7 +25,7 @@ typedef struct emu_conflict {
   emu_epoch earlier;
 } emu_conflict;
 
-/* Who accesses. lane_fence: the asking warp's own lanes' fences, see emu_shadow_access. */
+/* Who accesses. */
 typedef struct emu_actor {
   const emu_order *order;
   const emu_view *view;
@@ -44,7 +44,6 @@ typedef struct emu_shadow emu_shadow;
 
 emu_shadow *emu_shadow_new(uint32_t bytes); /* offsets 0..bytes-1; NULL when memory is out */
 void emu_shadow_free(emu_shadow *s);
-void emu_shadow_reset(emu_shadow *s);
 
 /* Records a read or write of [address, address + bytes), all within the window. False with *conflict filled
  * when it breaks a rule. `initialises` is false for writes whose data arrives later (emu_shadow_initialise).

@@ -3,6 +3,15 @@
 
 #include "emulator/emu_machine.h"
 
+const char *emu_copy_kind_text(emu_copy_kind kind) {
+  static const char *const texts[] = {
+#define X(NAME, text) text,
+      EMU_COPY_KINDS(X)
+#undef X
+  };
+  return texts[kind];
+}
+
 void emu_copy_free(emu_copy *c) {
   if (c == NULL) return;
   free(c->data);

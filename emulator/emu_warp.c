@@ -226,7 +226,7 @@ bool emu_warp_run(emu_warp *w, uint32_t quantum) {
       }
       active = alu_guard(i, &w->alu.registers, active);
     }
-    if (l->touches_wgmma[w->pc] && active != 0 && !emu_wgmma_check_registers(w, i, active)) return false;
+    if (l->touches_wgmma[w->pc] && active != 0 && !emu_wgmma_check_registers(w, i)) return false;
     w->executed++;
     l->report->instructions++;
     if (!execute(w, i, active)) return false;

@@ -155,10 +155,9 @@ static bool read_operand(emu_warp *w, const emu_wgmma *e, const emu_view *known,
     for (uint32_t c = 0; c < chunks_per_row(k_major); c++) {
       uint32_t address = chunk_address(&d, k_major, r, c);
       emu_conflict conflict;
-      char what[64];
       if (address < EMU_SMEM_RESERVED || address + CHUNK > end)
         return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, -1,
-                        "matrix %s reaches shared address 0x%x, outside the CTA's 0x%x..0x%x", which, address,
+                        "%s reaches shared address 0x%x, outside the CTA's 0x%x..0x%x", which, address,
                         EMU_SMEM_RESERVED, end);
       bool ok = emu_shadow_access(cta->shadow, address, CHUNK, false, &actor, &conflict);
       if (ok && !emu_shadow_initialised(cta->shadow, address, CHUNK, &conflict.address)) {
@@ -166,9 +165,7 @@ static bool read_operand(emu_warp *w, const emu_wgmma *e, const emu_view *known,
         ok = false;
       }
       if (ok) continue;
-      strcpy(what, "matrix ");
-      strcat(what, which);
-      return emu_fail_conflict(w, -1, cta, what, false, true, &conflict);
+      return emu_fail_conflict(w, -1, cta, which, false, true, &conflict);
     }
   }
   return true;
@@ -275,11 +272,11 @@ static bool issue(emu_warp *w, const ptx_instruction *i) {
     w->register_read[s.a->elements[j].slot] = sequence;
   /* Each warp feeds its own 16 rows of A; all of B is everyone's. */
   if (!s.a_in_registers &&
-      !read_operand(w, e, w->view, a_bits, s.a_k_major, WARP_ROWS * lane, WARP_ROWS, "A"))
+      !read_operand(w, e, w->view, a_bits, s.a_k_major, WARP_ROWS * lane, WARP_ROWS, "matrix A"))
     return false;
   if (e->issued != 0xF) return true;
   wake_group(g);
-  return read_operand(w, e, e->known, b_bits, s.b_k_major, 0, s.n, "B");
+  return read_operand(w, e, e->known, b_bits, s.b_k_major, 0, s.n, "matrix B");
 }
 
 /* Rows of an operand from shared memory, row after row, 32 bytes each. */
@@ -441,9 +438,8 @@ bool emu_wgmma_execute(emu_warp *w, const ptx_instruction *i, uint32_t active) {
   }
 }
 
-bool emu_wgmma_check_registers(emu_warp *w, const ptx_instruction *i, uint32_t active) {
+bool emu_wgmma_check_registers(emu_warp *w, const ptx_instruction *i) {
   const uint8_t *kind = w->cluster->launch->wgmma_slot;
-  (void)active;
   for (uint32_t j = 0; j < (uint32_t)i->n_reads + i->n_writes; j++) {
     uint32_t slot = i->uses[j];
     if ((slot & PTX_USE_PREDICATE) != 0 || kind[slot] == 0) continue;

@@ -116,7 +116,11 @@ gemm_result run_gemm(const gemm_case *c) {
   void *args[] = {&ta, &tb, &tc, &size[0], &size[1], &size[2]};
   uint32_t tiles = (size[0] + 127) / 128 * ((size[1] + 127) / 128);
   uint32_t sms = c->sm_count > 0 ? (uint32_t)c->sm_count : 4;
-  device_launch launch = {{tiles < sms ? tiles : sms, 1, 1}, {384, 1, 1}, {0, 0, 0}, SMEM, args, 6, NULL};
+  device_launch launch = {.grid = {tiles < sms ? tiles : sms, 1, 1},
+                          .block = {384, 1, 1},
+                          .smem_bytes = SMEM,
+                          .args = args,
+                          .n_args = 6};
   /* Check allocates too: nothing is asserted while allocations fail. */
   if (c->fail > 0) failing_alloc_arm(c->fail - 1);
   r.status = d->ops->module_load(d, c->ptx, strlen(c->ptx), &m, &r.err);
@@ -177,13 +181,12 @@ small_result run_small(const small_case *c) {
     ck_assert_msg(d->ops->kernel_get(d, m, "k", c->smem_bytes, &kernel, &r.err) == ARKE_OK, "%s", r.err.text);
     void *args[] = {&in, &out, &map_in, &map_out};
     uint32_t cluster = c->cluster == 0 ? 1 : c->cluster;
-    device_launch launch = {{c->grid == 0 ? cluster : c->grid, 1, 1},
-                            {c->threads == 0 ? 32 : c->threads, 1, 1},
-                            {cluster, 1, 1},
-                            c->smem_bytes,
-                            args,
-                            4,
-                            NULL};
+    device_launch launch = {.grid = {c->grid == 0 ? cluster : c->grid, 1, 1},
+                            .block = {c->threads == 0 ? 32 : c->threads, 1, 1},
+                            .cluster = {cluster, 1, 1},
+                            .smem_bytes = c->smem_bytes,
+                            .args = args,
+                            .n_args = 4};
     r.status = d->ops->launch(d, kernel, &launch, &r.err);
     r.report = *emu_last_report(d);
     ck_assert(d->ops->copy_out(d, r.out, out, bytes, NULL) == ARKE_OK);
