@@ -20,6 +20,14 @@ void gen_cluster_sync(gen_builder *b) {
   gen_asm(b, b->none, "barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;", "", NULL, 0, SYNC);
 }
 
+void gen_launches_wait(gen_builder *b) {
+  gen_asm(b, b->none, "griddepcontrol.wait;", "", NULL, 0, GEN_ASM_MEMORY);
+}
+
+void gen_launches_release(gen_builder *b) {
+  gen_asm(b, b->none, "griddepcontrol.launch_dependents;", "", NULL, 0, GEN_ASM_MEMORY);
+}
+
 void gen_fence_async_shared(gen_builder *b) {
   gen_asm(b, b->none, "fence.proxy.async.shared::cta;", "", NULL, 0, GEN_ASM_MEMORY);
 }

@@ -12,6 +12,12 @@ void gen_named_sync(gen_builder *b, gen_value id, int threads);
 /* All threads of all CTAs of the cluster; memory is ordered across. The threads of a warp may come apart. */
 void gen_cluster_sync(gen_builder *b);
 
+/* Programmatic dependent launch (PTX ISA, griddepcontrol). The wait ends when every launch before this one
+ * has ended and its writes are visible: no access to memory that others use before it. The release lets the
+ * next launch start when all CTAs have called it or ended. Both do nothing in an ordinary launch. */
+void gen_launches_wait(gen_builder *b);
+void gen_launches_release(gen_builder *b);
+
 /* Makes generic writes to shared memory visible to copies (and wgmma); by each writing thread, before a
  * barrier. */
 void gen_fence_async_shared(gen_builder *b);

@@ -106,6 +106,9 @@ typedef struct recipe_launch {
   uint32_t block[3];
   uint32_t cluster[3]; /* 1,1,1: no cluster; already compiled into the kernel where the target allows */
   const recipe_expr *smem_bytes; /* dynamic shared memory */
+  /* The kernel waits for the launches before it by itself (griddepcontrol.wait) before it touches memory, so
+   * the stream may start it while they end (CUDA, "Programmatic Dependent Launch"). */
+  bool early_start;
 } recipe_launch;
 
 /* What the kernels take for granted; checked at plan time against the call's tensors. `expr` % divisor == 0,

@@ -80,6 +80,14 @@ static arke_status get_int(reader *rd, const char *where, json_t *o, const char 
   return ARKE_OK;
 }
 
+static arke_status get_bool(reader *rd, const char *where, json_t *o, const char *name, bool *value) {
+  json_t *v;
+  TRY(get(rd, where, o, name, &v));
+  if (!json_is_boolean(v)) return wrong_kind(rd, member(rd, where, name), v, "a boolean");
+  *value = json_is_true(v);
+  return ARKE_OK;
+}
+
 static arke_status get_string(reader *rd, const char *where, json_t *o, const char *key, const char **text) {
   json_t *v;
   TRY(get(rd, where, o, key, &v));
@@ -195,7 +203,8 @@ static arke_status read_param(reader *rd, const char *where, json_t *o, recipe_p
 }
 
 static arke_status read_launch(reader *rd, const char *where, json_t *o, recipe_launch *l) {
-  static const char *const MEMBERS[] = {"kernel", "params", "grid", "block", "cluster", "smem_bytes"};
+  static const char *const MEMBERS[] = {"kernel",  "params",     "grid",       "block",
+                                        "cluster", "smem_bytes", "early_start"};
   json_t *params;
   TRY(check_members(rd, where, o, MEMBERS, COUNT_OF(MEMBERS)));
   TRY(get_string(rd, where, o, "kernel", &l->kernel));
@@ -208,6 +217,7 @@ static arke_status read_launch(reader *rd, const char *where, json_t *o, recipe_
   TRY(get_exprs(rd, where, o, "grid", 3, l->grid));
   TRY(get_numbers(rd, where, o, "block", 3, l->block));
   TRY(get_numbers(rd, where, o, "cluster", 3, l->cluster));
+  if (json_object_get(o, "early_start") != NULL) TRY(get_bool(rd, where, o, "early_start", &l->early_start));
   return get_expr(rd, where, o, "smem_bytes", &l->smem_bytes);
 }
 
@@ -225,14 +235,9 @@ static arke_status read_requirement(reader *rd, const char *where, json_t *o, re
 
 static arke_status read_tensor(reader *rd, const char *where, json_t *o, recipe_tensor_rule *t) {
   static const char *const MEMBERS[] = {"alignment", "contiguous_last"};
-  json_t *contiguous;
   TRY(check_members(rd, where, o, MEMBERS, COUNT_OF(MEMBERS)));
   TRY(get_int(rd, where, o, "alignment", &t->alignment));
-  TRY(get(rd, where, o, "contiguous_last", &contiguous));
-  if (!json_is_boolean(contiguous))
-    return wrong_kind(rd, member(rd, where, "contiguous_last"), contiguous, "a boolean");
-  t->contiguous_last = json_is_true(contiguous);
-  return ARKE_OK;
+  return get_bool(rd, where, o, "contiguous_last", &t->contiguous_last);
 }
 
 static arke_status read_recipe(reader *rd, json_t *root, recipe *r) {

@@ -74,6 +74,7 @@ static json_t *launch_json(printer *p, const recipe_launch *l) {
   put(p, o, "block", numbers(p, l->block, 3));
   put(p, o, "cluster", numbers(p, l->cluster, 3));
   put(p, o, "smem_bytes", expr_text(p, l->smem_bytes));
+  if (l->early_start) put(p, o, "early_start", json_true());
   return o;
 }
 

@@ -49,6 +49,7 @@ enum {
   CUDA_STREAM_NON_BLOCKING = 1,
   CUDA_CAPTURE_RELAXED = 2,
   CUDA_LAUNCH_CLUSTER_DIMENSION = 4,
+  CUDA_LAUNCH_PROGRAMMATIC_SERIALIZATION = 6,
 
   CUDA_OK = 0,
   CUDA_OUT_OF_MEMORY = 2,
@@ -61,6 +62,7 @@ typedef struct cuda_launch_attribute {
   union {
     char pad[64];
     uint32_t cluster[3];
+    int programmatic_serialization;
     uint64_t alignment;
   } value;
 } cuda_launch_attribute;

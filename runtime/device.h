@@ -52,6 +52,8 @@ typedef struct device_launch {
   void **args; /* one pointer per kernel parameter, to its value */
   int n_args;
   void *stream; /* CUstream */
+  /* The kernel itself waits for what runs before it (griddepcontrol.wait): it may start while that ends. */
+  bool early_start;
 } device_launch;
 
 typedef struct device_kernel_info {

@@ -164,6 +164,7 @@ static arke_status build_grid(builder *b, const recipe_launch *l, device_launch 
     out->block[i] = l->block[i];
     out->cluster[i] = l->cluster[i];
   }
+  out->early_start = l->early_start;
   return ARKE_OK;
 }
 

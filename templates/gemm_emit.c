@@ -79,6 +79,9 @@ static void emit_kernel(gemm_emitter *e) {
   gen_value thread = gen_tid_x(b);
   gemm_tiles_init(e);
   set_up_barriers(e, thread);
+  /* All before this overlapped the end of the launch before; from here on memory is touched. */
+  gen_launches_wait(b);
+  gen_launches_release(b);
   emit_roles(e, thread);
 }
 

@@ -136,6 +136,7 @@ arke_status gemm_recipe(const ir_op *op, const gemm_plan *plan, arena *a, recipe
   recipe_launch *l = r->launches = ARENA_NEW(a, recipe_launch);
   if (!l) return error_memory(err, "generate");
   l->kernel = GEMM_KERNEL_NAME;
+  l->early_start = true;
   l->grid[0] = grid(op, plan, a);
   l->grid[1] = recipe_const(a, 1);
   l->grid[2] = recipe_const(a, 1);

@@ -103,7 +103,7 @@ static arke_status fill_param(const tune_tensors *t, const environment *e, const
 static arke_status bind_launch(const tune_tensors *t, device_module *m, const environment *e,
                                const recipe_launch *r, int set, device_ptr workspace, arena *a,
                                device_launch *l, device_kernel **kernel, arke_error *err) {
-  *l = (device_launch){.n_args = r->n_params};
+  *l = (device_launch){.n_args = r->n_params, .early_start = r->early_start};
   int64_t v;
   for (int i = 0; i < 3; i++) {
     TRY(evaluate(e, r->grid[i], 1, INT_MAX, "grid", &v, err));

@@ -306,6 +306,9 @@ DRIVER(cuLaunchKernelEx, (const cuda_launch_config *c, cuda_function function, v
   const fake_function *f = (const fake_function *)function;
   fake_launch l = {.smem_bytes = c->smem_bytes, .stream = c->stream, .n_params = f->n_params};
   uint32_t ctas = cluster_size(c, l.cluster);
+  for (uint32_t i = 0; i < c->n_attributes; i++)
+    if (c->attributes[i].id == CUDA_LAUNCH_PROGRAMMATIC_SERIALIZATION)
+      l.early_start = c->attributes[i].value.programmatic_serialization == 1;
   if (extra != NULL || (int64_t)c->smem_bytes > f->smem_limit || (ctas > 8 && !f->non_portable))
     return INVALID_VALUE;
   for (int i = 0; i < 3; i++)

@@ -4,6 +4,7 @@
 #ifndef ARKE_TESTS_FAKE_CUDA_H
 #define ARKE_TESTS_FAKE_CUDA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -25,6 +26,7 @@ typedef struct fake_tensormap {
 typedef struct fake_launch {
   char kernel[64];
   uint32_t grid[3], block[3], cluster[3], smem_bytes;
+  bool early_start;
   void *stream;
   int n_params;
   unsigned char params[FAKE_MAX_PARAMS][FAKE_PARAM_BYTES];

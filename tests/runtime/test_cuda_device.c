@@ -145,6 +145,7 @@ START_TEST(a_kernel_keeps_the_largest_shared_memory_limit) {
   ck_assert_int_eq(d->ops->launch(d, k, &l, &err), ARKE_OK);
   ck_assert_uint_eq(fixture_fake().fake_cuda_last_launch()->cluster[0], 2);
   ck_assert_uint_eq(fixture_fake().fake_cuda_last_launch()->smem_bytes, 200000);
+  ck_assert(!fixture_fake().fake_cuda_last_launch()->early_start);
   l.cluster[0] = 16; /* needs the attribute that kernel_get sets */
   l.grid[0] = 16;
   ck_assert_int_eq(d->ops->launch(d, k, &l, &err), ARKE_OK);

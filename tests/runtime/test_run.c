@@ -208,8 +208,8 @@ static const char SPLIT_RECIPE[] =
     "\"grid\":[\"4\",\"2\",\"1\"],\"block\":[32,2,1],\"cluster\":[2,1,1],\"smem_bytes\":\"0\"},"
     "{\"kernel\":\"sum\",\"params\":[{\"kind\":\"workspace\",\"value\":\"0\"},{\"kind\":\"pointer\","
     "\"tensor\":2}],"
-    "\"grid\":[\"1\",\"1\",\"1\"],\"block\":[32,1,1],\"cluster\":[1,1,1],\"smem_bytes\":\"0\"}],"
-    "\"workspace_bytes\":\"M * N * 4 + 256\"}";
+    "\"grid\":[\"1\",\"1\",\"1\"],\"block\":[32,1,1],\"cluster\":[1,1,1],\"smem_bytes\":\"0\","
+    "\"early_start\":true}],\"workspace_bytes\":\"M * N * 4 + 256\"}";
 
 START_TEST(a_plan_of_two_kernels_uses_a_workspace) {
   const fixture_entry entry = {.recipe = SPLIT_RECIPE, .ptx = "kernel part 8 8 8\nkernel sum 8 8\n"};
@@ -234,6 +234,7 @@ START_TEST(a_plan_of_two_kernels_uses_a_workspace) {
   memcpy(&workspace, l->params[0], 8);
   memcpy(&output, l->params[1], 8);
   ck_assert_str_eq(l->kernel, "sum");
+  ck_assert(l->early_start);
   ck_assert_uint_eq(workspace, 0x5000);
   ck_assert_uint_eq(output, 0x30000000);
   strcpy(fixture_fake().fake_cuda_state()->fail_symbol, "cuLaunchKernelEx");
