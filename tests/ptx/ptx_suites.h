@@ -8,6 +8,7 @@ Suite *ptx_parse_suite(void);
 Suite *ptx_errors_suite(void);
 Suite *ptx_flow_suite(void);
 Suite *ptx_damage_suite(void);
+Suite *ptx_mutate_suite(void);
 Suite *alu_integer_suite(void);
 Suite *alu_float_suite(void);
 Suite *alu_half_suite(void);

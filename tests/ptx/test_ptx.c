@@ -7,6 +7,7 @@ int main(void) {
   srunner_add_suite(runner, ptx_errors_suite());
   srunner_add_suite(runner, ptx_flow_suite());
   srunner_add_suite(runner, ptx_damage_suite());
+  srunner_add_suite(runner, ptx_mutate_suite());
   srunner_add_suite(runner, alu_integer_suite());
   srunner_add_suite(runner, alu_float_suite());
   srunner_add_suite(runner, alu_half_suite());
