@@ -144,19 +144,17 @@ static void trial(tune_runner *r, const tune_message *request, tune_message *rep
   tune_verdict v = {.outcome = CACHE_LAUNCH_FAILED};
   arke_error failure = ARKE_ERROR_INIT;
   json_t *b = reply->body;
+  bool measure = json_is_true(json_object_get(request->body, "measure"));
   arke_status status = load(r, request, request->body, &l, &v, &failure);
-  if (status == ARKE_OK) status = verify(l, &v, &failure);
   if (status == ARKE_OK) {
     json_object_set_new(b, "registers", json_integer(l->kernel.registers));
     json_object_set_new(b, "local_bytes", json_integer(l->kernel.local_bytes));
   }
-  if (status == ARKE_OK && json_is_true(json_object_get(request->body, "measure"))) {
-    tune_verdict timing = v;
+  if (status == ARKE_OK && !measure) verify(l, &v, &failure);
+  if (status == ARKE_OK && measure) {
     tune_quick q;
-    tune_worker_stage("time");
-    status = tune_runner_time(&l, tune_message_number(request->body, "reject_ns", 0), &q, &timing, &failure);
-    v.outcome = status == ARKE_OK ? CACHE_MEASURED : timing.outcome;
-    v.context_lost = timing.context_lost;
+    tune_worker_stage("verify");
+    status = tune_runner_trial(&l, tune_message_number(request->body, "reject_ns", 0), &q, &v, &failure);
     if (status == ARKE_OK) {
       add_time(b, &q.time);
       json_object_set_new(b, "adjusted_ns", json_real(q.adjusted_ns));

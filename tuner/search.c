@@ -257,7 +257,8 @@ static int64_t propose(tune_search *s) {
 bool tune_search_done(const tune_search *s) {
   if (s->n_tried >= s->c->n) return true;
   if (s->plan.limit > 0 && s->n_tried >= s->plan.limit) return true;
-  bool initial = s->taken < s->queued || s->cursor < s->plan.model_best;
+  bool initial = s->cursor < s->plan.model_best;
+  for (int i = s->taken; i < s->queued; i++) initial = initial || !s->tried[s->queue[i]];
   return s->plan.patience > 0 && !initial && s->n_results > 0 && s->since_improvement >= s->plan.patience;
 }
 

@@ -1,5 +1,6 @@
 #include "tuner/trial_runner.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,10 +21,15 @@ arke_status tune_runner_open(tune_runner *r, device *dev, arke_error *err) {
   return dev->ops->info(dev, &r->info, err);
 }
 
-static void forget_problem(tune_runner *r) {
+static void drop_anchor(tune_runner *r) {
   if (r->anchor_burst.graph) tune_burst_release(&r->meter, &r->anchor_burst);
+  r->anchor_burst = (tune_burst){0};
   tune_runner_unload(r->anchor);
   r->anchor = NULL;
+}
+
+static void forget_problem(tune_runner *r) {
+  drop_anchor(r);
   tune_expected_release(&r->expected);
   if (r->tensors.dev) tune_tensors_release(&r->tensors);
   arena_release(&r->arena);
@@ -142,8 +148,8 @@ fail:
 
 /* --- verifying ------------------------------------------------------------------------------------------ */
 
-/* Runs once; *outcome is what a failure at this point would be. */
-static arke_status run_and_check(tune_loaded *l, cache_outcome *outcome, tune_check *check, arke_error *err) {
+/* Runs once and brings the outputs to the host; *outcome is what a failure at this point would be. */
+static arke_status run_once(tune_loaded *l, cache_outcome *outcome, arke_error *err) {
   tune_runner *r = l->runner;
   *outcome = CACHE_LAUNCH_FAILED;
   TRY(tune_tensors_poison(&r->tensors, err));
@@ -151,20 +157,24 @@ static arke_status run_and_check(tune_loaded *l, cache_outcome *outcome, tune_ch
   *outcome = CACHE_FAULT;
   TRY(r->dev->ops->synchronize(r->dev, err));
   TRY(tune_tensors_check(&r->tensors, err));
-  TRY(tune_tensors_fetch(&r->tensors, err));
-  *outcome = CACHE_WRONG;
-  return tune_expected_check(&r->expected, &r->tensors, check, err);
+  return tune_tensors_fetch(&r->tensors, err);
+}
+
+/* A candidate that failed may have written anywhere. */
+static arke_status reject(tune_runner *r, tune_verdict *v, cache_outcome outcome, arke_status status) {
+  judge(r, v, outcome, status);
+  if (!v->context_lost) v->context_lost = tune_tensors_restore(&r->tensors, NULL) != ARKE_OK;
+  return status;
 }
 
 arke_status tune_runner_verify(tune_loaded *l, tune_verdict *v, arke_error *err) {
   tune_runner *r = l->runner;
   *v = (tune_verdict){.outcome = CACHE_VERIFIED};
   cache_outcome outcome;
-  arke_status status = run_and_check(l, &outcome, &v->check, err);
-  if (status == ARKE_OK) return ARKE_OK;
-  judge(r, v, outcome, status);
-  if (!v->context_lost) v->context_lost = tune_tensors_restore(&r->tensors, NULL) != ARKE_OK;
-  return status;
+  arke_status status = run_once(l, &outcome, err);
+  if (status != ARKE_OK) return reject(r, v, outcome, status);
+  status = tune_expected_check(&r->expected, &r->tensors, &v->check, err);
+  return status == ARKE_OK ? ARKE_OK : reject(r, v, CACHE_WRONG, status);
 }
 
 /* --- timing --------------------------------------------------------------------------------------------- */
@@ -208,34 +218,70 @@ static arke_status time_against_anchor(tune_runner *r, const tune_burst *b, doub
   return ARKE_OK;
 }
 
-arke_status tune_runner_time(tune_loaded **loaded, double reject_ns, tune_quick *q, tune_verdict *v,
-                             arke_error *err) {
+/* The first candidate stays as the anchor; it is then the runner's. */
+static arke_status become_anchor(tune_runner *r, tune_loaded *l, tune_burst *burst, arke_error *err) {
+  TRY(tune_burst_warm(&r->meter, burst, WARM_NS, err));
+  r->anchor = l;
+  r->anchor_burst = *burst;
+  r->drift = 1;
+  return read_anchor(r, &r->anchor_ns, err);
+}
+
+static arke_status time_candidate(tune_loaded *l, double reject_ns, tune_quick *q, tune_verdict *v,
+                                  arke_error *err) {
+  tune_runner *r = l->runner;
+  tune_burst burst = {0};
+  *q = (tune_quick){0};
+  TRY(tune_runner_burst(l, &burst, v, err));
+  arke_status status = r->anchor ? ARKE_OK : become_anchor(r, l, &burst, err);
+  if (status == ARKE_OK) status = time_against_anchor(r, &burst, reject_ns, q, err);
+  if (status != ARKE_OK) judge(r, v, CACHE_FAULT, status);
+  if (r->anchor != l) tune_burst_release(&r->meter, &burst);
+  return status;
+}
+
+/* The host's part of verifying, which the device need not wait for. */
+typedef struct output_check {
+  tune_runner *runner;
+  arke_status status;
+  tune_check check;
+  arke_error err;
+} output_check;
+
+static void *check_outputs(void *user) {
+  output_check *c = user;
+  c->status = tune_expected_check(&c->runner->expected, &c->runner->tensors, &c->check, &c->err);
+  return NULL;
+}
+
+arke_status tune_runner_trial(tune_loaded **loaded, double reject_ns, tune_quick *q, tune_verdict *v,
+                              arke_error *err) {
   tune_loaded *l = *loaded;
   tune_runner *r = l->runner;
-  *q = (tune_quick){0};
-  tune_burst burst = {0};
-  TRY(tune_runner_burst(l, &burst, v, err));
-  arke_status status = ARKE_OK;
-  if (!r->anchor) {
-    status = tune_burst_warm(&r->meter, &burst, WARM_NS, err);
-    if (status == ARKE_OK) {
-      r->anchor = l;
-      r->anchor_burst = burst;
-      status = read_anchor(r, &r->anchor_ns, err);
-      r->drift = 1;
-    }
+  cache_outcome outcome;
+  *v = (tune_verdict){.outcome = CACHE_MEASURED};
+  arke_status status = run_once(l, &outcome, err);
+  if (status != ARKE_OK) return reject(r, v, outcome, status);
+  output_check c = {.runner = r, .err = ARKE_ERROR_INIT};
+  pthread_t thread;
+  bool parallel = pthread_create(&thread, NULL, check_outputs, &c) == 0;
+  if (!parallel) check_outputs(&c);
+  tune_verdict timing = *v;
+  arke_error failure = ARKE_ERROR_INIT;
+  status = time_candidate(l, reject_ns, q, &timing, &failure);
+  if (parallel) pthread_join(thread, NULL);
+  v->check = c.check;
+  bool anchored = r->anchor == l;
+  if (anchored) *loaded = NULL;
+  if (c.status == ARKE_OK && status == ARKE_OK) return ARKE_OK;
+  if (anchored) drop_anchor(r); /* what is wrong or fails is no measure of anything */
+  if (c.status != ARKE_OK) {
+    reject(r, v, CACHE_WRONG, c.status);
+    return error_set(err, c.status, c.err.stage, "%s", c.err.text);
   }
-  if (status == ARKE_OK) status = time_against_anchor(r, &burst, reject_ns, q, err);
-  if (status != ARKE_OK && r->anchor == l) { /* a candidate that fails is no measure of anything */
-    r->anchor = NULL;
-    r->anchor_burst = (tune_burst){0};
-  }
-  if (status != ARKE_OK) judge(r, v, CACHE_FAULT, status);
-  if (r->anchor == l)
-    *loaded = NULL;
-  else
-    tune_burst_release(&r->meter, &burst);
-  return status;
+  v->outcome = timing.outcome;
+  v->context_lost = timing.context_lost;
+  return error_set(err, status, failure.stage, "%s", failure.text);
 }
 
 void tune_runner_policy(const tune_runner *r, strbuf *out) {

@@ -69,9 +69,10 @@ typedef struct tune_quick {
   double adjusted_ns; /* median, corrected for the drift of the clocks since the first candidate */
   bool rejected;
 } tune_quick;
-/* Times a verified candidate. Keeps the first one as the anchor: *l is then NULL. */
-arke_status tune_runner_time(tune_loaded **l, double reject_ns, tune_quick *q, tune_verdict *v,
-                             arke_error *err);
+/* Verifies and times: the device goes on to timing while the host still compares. The first candidate that
+ * passes stays as the anchor: *l is then NULL. */
+arke_status tune_runner_trial(tune_loaded **l, double reject_ns, tune_quick *q, tune_verdict *v,
+                              arke_error *err);
 /* Binds all input sets and captures a burst, for finals. The meter is opened when first needed. */
 arke_status tune_runner_burst(tune_loaded *l, tune_burst *b, tune_verdict *v, arke_error *err);
 /* "l2=cold(3 sets) timer=events+graph" for the record. */

@@ -127,7 +127,9 @@ static arke_status open_search(tune_run *run, arke_error *err) {
     return ARKE_OK;
   }
   TRY(tune_store_resume(run, err));
-  if (tune_run_measures(run)) {
+  /* Only where nothing is known yet: a problem tuned in the meantime must not reopen a search that had ended.
+   */
+  if (tune_run_measures(run) && run->n_trials == 0) {
     tune_store_seed_nearby(run);
     seed_defaults(run);
   }
