@@ -110,25 +110,23 @@ emu_actor emu_warp_actor(emu_warp *w, uint32_t lanes, bool strong) {
 
 bool emu_smem_read(emu_warp *w, int lane, const emu_place *p, uint32_t bytes, const emu_actor *a) {
   emu_conflict conflict;
-  const char *text = w->cluster->launch->kernel->instructions[w->pc].text;
   if (p->cta->n_mbarriers > 0 && emu_mbarrier_overlaps(p->cta, p->offset, bytes))
     return emu_fail(w, EMU_FAULT_BARRIER, lane, "reads an mbarrier as if it were data");
   if (!emu_shadow_access(p->cta->shadow, p->offset, bytes, false, a, &conflict))
-    return emu_fail_conflict(w, lane, p->cta, text, false, a->async, &conflict);
+    return emu_fail_conflict(w, lane, p->cta, "it", false, a->async, &conflict);
   if (!emu_shadow_initialised(p->cta->shadow, p->offset, bytes, &conflict.address)) {
     conflict.kind = EMU_CONFLICT_UNINITIALISED;
-    return emu_fail_conflict(w, lane, p->cta, text, false, a->async, &conflict);
+    return emu_fail_conflict(w, lane, p->cta, "it", false, a->async, &conflict);
   }
   return true;
 }
 
 bool emu_smem_write(emu_warp *w, int lane, const emu_place *p, uint32_t bytes, const emu_actor *a) {
   emu_conflict conflict;
-  const char *text = w->cluster->launch->kernel->instructions[w->pc].text;
   if (p->cta->n_mbarriers > 0 && emu_mbarrier_overlaps(p->cta, p->offset, bytes))
     return emu_fail(w, EMU_FAULT_BARRIER, lane, "overwrites an mbarrier that was not invalidated");
   if (!emu_shadow_access(p->cta->shadow, p->offset, bytes, true, a, &conflict))
-    return emu_fail_conflict(w, lane, p->cta, text, true, a->async, &conflict);
+    return emu_fail_conflict(w, lane, p->cta, "it", true, a->async, &conflict);
   emu_shadow_initialise(p->cta->shadow, p->offset, bytes);
   w->unfenced |= a->lanes;
   return true;
@@ -177,27 +175,32 @@ static bool check_lanes(emu_warp *w, const ptx_instruction *i, const emu_place p
   return true;
 }
 
-static uint64_t low_bytes(uint64_t v, uint32_t bytes) {
-  return bytes >= 8 ? v : v & ((1ull << 8 * bytes) - 1);
-}
-
-/* One element from memory to a destination register, extended as its type says (PTX ISA 9.7.9.1). */
-static void to_register(const ptx_operand *o, ptx_registers *r, int lane, const uint8_t *from, uint32_t bytes,
-                        bool is_signed) {
-  if (o->kind != PTX_OPERAND_REGISTER) return;
-  uint64_t v = 0;
-  if (bytes == 16) {
-    memcpy(&v, from + 8, 8);
-    r->value[o->slot + 1][lane] = v;
-    r->written[o->slot + 1] |= 1u << lane;
-    memcpy(&v, from, 8);
-  } else {
-    memcpy(&v, from, bytes);
-    if (is_signed && (v >> (8 * bytes - 1) & 1) != 0) v |= bytes >= 8 ? 0 : ~0ull << 8 * bytes;
-    v = low_bytes(v, o->bytes);
+/* One element from memory to a destination register in every active lane, extended as its type says (PTX ISA
+ * 9.7.9.1). */
+#define LOAD_LANES(type, signed_type)                                                                        \
+  for (uint32_t left = active; left != 0; left &= left - 1) {                                                \
+    int lane = __builtin_ctz(left);                                                                          \
+    type x;                                                                                                  \
+    memcpy(&x, places[lane].bytes + offset, sizeof x);                                                       \
+    v[lane] = (is_signed ? (uint64_t)(int64_t)(signed_type)x : (uint64_t)x) & keep;                          \
   }
-  r->value[o->slot][lane] = v;
-  r->written[o->slot] |= 1u << lane;
+static void load_element(const ptx_operand *o, ptx_registers *r, const emu_place places[PTX_LANES],
+                         uint32_t offset, uint32_t bytes, bool is_signed, uint32_t active) {
+  if (o->kind != PTX_OPERAND_REGISTER) return;
+  uint64_t *v = r->value[o->slot], keep = o->bytes >= 8 ? ~0ull : (1ull << 8 * o->bytes) - 1;
+  r->written[o->slot] |= active;
+  switch (bytes) {
+  case 1: LOAD_LANES(uint8_t, int8_t) break;
+  case 2: LOAD_LANES(uint16_t, int16_t) break;
+  case 4: LOAD_LANES(uint32_t, int32_t) break;
+  case 8: LOAD_LANES(uint64_t, int64_t) break;
+  default:
+    LOAD_LANES(uint64_t, int64_t)
+    v = r->value[o->slot + 1];
+    r->written[o->slot + 1] |= active;
+    offset += 8;
+    LOAD_LANES(uint64_t, int64_t)
+  }
 }
 
 static const ptx_operand *element(const ptx_operand *o, uint32_t e) {
@@ -226,17 +229,18 @@ static bool load(emu_warp *w, const ptx_instruction *i, uint32_t active) {
   if (!resolve_lanes(w, i, &i->operands[1], active, bytes * n, places)) return false;
   if (!check_lanes(w, i, places, active, bytes * n, false)) return false;
   if (is_strong(i)) w->cluster->polls++;
-  for (uint32_t e = 0; e < n; e++) {
-    const ptx_operand *o = element(&i->operands[0], e);
-    for (uint32_t left = active; left != 0; left &= left - 1) {
-      int lane = __builtin_ctz(left);
-      to_register(o, &w->alu.registers, lane, places[lane].bytes + e * bytes, bytes,
-                  type_is_signed(i->type[0]));
-    }
-  }
+  for (uint32_t e = 0; e < n; e++)
+    load_element(element(&i->operands[0], e), &w->alu.registers, places, e * bytes, bytes,
+                 type_is_signed(i->type[0]), active);
   return true;
 }
 
+#define STORE_LANES(type, from, offset)                                                                      \
+  for (uint32_t left = active; left != 0; left &= left - 1) {                                                \
+    int lane = __builtin_ctz(left);                                                                          \
+    type x = (type)(from)[lane];                                                                             \
+    memcpy(places[lane].bytes + e * bytes + (offset), &x, sizeof x);                                         \
+  }
 static bool store(emu_warp *w, const ptx_instruction *i, uint32_t active) {
   emu_place places[PTX_LANES];
   uint32_t bytes = (uint32_t)ptx_type_bits(i->type[0]) / 8, n = i->vector > 0 ? i->vector : 1;
@@ -253,10 +257,12 @@ static bool store(emu_warp *w, const ptx_instruction *i, uint32_t active) {
     const uint64_t *low = alu_operand(o, &w->alu, scratch);
     const uint64_t *high =
         bytes == 16 && o->kind == PTX_OPERAND_REGISTER ? w->alu.registers.value[o->slot + 1] : low;
-    for (uint32_t left = active; left != 0; left &= left - 1) {
-      int lane = __builtin_ctz(left);
-      memcpy(places[lane].bytes + e * bytes, &low[lane], bytes < 8 ? bytes : 8);
-      if (bytes == 16) memcpy(places[lane].bytes + e * bytes + 8, &high[lane], 8);
+    switch (bytes) {
+    case 1: STORE_LANES(uint8_t, low, 0) break;
+    case 2: STORE_LANES(uint16_t, low, 0) break;
+    case 4: STORE_LANES(uint32_t, low, 0) break;
+    case 8: STORE_LANES(uint64_t, low, 0) break;
+    default: STORE_LANES(uint64_t, low, 0) STORE_LANES(uint64_t, high, 8)
     }
   }
   return true;

@@ -45,14 +45,13 @@ static bool touch_shared(emu_warp *w, int lane, const emu_copy *c, emu_cta *cta,
   actor.async = c->kind != EMU_COPY_STORE_ASYNC && c->kind != EMU_COPY_CP_ASYNC;
   actor.strong = c->kind == EMU_COPY_STORE_ASYNC && c->operation != PTX_OP_NONE;
   emu_conflict conflict;
-  const char *text = c->instruction->text;
   if (write && cta->n_mbarriers > 0 && emu_mbarrier_overlaps(cta, offset, bytes))
     return emu_fail(w, EMU_FAULT_BARRIER, lane, "writes over an mbarrier");
   if (!emu_shadow_access(cta->shadow, offset, bytes, write, &actor, &conflict))
-    return emu_fail_conflict(w, lane, cta, text, write, true, &conflict);
+    return emu_fail_conflict(w, lane, cta, "it", write, true, &conflict);
   if (!write && !emu_shadow_initialised(cta->shadow, offset, bytes, &conflict.address)) {
     conflict.kind = EMU_CONFLICT_UNINITIALISED;
-    return emu_fail_conflict(w, lane, cta, text, write, true, &conflict);
+    return emu_fail_conflict(w, lane, cta, "it", write, true, &conflict);
   }
   return true;
 }

@@ -68,7 +68,7 @@ static bool init(emu_warp *w, int lane, const emu_place *p, uint32_t count) {
   emu_actor actor = emu_warp_actor(w, 1u << lane, false);
   emu_conflict conflict;
   if (!emu_shadow_access(p->cta->shadow, p->offset, MBARRIER_BYTES, true, &actor, &conflict))
-    return emu_fail_conflict(w, lane, p->cta, "mbarrier.init", true, false, &conflict);
+    return emu_fail_conflict(w, lane, p->cta, "it", true, false, &conflict);
   emu_mbarrier *b = new_mbarrier(p->cta, p->offset);
   if (b == NULL) return emu_no_memory(w->cluster->launch);
   b->offset = p->offset;
@@ -87,7 +87,7 @@ static bool invalidate(emu_warp *w, int lane, const emu_place *p, emu_mbarrier *
   emu_actor actor = emu_warp_actor(w, 1u << lane, false);
   emu_conflict conflict;
   if (!emu_shadow_access(p->cta->shadow, p->offset, MBARRIER_BYTES, true, &actor, &conflict))
-    return emu_fail_conflict(w, lane, p->cta, "mbarrier.inval", true, false, &conflict);
+    return emu_fail_conflict(w, lane, p->cta, "it", true, false, &conflict);
   for (uint32_t j = 0; j < w->cluster->n_warps; j++) {
     if (w->cluster->warps[j]->wait == EMU_WAIT_MBARRIER && w->cluster->warps[j]->wait_mbarrier == b->offset &&
         w->cluster->warps[j]->cta == p->cta)
