@@ -20,7 +20,7 @@ typedef struct target_rates {
   double dram_bytes_per_s; /* measured copy or read rate */
   double l2_bytes_per_s;
   int64_t l2_bytes;
-  double f16_flops_per_s; /* dense bf16/f16 with f32 accumulation, sustained */
+  double f16_flops_per_s; /* dense, f32 sums: the most its matrix units were seen to do, in short bursts */
   double launch_ns;       /* least time of a kernel that does nothing */
 } target_rates;
 

@@ -7,8 +7,8 @@
 
 #include "templates/gemm.h"
 
-/* Sustained rates are those of long products, which the power limit holds back; most products end sooner. */
-static const double math_over_sustained = 1.10;
+/* Share of the matrix units' rate that products reach when all operands have arrived. */
+static const double math_efficiency = 0.90;
 /* Share of 128 bytes a clock that wgmma gets from shared memory, and of the copy rate that streaming inputs
  * reach. */
 static const double smem_efficiency = 0.77, dram_efficiency = 0.92;
@@ -65,7 +65,7 @@ static double step_ns(const cost_inputs *in) {
   const gemm_plan *plan = in->plan;
   double sms = in->rates->sm_count;
   double math = 2.0 * plan->block_m * plan->block_n * plan->block_k /
-                (in->rates->f16_flops_per_s * math_over_sustained / sms) * 1e9;
+                (in->rates->f16_flops_per_s * math_efficiency / sms) * 1e9;
   double smem = smem_bytes(plan) / (128 * smem_efficiency * in->rates->clock_hz) * 1e9;
   double from_l2 = (double)plan->a.bytes / plan->a.shares + (double)plan->b.bytes / plan->b.shares;
   double l2 = from_l2 / (in->rates->l2_bytes_per_s / sms) * 1e9;
