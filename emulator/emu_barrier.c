@@ -151,7 +151,7 @@ void emu_barrier_warp_exit(emu_warp *w) {
 static void proxy_fence(emu_warp *w, uint32_t active) {
   for (uint32_t left = active; left != 0; left &= left - 1) w->lane_fence[__builtin_ctz(left)] = w->clock;
   w->unfenced &= ~active;
-  if (w->unfenced == 0) w->view[w->agent] = w->clock;
+  emu_view_fence(&w->cluster->order, w->view, w->agent, w->clock, w->unfenced != 0);
   w->clock++;
   *emu_view_clock_of(&w->cluster->order, w->view, w->agent) = w->clock;
 }

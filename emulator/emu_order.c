@@ -30,6 +30,12 @@ void emu_view_learn(const emu_order *o, emu_view *v, uint32_t agent, uint32_t cl
   if (*known < clock) *known = clock;
 }
 
+void emu_view_fence(const emu_order *o, emu_view *v, uint32_t warp, uint32_t clock, bool copies_only) {
+  if (!copies_only) v[warp] = clock;
+  size_t first = emu_clock_index(o, o->n_warps + o->n_groups);
+  for (uint32_t slot = 0; slot < o->n_slots; slot++) v[first + 2 * slot + 1] = v[first + 2 * slot];
+}
+
 uint32_t emu_copy_agent(emu_order *o, const emu_view *issuer, uint32_t *clock) {
   uint32_t first = o->n_warps + o->n_groups, found = EMU_COPY_SLOTS;
   for (uint32_t i = 0; i < o->n_slots; i++) {

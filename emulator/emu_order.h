@@ -37,24 +37,37 @@ typedef struct emu_order {
   uint32_t slot_clock[EMU_COPY_SLOTS];
 } emu_order;
 
-/* A view: fenced moments of the warps, then clocks of the warps, warp groups and copies. */
+/* A view: fenced moments of the warps, clocks of the warps and warp groups, and for each copy both. */
 typedef uint32_t emu_view;
 
 static inline size_t emu_view_capacity(const emu_order *o) {
-  return 2 * (size_t)o->n_warps + o->n_groups + EMU_COPY_SLOTS;
+  return 2 * (size_t)o->n_warps + o->n_groups + 2 * (size_t)EMU_COPY_SLOTS;
 }
 static inline size_t emu_view_used(const emu_order *o) {
-  return 2 * (size_t)o->n_warps + o->n_groups + o->n_slots;
+  return 2 * (size_t)o->n_warps + o->n_groups + 2 * (size_t)o->n_slots;
+}
+static inline size_t emu_clock_index(const emu_order *o, uint32_t agent) {
+  uint32_t first_copy = o->n_warps + o->n_groups;
+  return o->n_warps + agent + (agent > first_copy ? agent - first_copy : 0);
 }
 static inline uint32_t emu_view_clock(const emu_order *o, const emu_view *v, uint32_t agent) {
-  return v[o->n_warps + agent];
+  return v[emu_clock_index(o, agent)];
 }
 static inline uint32_t *emu_view_clock_of(const emu_order *o, emu_view *v, uint32_t agent) {
-  return &v[o->n_warps + agent];
+  return &v[emu_clock_index(o, agent)];
 }
 static inline bool emu_view_covers(const emu_order *o, const emu_view *v, emu_epoch e) {
-  return v[o->n_warps + emu_epoch_agent(e)] >= emu_epoch_clock(e);
+  return v[emu_clock_index(o, emu_epoch_agent(e))] >= emu_epoch_clock(e);
 }
+/* Whether the writes of a warp or a generic copy at that moment were made visible to the asynchronous proxy.
+ */
+static inline bool emu_view_fenced(const emu_order *o, const emu_view *v, emu_epoch e) {
+  uint32_t agent = emu_epoch_agent(e);
+  return v[agent < o->n_warps ? agent : emu_clock_index(o, agent) + 1] >= emu_epoch_clock(e);
+}
+/* fence.proxy.async by a warp at `clock`: covers its writes up to now (unless `copies_only`), and the generic
+ * copies it knows to be complete. */
+void emu_view_fence(const emu_order *o, emu_view *v, uint32_t warp, uint32_t clock, bool copies_only);
 
 emu_view *emu_view_new(const emu_order *o); /* knows nothing; NULL when memory is out; free() it */
 void emu_view_join(const emu_order *o, emu_view *to, const emu_view *from);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { CELL_BYTES = 16 };
-enum { CELL_SPLIT = 1, CELL_READ_SET = 2, CELL_STRONG = 4 };
+enum { CELL_SPLIT = 1, CELL_READ_SET = 2, CELL_STRONG = 4, CELL_ASYNC = 8 }; /* ASYNC: so was the write */
 
 typedef struct cell {
   emu_epoch write; /* CELL_SPLIT: index of its sixteen byte cells */
@@ -162,10 +162,11 @@ static emu_epoch unordered_reader(const emu_shadow *s, const cell *c, const emu_
 }
 
 static bool visible_to_async(const cell *c, const emu_actor *a) {
-  uint32_t agent = emu_epoch_agent(c->write), clock = emu_epoch_clock(c->write);
-  if (c->write == 0 || !emu_agent_is_warp(a->order, agent)) return true;
-  if (a->view[agent] >= clock) return true;
-  return a->lanes_fenced != NULL && a->lanes_fenced(a->machine, a, agent, clock, c->lanes);
+  if (c->write == 0 || (c->flags & CELL_ASYNC) != 0 || emu_view_fenced(a->order, a->view, c->write))
+    return true;
+  uint32_t agent = emu_epoch_agent(c->write);
+  return emu_agent_is_warp(a->order, agent) && a->lanes_fenced != NULL &&
+         a->lanes_fenced(a->machine, a, agent, emu_epoch_clock(c->write), c->lanes);
 }
 
 static bool refuse(emu_conflict *conflict, emu_conflict_kind kind, uint32_t address, emu_epoch earlier) {
@@ -192,7 +193,8 @@ static bool touch(emu_shadow *s, cell *c, uint32_t address, bool write, const em
   bool same = c->write >> 16 == a->now >> 16;
   c->write = a->now;
   c->lanes = same ? c->lanes | a->lanes : a->lanes;
-  c->flags = a->strong ? c->flags | CELL_STRONG : c->flags & ~(uint32_t)CELL_STRONG;
+  c->flags =
+      (c->flags & (CELL_SPLIT | CELL_READ_SET)) | (a->strong ? CELL_STRONG : 0) | (a->async ? CELL_ASYNC : 0);
   return true;
 }
 
@@ -237,7 +239,7 @@ static bool touch_part(emu_shadow *s, uint32_t index, uint32_t first, uint32_t n
   if ((c->flags & CELL_SPLIT) == 0) {
     if (n == CELL_BYTES) return touch(s, c, address, write, a, conflict);
     /* What the whole cell already says needs no split: the usual case of a row read back by its writer. */
-    bool repeated = (c->flags & (CELL_READ_SET | CELL_STRONG)) == 0 && !a->strong &&
+    bool repeated = (c->flags & (CELL_READ_SET | CELL_STRONG | CELL_ASYNC)) == 0 && !a->strong &&
                     (write ? c->write >> 16 == a->now >> 16 && c->read == 0 && (a->lanes & ~c->lanes) == 0
                            : c->read >> 16 == a->now >> 16 && emu_view_covers(a->order, a->view, c->write));
     if (repeated && !a->async) return true;

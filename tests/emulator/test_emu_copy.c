@@ -278,6 +278,25 @@ START_TEST(cp_async_arrives_at_an_mbarrier) {
 }
 END_TEST
 
+START_TEST(cp_async_feeds_the_asynchronous_proxy) {
+  const char *body =
+      AT(0, 0) "setp.eq.u32 p7, r0, 0; shl.b32 r2, r0, 2; add.u32 r3, r1, r2; mul.wide.u32 d4, r0, 4;\n"
+               "add.u64 d5, d0, d4; cp.async.ca.shared.global [r3], [d5], 4;\n"
+               "cp.async.wait_all; " FENCE STORE COMMIT "@p7 cp.async.bulk.wait_group 0;\n";
+  small_result r = expect_clean(&(small_case){.body = body, .smem_bytes = 128, .seed = (uint64_t)_i});
+  for (uint32_t t = 0; t < 32; t++) ck_assert_uint_eq(r.out[t / 8 * 64 + t % 8], t);
+  char *unfenced = edit_text(body, "fence.proxy.async.shared::cta;", 0, "");
+  expect_fault(&(small_case){.body = unfenced, .smem_bytes = 128, .seed = (uint64_t)_i},
+               EMU_FAULT_PROXY_FENCE, "written by the copy");
+  free(unfenced);
+  char *early = edit_text(body, "cp.async.wait_all; fence.proxy.async.shared::cta;", 0,
+                          "fence.proxy.async.shared::cta; cp.async.wait_all;");
+  expect_fault(&(small_case){.body = early, .smem_bytes = 128, .seed = (uint64_t)_i}, EMU_FAULT_PROXY_FENCE,
+               "written by the copy");
+  free(early);
+}
+END_TEST
+
 TCase *emu_copy_case(void) {
   TCase *c = tcase_create("copies");
   tcase_add_loop_test(c, tensor_load_fills_with_zeros, 0, SEEDS);
@@ -292,5 +311,6 @@ TCase *emu_copy_case(void) {
   tcase_add_loop_test(c, stores_to_another_cta, 0, SEEDS);
   tcase_add_loop_test(c, cp_async_groups, 0, SEEDS);
   tcase_add_loop_test(c, cp_async_arrives_at_an_mbarrier, 0, SEEDS);
+  tcase_add_loop_test(c, cp_async_feeds_the_asynchronous_proxy, 0, SEEDS);
   return c;
 }
