@@ -4,12 +4,15 @@
 
 #include "tuner/tune_run.h"
 
-#define STAGE     "measure"
-#define FINALISTS 16
-#define WITHIN    1.08 /* of the best: more than what drift correction leaves open */
-#define LIMIT_S   3.0  /* device time of the finals */
-#define LEAST_S   0.3
-#define ATTEMPTS  4 /* each failed one removes a finalist */
+#define STAGE        "measure"
+#define FINALISTS    16
+#define FEW          8 /* where the budget is short: loading and verifying them takes time too */
+#define SHORT_S      20.0
+#define WITHIN       1.08 /* of the best: more than what drift correction leaves open */
+#define LIMIT_S      3.0  /* device time of the finals */
+#define TIMING_SHARE 0.6  /* of the time left; the rest is for loading and verifying */
+#define LEAST_S      0.3
+#define ATTEMPTS     4 /* each failed one removes a finalist */
 
 typedef struct finals {
   tune_run *run;
@@ -35,7 +38,9 @@ static bool enter(finals *f, tune_run *run) {
     if (run->trials[i]->state == TRIAL_OVER && run->trials[i]->outcome == CACHE_MEASURED)
       sorted[n++] = run->trials[i];
   qsort(sorted, (size_t)n, sizeof(tune_trial *), by_rank);
-  for (int i = 0; i < n && f->n < FINALISTS && sorted[i]->rank_ns <= WITHIN * sorted[0]->rank_ns; i++)
+  double budget = run->session->options.budget_s;
+  int most = budget > 0 && budget < SHORT_S ? FEW : FINALISTS;
+  for (int i = 0; i < n && f->n < most && sorted[i]->rank_ns <= WITHIN * sorted[0]->rank_ns; i++)
     f->list[f->n++] = sorted[i];
   free(sorted);
   return true;
@@ -123,7 +128,7 @@ static bool build_request(finals *f, double limit_s, tune_message *m) {
 static void hold(finals *f) {
   tune_run *run = f->run;
   tune_session *s = run->session;
-  double limit_s = fmax(LEAST_S, fmin(LIMIT_S, tune_run_left_s(run, 0)));
+  double limit_s = fmax(LEAST_S, fmin(LIMIT_S, TIMING_SHARE * tune_run_left_s(run, 0)));
   arke_error err = ARKE_ERROR_INIT;
   tune_message m = {0};
   f->done = f->timed = false;

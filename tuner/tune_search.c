@@ -3,9 +3,9 @@
 
 #include "tuner/tune_run.h"
 
-#define FINALS_SHARE 0.2 /* of a budget is kept for the finals */
-#define FINALS_S     4.0 /* but not more than this */
-#define VERIFY_SHARE 0.5 /* without times, verifying on the emulator is the longer part */
+#define FINALS_SHARE 0.25 /* of a budget is kept for the finals */
+#define FINALS_S     5.0  /* but not more than this */
+#define VERIFY_SHARE 0.5  /* without times, verifying on the emulator is the longer part */
 
 static double reserve_s(const tune_run *run) {
   double budget = run->session->options.budget_s;
