@@ -136,7 +136,7 @@ static void min_max_f32_lanes(f32_lanes *r, const f32_lanes *x, const f32_lanes 
     EACH_LANE out[l] = order_of(a[l]) > order_of(b[l]) ? a[l] : b[l];
   else
     EACH_LANE out[l] = order_of(a[l]) < order_of(b[l]) ? a[l] : b[l];
-  EACH_LANE any_nan |= is_nan(a[l]) | is_nan(b[l]);
+  EACH_LANE any_nan |= (uint32_t)is_nan(a[l]) | (uint32_t)is_nan(b[l]);
   if (any_nan != 0) {
     EACH_LANE {
       if (is_nan(a[l])) out[l] = nan ? a[l] : b[l];

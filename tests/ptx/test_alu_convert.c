@@ -8,8 +8,6 @@
 #include "tests/ptx/ptx_fixture.h"
 #include "tests/ptx/ptx_suites.h"
 
-#define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
-
 static uint64_t of_float(double v) {
   float f = (float)v;
   uint32_t w;
@@ -71,8 +69,12 @@ static void check_one(const char *text, uint64_t in, uint64_t expected) {
   one_warp_free(w);
 }
 
+static void check_integer(int row) {
+  check_one(INTEGERS[row].text, INTEGERS[row].in, INTEGERS[row].expected);
+}
+
 START_TEST(integers_to_integers) {
-  check_one(INTEGERS[_i].text, INTEGERS[_i].in, INTEGERS[_i].expected);
+  for (int row = 0; row < (int)COUNT_OF(INTEGERS); row++) check_integer(row);
 }
 END_TEST
 
@@ -105,10 +107,14 @@ static const struct {
     {"cvt.rpi.s32.f32 %r0, %r1;", 1e-40, 1},
 };
 
+static void check_to_integer(int row) {
+  bool wide = strstr(TO_INTEGER[row].text, "%d1") != NULL;
+  check_one(TO_INTEGER[row].text, wide ? of_double(TO_INTEGER[row].in) : of_float(TO_INTEGER[row].in),
+            TO_INTEGER[row].expected);
+}
+
 START_TEST(floats_to_integers) {
-  bool wide = strstr(TO_INTEGER[_i].text, "%d1") != NULL;
-  check_one(TO_INTEGER[_i].text, wide ? of_double(TO_INTEGER[_i].in) : of_float(TO_INTEGER[_i].in),
-            TO_INTEGER[_i].expected);
+  for (int row = 0; row < (int)COUNT_OF(TO_INTEGER); row++) check_to_integer(row);
 }
 END_TEST
 
@@ -188,8 +194,12 @@ static const struct {
     {"cvt.rn.bf16x2.ue8m0x2 %r0, %h1;", 0x7f80, 0x3f804000},
 };
 
+static void check_other(int row) {
+  check_one(OTHERS[row].text, OTHERS[row].in, OTHERS[row].expected);
+}
+
 START_TEST(floats_to_floats) {
-  check_one(OTHERS[_i].text, OTHERS[_i].in, OTHERS[_i].expected);
+  for (int row = 0; row < (int)COUNT_OF(OTHERS); row++) check_other(row);
 }
 END_TEST
 
@@ -261,11 +271,11 @@ Suite *alu_convert_suite(void) {
   Suite *s = suite_create("alu_convert");
   TCase *t = tcase_create("conversions");
   tcase_set_timeout(t, 60);
-  tcase_add_loop_test(t, integers_to_integers, 0, COUNT(INTEGERS));
-  tcase_add_loop_test(t, floats_to_integers, 0, COUNT(TO_INTEGER));
-  tcase_add_loop_test(t, floats_to_floats, 0, COUNT(OTHERS));
-  tcase_add_loop_test(t, every_code_round_trips, 0, COUNT(SMALL));
-  tcase_add_loop_test(t, encoding_finds_the_nearest_code, 0, COUNT(SMALL));
+  tcase_add_test(t, integers_to_integers);
+  tcase_add_test(t, floats_to_integers);
+  tcase_add_test(t, floats_to_floats);
+  tcase_add_loop_test(t, every_code_round_trips, 0, (int)COUNT_OF(SMALL));
+  tcase_add_loop_test(t, encoding_finds_the_nearest_code, 0, (int)COUNT_OF(SMALL));
   tcase_add_test(t, quick_paths_equal_the_general_one);
   suite_add_tcase(s, t);
   return s;

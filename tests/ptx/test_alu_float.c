@@ -227,18 +227,22 @@ static const struct {
     {"tanh.approx.f32 %r0, %r1;", INF32, 0, 0, ONE},
 };
 
-START_TEST(single_values) {
-  one_warp *w = one_warp_new(SINGLE[_i].text);
+static void check_single(int row) {
+  one_warp *w = one_warp_new(SINGLE[row].text);
   uint64_t *d = one_warp_value(w, "%r0");
   for (int l = 0; l < PTX_LANES; l++) {
-    one_warp_value(w, "%r1")[l] = SINGLE[_i].a;
-    one_warp_value(w, "%r2")[l] = SINGLE[_i].b;
-    one_warp_value(w, "%r3")[l] = SINGLE[_i].c;
+    one_warp_value(w, "%r1")[l] = SINGLE[row].a;
+    one_warp_value(w, "%r2")[l] = SINGLE[row].b;
+    one_warp_value(w, "%r3")[l] = SINGLE[row].c;
   }
   one_warp_must_run(w, PTX_FULL_MASK);
-  ck_assert_msg(d[17] == SINGLE[_i].expected, "%s (%#x, %#x, %#x): %#lx, expected %#x", SINGLE[_i].text,
-                SINGLE[_i].a, SINGLE[_i].b, SINGLE[_i].c, (unsigned long)d[17], SINGLE[_i].expected);
+  ck_assert_msg(d[17] == SINGLE[row].expected, "%s (%#x, %#x, %#x): %#lx, expected %#x", SINGLE[row].text,
+                SINGLE[row].a, SINGLE[row].b, SINGLE[row].c, (unsigned long)d[17], SINGLE[row].expected);
   one_warp_free(w);
+}
+
+START_TEST(single_values) {
+  for (int row = 0; row < (int)COUNT_OF(SINGLE); row++) check_single(row);
 }
 END_TEST
 
@@ -343,12 +347,12 @@ static const struct {
     {"add.f64 %d0, %d1, 0d3FF8000000000000;", 1, 0, 0, 2.5},
 };
 
-START_TEST(double_values) {
-  one_warp *w = one_warp_new(DOUBLES[_i].text);
-  const double in[3] = {DOUBLES[_i].a, DOUBLES[_i].b, DOUBLES[_i].c};
+static void check_double(int row) {
+  one_warp *w = one_warp_new(DOUBLES[row].text);
+  const double in[3] = {DOUBLES[row].a, DOUBLES[row].b, DOUBLES[row].c};
   uint64_t bits[3], expected;
   memcpy(bits, in, sizeof bits);
-  memcpy(&expected, &DOUBLES[_i].expected, sizeof expected);
+  memcpy(&expected, &DOUBLES[row].expected, sizeof expected);
   for (int l = 0; l < PTX_LANES; l++) {
     one_warp_value(w, "%d1")[l] = bits[0];
     one_warp_value(w, "%d2")[l] = bits[1];
@@ -358,20 +362,22 @@ START_TEST(double_values) {
   ck_assert_uint_eq(one_warp_value(w, "%d0")[5], expected);
   one_warp_free(w);
 }
-END_TEST
 
-#define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
+START_TEST(double_values) {
+  for (int row = 0; row < (int)COUNT_OF(DOUBLES); row++) check_double(row);
+}
+END_TEST
 
 Suite *alu_float_suite(void) {
   Suite *s = suite_create("alu_float");
   TCase *t = tcase_create("floats");
-  tcase_add_loop_test(t, nearest_equals_the_host, 0, COUNT(NEAREST));
-  tcase_add_loop_test(t, directed_rounding_equals_integer_rounding, 0, 4 * COUNT(DIRECTED));
-  tcase_add_loop_test(t, single_values, 0, COUNT(SINGLE));
-  tcase_add_loop_test(t, approximations_are_near, 0, COUNT(APPROXIMATE));
+  tcase_add_loop_test(t, nearest_equals_the_host, 0, (int)COUNT_OF(NEAREST));
+  tcase_add_loop_test(t, directed_rounding_equals_integer_rounding, 0, 4 * (int)COUNT_OF(DIRECTED));
+  tcase_add_test(t, single_values);
+  tcase_add_loop_test(t, approximations_are_near, 0, (int)COUNT_OF(APPROXIMATE));
   tcase_add_test(t, pairs_are_two_singles);
   tcase_add_loop_test(t, double_rounding_modes_enclose, 0, 4);
-  tcase_add_loop_test(t, double_values, 0, COUNT(DOUBLES));
+  tcase_add_test(t, double_values);
   suite_add_tcase(s, t);
   return s;
 }

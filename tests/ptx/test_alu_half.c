@@ -150,18 +150,22 @@ static const struct {
     {"tanh.approx.f16 %h0, %h1;", 0x0000, 0, 0, 0x0000},
 };
 
-START_TEST(single_values) {
-  one_warp *w = one_warp_new(SINGLE[_i].text);
+static void check_single(int row) {
+  one_warp *w = one_warp_new(SINGLE[row].text);
   for (int l = 0; l < PTX_LANES; l++) {
-    one_warp_value(w, "%h1")[l] = SINGLE[_i].a;
-    one_warp_value(w, "%h2")[l] = SINGLE[_i].b;
-    one_warp_value(w, "%h3")[l] = SINGLE[_i].c;
+    one_warp_value(w, "%h1")[l] = SINGLE[row].a;
+    one_warp_value(w, "%h2")[l] = SINGLE[row].b;
+    one_warp_value(w, "%h3")[l] = SINGLE[row].c;
   }
   one_warp_must_run(w, PTX_FULL_MASK);
   uint64_t got = one_warp_value(w, "%h0")[9];
-  ck_assert_msg(got == SINGLE[_i].expected, "%s (%#x, %#x, %#x): %#lx, expected %#x", SINGLE[_i].text,
-                SINGLE[_i].a, SINGLE[_i].b, SINGLE[_i].c, (unsigned long)got, SINGLE[_i].expected);
+  ck_assert_msg(got == SINGLE[row].expected, "%s (%#x, %#x, %#x): %#lx, expected %#x", SINGLE[row].text,
+                SINGLE[row].a, SINGLE[row].b, SINGLE[row].c, (unsigned long)got, SINGLE[row].expected);
   one_warp_free(w);
+}
+
+START_TEST(single_values) {
+  for (int row = 0; row < (int)COUNT_OF(SINGLE); row++) check_single(row);
 }
 END_TEST
 
@@ -217,14 +221,12 @@ START_TEST(mixed_precision) {
 }
 END_TEST
 
-#define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
-
 Suite *alu_half_suite(void) {
   Suite *s = suite_create("alu_half");
   TCase *t = tcase_create("halves");
   tcase_set_timeout(t, 60);
-  tcase_add_loop_test(t, halves_round_to_the_nearest_code, 0, COUNT(ROWS));
-  tcase_add_loop_test(t, single_values, 0, COUNT(SINGLE));
+  tcase_add_loop_test(t, halves_round_to_the_nearest_code, 0, (int)COUNT_OF(ROWS));
+  tcase_add_test(t, single_values);
   tcase_add_loop_test(t, pairs_are_two_halves, 0, 6);
   tcase_add_test(t, mixed_precision);
   suite_add_tcase(s, t);

@@ -4,8 +4,6 @@
 #include "tests/ptx/ptx_fixture.h"
 #include "tests/ptx/ptx_suites.h"
 
-#define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
-
 static one_warp *numbered(const char *text) {
   one_warp *w = one_warp_new(text);
   for (uint64_t l = 0; l < PTX_LANES; l++) {
@@ -64,16 +62,20 @@ static const struct {
     {"shfl.sync.idx.b32 %r0|%p0, %r1, %r2, 31, -1;", idx_own},
 };
 
-START_TEST(shuffles) {
-  one_warp *w = numbered(SHUFFLES[_i].text);
+static void check_shuffle(int row) {
+  one_warp *w = numbered(SHUFFLES[row].text);
   one_warp_must_run(w, PTX_FULL_MASK);
   for (int l = 0; l < PTX_LANES; l++) {
-    shuffled e = SHUFFLES[_i].expected(l);
+    shuffled e = SHUFFLES[row].expected(l);
     ck_assert_msg(one_warp_value(w, "%r0")[l] == 100u + (unsigned)e.from &&
                       (one_warp_predicate(w, "%p0") >> l & 1) == e.in_range,
-                  "%s: lane %d got %lu", SHUFFLES[_i].text, l, (unsigned long)one_warp_value(w, "%r0")[l]);
+                  "%s: lane %d got %lu", SHUFFLES[row].text, l, (unsigned long)one_warp_value(w, "%r0")[l]);
   }
   one_warp_free(w);
+}
+
+START_TEST(shuffles) {
+  for (int row = 0; row < (int)COUNT_OF(SHUFFLES); row++) check_shuffle(row);
 }
 END_TEST
 
@@ -115,14 +117,18 @@ static const struct {
     {"activemask.b32 %r0;", 0x0f0f, "%r0", 2, 0x0f0f},
 };
 
-START_TEST(exchanges) {
-  one_warp *w = numbered(ROWS[_i].text);
-  one_warp_must_run(w, ROWS[_i].active);
-  uint64_t got = ROWS[_i].result[1] == 'p' ? one_warp_predicate(w, ROWS[_i].result)
-                                           : one_warp_value(w, ROWS[_i].result)[ROWS[_i].lane];
-  ck_assert_msg(got == ROWS[_i].expected, "%s: %#lx, expected %#lx", ROWS[_i].text, (unsigned long)got,
-                (unsigned long)ROWS[_i].expected);
+static void check_exchange(int row) {
+  one_warp *w = numbered(ROWS[row].text);
+  one_warp_must_run(w, ROWS[row].active);
+  uint64_t got = ROWS[row].result[1] == 'p' ? one_warp_predicate(w, ROWS[row].result)
+                                            : one_warp_value(w, ROWS[row].result)[ROWS[row].lane];
+  ck_assert_msg(got == ROWS[row].expected, "%s: %#lx, expected %#lx", ROWS[row].text, (unsigned long)got,
+                (unsigned long)ROWS[row].expected);
   one_warp_free(w);
+}
+
+START_TEST(exchanges) {
+  for (int row = 0; row < (int)COUNT_OF(ROWS); row++) check_exchange(row);
 }
 END_TEST
 
@@ -149,26 +155,30 @@ static const struct {
      "the member mask 0xffffffff names lane 8, which is not here with the others (0xff00ff)"},
 };
 
-START_TEST(member_masks_are_checked) {
+static void check_rule(int row) {
   alu_fault fault = {.fault = EMU_FAULT_NONE};
-  one_warp *w = numbered(RULES[_i].text);
-  w->warp.exited = RULES[_i].exited;
-  bool ok = one_warp_run(w, RULES[_i].active, &fault);
-  ck_assert_int_eq(ok, RULES[_i].message == NULL);
+  one_warp *w = numbered(RULES[row].text);
+  w->warp.exited = RULES[row].exited;
+  bool ok = one_warp_run(w, RULES[row].active, &fault);
+  ck_assert_int_eq(ok, RULES[row].message == NULL);
   if (!ok) {
     ck_assert_int_eq(fault.fault, EMU_FAULT_DIVERGENCE);
-    ck_assert_str_eq(fault.text, RULES[_i].message);
+    ck_assert_str_eq(fault.text, RULES[row].message);
   }
   one_warp_free(w);
+}
+
+START_TEST(member_masks_are_checked) {
+  for (int row = 0; row < (int)COUNT_OF(RULES); row++) check_rule(row);
 }
 END_TEST
 
 Suite *alu_lanes_suite(void) {
   Suite *s = suite_create("alu_lanes");
   TCase *t = tcase_create("lanes");
-  tcase_add_loop_test(t, shuffles, 0, COUNT(SHUFFLES));
-  tcase_add_loop_test(t, exchanges, 0, COUNT(ROWS));
-  tcase_add_loop_test(t, member_masks_are_checked, 0, COUNT(RULES));
+  tcase_add_test(t, shuffles);
+  tcase_add_test(t, exchanges);
+  tcase_add_test(t, member_masks_are_checked);
   suite_add_tcase(s, t);
   return s;
 }

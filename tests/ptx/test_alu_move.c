@@ -5,8 +5,6 @@
 #include "tests/ptx/ptx_fixture.h"
 #include "tests/ptx/ptx_suites.h"
 
-#define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
-
 /* Lane l of register k holds a value that tells both. */
 static one_warp *filled(const char *text) {
   one_warp *w = one_warp_new(text);
@@ -79,13 +77,17 @@ static const struct {
     {"cvta.param.u64 %d0, param;", "%d0", 0x7200000000000000},
 };
 
-START_TEST(moves_and_selections) {
-  one_warp *w = filled(MOVES[_i].text);
+static void check_move(int row) {
+  one_warp *w = filled(MOVES[row].text);
   one_warp_must_run(w, PTX_FULL_MASK);
-  uint64_t got = one_warp_value(w, MOVES[_i].result)[3];
-  ck_assert_msg(got == MOVES[_i].expected, "%s: %#lx, expected %#lx", MOVES[_i].text, (unsigned long)got,
-                (unsigned long)MOVES[_i].expected);
+  uint64_t got = one_warp_value(w, MOVES[row].result)[3];
+  ck_assert_msg(got == MOVES[row].expected, "%s: %#lx, expected %#lx", MOVES[row].text, (unsigned long)got,
+                (unsigned long)MOVES[row].expected);
   one_warp_free(w);
+}
+
+START_TEST(moves_and_selections) {
+  for (int row = 0; row < (int)COUNT_OF(MOVES); row++) check_move(row);
 }
 END_TEST
 
@@ -158,15 +160,19 @@ static const struct {
     {"mov.pred %p0, %is_explicit_cluster;", true},
 };
 
-START_TEST(comparisons_and_predicates) {
-  one_warp *w = filled(COMPARES[_i].text);
+static void check_comparison(int row) {
+  one_warp *w = filled(COMPARES[row].text);
   one_warp_set_predicate(w, "%p6", 0);
   one_warp_set_predicate(w, "%p7", PTX_FULL_MASK);
-  one_warp_set_predicate(w, "%p0", COMPARES[_i].expected ? 0 : PTX_FULL_MASK);
+  one_warp_set_predicate(w, "%p0", COMPARES[row].expected ? 0 : PTX_FULL_MASK);
   one_warp_must_run(w, PTX_FULL_MASK);
-  ck_assert_msg(one_warp_predicate(w, "%p0") == (COMPARES[_i].expected ? PTX_FULL_MASK : 0), "%s: %#x",
-                COMPARES[_i].text, one_warp_predicate(w, "%p0"));
+  ck_assert_msg(one_warp_predicate(w, "%p0") == (COMPARES[row].expected ? PTX_FULL_MASK : 0), "%s: %#x",
+                COMPARES[row].text, one_warp_predicate(w, "%p0"));
   one_warp_free(w);
+}
+
+START_TEST(comparisons_and_predicates) {
+  for (int row = 0; row < (int)COUNT_OF(COMPARES); row++) check_comparison(row);
 }
 END_TEST
 
@@ -185,8 +191,8 @@ END_TEST
 Suite *alu_move_suite(void) {
   Suite *s = suite_create("alu_move");
   TCase *t = tcase_create("moves");
-  tcase_add_loop_test(t, moves_and_selections, 0, COUNT(MOVES));
-  tcase_add_loop_test(t, comparisons_and_predicates, 0, COUNT(COMPARES));
+  tcase_add_test(t, moves_and_selections);
+  tcase_add_test(t, comparisons_and_predicates);
   tcase_add_test(t, comparisons_are_by_lane);
   suite_add_tcase(s, t);
   return s;

@@ -8,8 +8,6 @@
 #include "tests/emulator/emu_fixture.h"
 #include "tests/emulator/ptx_mutate.h"
 
-#define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
-
 /* No setmaxnreg.inc: going without more registers changes no result. At most MOST of each, evenly spread. */
 enum { MOST = 12, SEEDS = 3 };
 static const char *const PATTERNS[] = {"bar.*",     "mbarrier.*",      "fence*", "wgmma.*", "cp.async.bulk*",
@@ -50,7 +48,7 @@ int main(void) {
   Suite *suite = suite_create("emulator_sweep");
   TCase *t = tcase_create("deletions");
   tcase_set_timeout(t, 120);
-  tcase_add_loop_test(t, nothing_can_be_left_out, 0, COUNT(PATTERNS));
+  tcase_add_loop_test(t, nothing_can_be_left_out, 0, (int)COUNT_OF(PATTERNS));
   suite_add_tcase(suite, t);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

@@ -8,8 +8,6 @@
 #include "tests/ptx/ptx_fixture.h"
 #include "tests/ptx/ptx_suites.h"
 
-#define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
-
 static const char *const FILES[] = {"by_hand.ptx",
                                     "06b_convert_sm100.ptx",
                                     "08_memory_atomics.ptx",
@@ -106,9 +104,9 @@ Suite *ptx_damage_suite(void) {
   Suite *s = suite_create("ptx_damage");
   TCase *t = tcase_create("damage");
   tcase_set_timeout(t, 120);
-  tcase_add_loop_test(t, cut_short, 0, COUNT(FILES));
-  tcase_add_loop_test(t, changed_bytes, 0, COUNT(FILES));
-  tcase_add_loop_test(t, moved_pieces, 0, COUNT(FILES));
+  tcase_add_loop_test(t, cut_short, 0, (int)COUNT_OF(FILES));
+  tcase_add_loop_test(t, changed_bytes, 0, (int)COUNT_OF(FILES));
+  tcase_add_loop_test(t, moved_pieces, 0, (int)COUNT_OF(FILES));
   suite_add_tcase(s, t);
   return s;
 }

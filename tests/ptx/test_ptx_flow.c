@@ -7,8 +7,6 @@
 #include "tests/ptx/ptx_fixture.h"
 #include "tests/ptx/ptx_suites.h"
 
-#define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
-
 /* Each instruction is one line `pmevent N;` with N its own index; branches count too. `expected` lists branch
  * index : meeting point, with n for the end. */
 static const struct {
@@ -59,8 +57,8 @@ static ptx_module *parse_body(const char *body) {
   return m;
 }
 
-START_TEST(shapes_meet_where_they_should) {
-  ptx_module *m = parse_body(SHAPES[_i].body);
+static void check_shape(int row) {
+  ptx_module *m = parse_body(SHAPES[row].body);
   const ptx_kernel *k = &m->kernels[0];
   strbuf got = STRBUF_INIT;
   for (uint32_t i = 0; i < k->n_instructions; i++) {
@@ -72,10 +70,14 @@ START_TEST(shapes_meet_where_they_should) {
     else
       strbuf_addf(&got, "%u:%u", i, x->reconverge);
   }
-  ck_assert_msg(strcmp(strbuf_text(&got), SHAPES[_i].expected) == 0, "%s: %s, expected %s", SHAPES[_i].name,
-                strbuf_text(&got), SHAPES[_i].expected);
+  ck_assert_msg(strcmp(strbuf_text(&got), SHAPES[row].expected) == 0, "%s: %s, expected %s", SHAPES[row].name,
+                strbuf_text(&got), SHAPES[row].expected);
   strbuf_free(&got);
   ptx_module_free(m);
+}
+
+START_TEST(shapes_meet_where_they_should) {
+  for (int row = 0; row < (int)COUNT_OF(SHAPES); row++) check_shape(row);
 }
 END_TEST
 
@@ -104,8 +106,8 @@ static bool leaves_without(const ptx_kernel *k, uint32_t from, uint32_t avoid, u
 
 /* With a single ret, the meeting point is the nearest instruction that no path from the branch to the ret
  * avoids. */
-START_TEST(random_graphs_meet_at_the_post_dominator) {
-  uint64_t state = 41 + (uint64_t)_i;
+static void check_random_graph(int row) {
+  uint64_t state = 41 + (uint64_t)row;
   strbuf body = STRBUF_INIT;
   int n = 5 + (int)(next_random(&state) % 60);
   for (int k = 0; k < n; k++) {
@@ -141,6 +143,10 @@ START_TEST(random_graphs_meet_at_the_post_dominator) {
   strbuf_free(&body);
   ptx_module_free(m);
 }
+
+START_TEST(random_graphs_meet_at_the_post_dominator) {
+  for (int row = 0; row < 40; row++) check_random_graph(row);
+}
 END_TEST
 
 /* A hundred thousand instructions, half of them branches: the analysis must stay near linear. */
@@ -161,8 +167,8 @@ Suite *ptx_flow_suite(void) {
   Suite *s = suite_create("ptx_flow");
   TCase *t = tcase_create("reconvergence");
   tcase_set_timeout(t, 60);
-  tcase_add_loop_test(t, shapes_meet_where_they_should, 0, COUNT(SHAPES));
-  tcase_add_loop_test(t, random_graphs_meet_at_the_post_dominator, 0, 40);
+  tcase_add_test(t, shapes_meet_where_they_should);
+  tcase_add_test(t, random_graphs_meet_at_the_post_dominator);
   tcase_add_test(t, long_kernels_are_analysed_quickly);
   suite_add_tcase(s, t);
   return s;

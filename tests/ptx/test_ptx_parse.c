@@ -8,8 +8,7 @@
 #include "tests/ptx/ptx_suites.h"
 #include "tests/support/failing_alloc.h"
 
-#define COUNT(a) (int)(sizeof(a) / sizeof(a)[0])
-#define CASES    "tests/ptx/cases/"
+#define CASES "tests/ptx/cases/"
 
 /* File, kernel, its instructions (a ret that was added counts), registers, predicates. */
 static const struct {
@@ -110,7 +109,7 @@ START_TEST(module_and_kernel_attributes) {
     const char *name;
     uint32_t offset, bytes, align;
   } params[] = {{"small", 0, 1, 1}, {"map", 64, 128, 64}, {"out", 192, 8, 8}, {"n", 200, 4, 4}};
-  for (int p = 0; p < COUNT(params); p++) {
+  for (int p = 0; p < (int)COUNT_OF(params); p++) {
     ck_assert_str_eq(k->params[p].name, params[p].name);
     ck_assert_uint_eq(k->params[p].offset, params[p].offset);
     ck_assert_uint_eq(k->params[p].bytes, params[p].bytes);
@@ -129,8 +128,8 @@ START_TEST(module_and_kernel_attributes) {
       {"counter", PTX_SPACE_GLOBAL, 8, 8, -1, false}, {"dynamic", PTX_SPACE_SHARED, 0, 1024, -1, true},
       {"words", PTX_SPACE_SHARED, 32, 16, -1, false}, {"frame", PTX_SPACE_LOCAL, 16, 8, 0, false},
       {"slot", PTX_SPACE_SHARED, 4, 4, 0, false}};
-  ck_assert_uint_eq(m->n_symbols, COUNT(symbols));
-  for (int s = 0; s < COUNT(symbols); s++) {
+  ck_assert_uint_eq(m->n_symbols, (int)COUNT_OF(symbols));
+  for (int s = 0; s < (int)COUNT_OF(symbols); s++) {
     const ptx_symbol *x = &m->symbols[s];
     ck_assert_str_eq(x->name, symbols[s].name);
     ck_assert_int_eq(x->space, symbols[s].space);
@@ -419,7 +418,7 @@ Suite *ptx_parse_suite(void) {
   Suite *s = suite_create("ptx_parse");
   TCase *t = tcase_create("decoding");
   tcase_set_timeout(t, 60);
-  tcase_add_loop_test(t, files_decode, 0, COUNT(FILES));
+  tcase_add_loop_test(t, files_decode, 0, (int)COUNT_OF(FILES));
   tcase_add_test(t, module_and_kernel_attributes);
   tcase_add_test(t, labels_belong_to_their_scope);
   tcase_add_test(t, wgmma_decodes);
@@ -430,7 +429,7 @@ Suite *ptx_parse_suite(void) {
   tcase_add_test(t, every_opcode_has_a_form);
   tcase_add_test(t, out_of_memory_is_reported);
 #ifdef LLC
-  tcase_add_loop_test(t, what_llvm_prints_decodes, 0, COUNT(IR));
+  tcase_add_loop_test(t, what_llvm_prints_decodes, 0, (int)COUNT_OF(IR));
 #endif
   suite_add_tcase(s, t);
   return s;
