@@ -13,6 +13,7 @@ typedef struct descriptor {
 } descriptor;
 
 static bool decode_descriptor(const emu_warp *w, uint64_t bits, descriptor *d) {
+  *d = (descriptor){0};
   static const int swizzles[] = {0, 3, 2, 1};
   /* bits 14-15, 30-31, 46-48 and 52-61 are reserved; a base offset is never needed with absolute swizzling */
   uint64_t reserved = 0x3ull << 14 | 0x3ull << 30 | 0x7ull << 46 | 0x3FFull << 52;
@@ -282,7 +283,7 @@ static bool issue(emu_warp *w, const ptx_instruction *i) {
 /* Rows of an operand from shared memory, row after row, 32 bytes each. */
 static void fetch(const emu_cta *cta, uint64_t bits, const emu_warp *w, bool k_major, uint32_t first,
                   uint32_t rows, uint8_t *raw) {
-  descriptor d;
+  descriptor d; /* was accepted when the product was issued */
   decode_descriptor(w, bits, &d);
   if (k_major) {
     for (uint32_t r = 0; r < rows; r++) {
