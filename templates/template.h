@@ -74,6 +74,10 @@ typedef struct kernel_template {
                           ir_problem *reduced);
 } kernel_template;
 
+/* Names the generated code: it changes with the sources of generator/ and templates/. Times of one generation
+ * say nothing of another's. */
+const char *template_generation(void);
+
 int template_count(void);
 const kernel_template *template_get(int i);
 const kernel_template *template_find(const char *name);

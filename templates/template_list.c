@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "template_generation.h"
 #include "templates/gemm.h"
 #include "templates/template.h"
 
@@ -15,6 +16,10 @@ static const kernel_template templates[] = {
      .lower = gemm_lower,
      .reduced_problem = gemm_reduced_problem},
 };
+
+const char *template_generation(void) {
+  return ARKE_VERSION "+" TEMPLATE_GENERATION;
+}
 
 int template_count(void) {
   return (int)COUNT_OF(templates);
