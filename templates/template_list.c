@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "template_generation.h"
 #include "templates/gemm.h"
 #include "templates/template.h"
+#include "templates/template_generation.h"
 
 /* One line a template. */
 static const kernel_template templates[] = {

@@ -171,7 +171,7 @@ static arke_status describe_environment(tune_session *s, arke_error *err) {
   char llvm[32];
   gen_llvm_version(llvm);
   e->llvm = arena_strdup(&s->arena, llvm);
-  e->generator = arke_version();
+  e->generator = template_generation();
   e->driver = "";
   switch (s->kind) {
   case TUNE_DEVICE_CUDA:
