@@ -96,6 +96,8 @@ static arke_status encode_map(run_state *s, const recipe_param *param, device_te
 
 static arke_status launch(run_state *s, device_module *m, const recipe_launch *l, arke_error *err) {
   device_tensormap maps[LIMIT_KERNEL_ARGS];
+  device_ptr pointers[LIMIT_KERNEL_ARGS];
+  int64_t wide[LIMIT_KERNEL_ARGS];
   int32_t words[LIMIT_KERNEL_ARGS];
   void *args[LIMIT_KERNEL_ARGS];
   int64_t value;
@@ -104,6 +106,14 @@ static arke_status launch(run_state *s, device_module *m, const recipe_launch *l
     case RECIPE_PARAM_TENSORMAP:
       TRY(encode_map(s, &l->params[i], &maps[i], err));
       args[i] = &maps[i];
+      break;
+    case RECIPE_PARAM_POINTER:
+      pointers[i] = s->buffers[l->params[i].tensor].memory + GUARD_BYTES;
+      args[i] = &pointers[i];
+      break;
+    case RECIPE_PARAM_I64:
+      TRY(eval(s, l->params[i].value, &wide[i], err));
+      args[i] = &wide[i];
       break;
     case RECIPE_PARAM_I32:
       TRY(eval(s, l->params[i].value, &value, err));
@@ -140,10 +150,12 @@ static arke_status run_recipe(run_state *s, const lowered *l, arke_error *err) {
   return status;
 }
 
-/* One rounding to the output's dtype, and the additions: f32 sums in any order, each step truncated. */
+/* One rounding to the output's dtype, near zero by its smallest step, and the additions: f32 sums in any
+ * order, each step truncated. */
 static double tolerance(dtype type, double value, double magnitude, int64_t length) {
   double steps = (double)(length < 64 ? length : 64);
-  return fabs(value) * 2 * dtype_roundoff(type) + magnitude * steps * 0x1p-23 + 0x1p-126;
+  return fabs(value) * 2 * dtype_roundoff(type) + magnitude * steps * 0x1p-23 +
+         (type == DTYPE_F16 ? 0x1p-24 : 0x1p-126);
 }
 
 static void compare_element(run_state *s, ir_evaluator *ev, int tensor, const int64_t *coords,
