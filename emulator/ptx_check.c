@@ -127,7 +127,6 @@ static arke_status check_access(const subject *s) {
   uint32_t bytes = (uint32_t)ptx_type_bits((ptx_type)i->type[0]) / 8 * i->vector;
   if (bytes > 32 || (bytes > 16 && i->space[0] != PTX_SPACE_GLOBAL && i->space[0] != PTX_SPACE_GENERIC))
     return refuse_form(s, "an access has at most 16 bytes, or 32 in .global");
-  if (bytes == 32 && s->p->module->sm < 100) return refuse_form(s, "32-byte accesses exist from sm_100 on");
   int element = ptx_type_bits((ptx_type)i->type[0]);
   if (bytes == 32 && element != 32 && element != 64)
     return refuse_form(s, "32-byte accesses are .v8 of 32-bit or .v4 of 64-bit types");
@@ -210,7 +209,6 @@ static arke_status check_wgmma(const subject *s) {
       return refuse_operand(s, k,
                             k < 6 ? "scale-a and scale-b are 1 or -1" : "trans-a and trans-b are 0 or 1");
   }
-  if (s->p->module->sm != 90) return refuse(s, "wgmma exists on sm_90a only");
   return ARKE_OK;
 }
 

@@ -385,6 +385,7 @@ arke_status ptx_parse_instruction(ptx_parser *p, uint32_t guard, bool guard_nega
   const ptx_form *forms = ptx_forms_of((ptx_opcode)base.opcode, &n_forms);
   ptx_instruction i;
   bool read = false, fits = false;
+  int least_sm = 0;
   for (size_t f = 0; f < n_forms && !fits; f++) {
     size_t matched = 0;
     i = base;
@@ -394,6 +395,7 @@ arke_status ptx_parse_instruction(ptx_parser *p, uint32_t guard, bool guard_nega
     if (!read) TRY(ptx_parse_operands(p, operands, &n));
     read = true;
     fits = match_operands(&forms[f], operands, n, &i, &name, letters, &why);
+    least_sm = forms[f].least_sm;
   }
   if (!read && best < n_modifiers)
     return ptx_fail(p, ARKE_ERR_UNSUPPORTED, &name,
@@ -407,6 +409,7 @@ arke_status ptx_parse_instruction(ptx_parser *p, uint32_t guard, bool guard_nega
 
   TRY(finish(p, &i, operands, n, letters));
   TRY(ptx_check_instruction(p, &i, operands, &name));
+  TRY(ptx_check_target(p, &i, least_sm, &name));
   for (uint32_t k = 0; k < n; k++) {
     if (i.operands[k].kind != PTX_OPERAND_LABEL) continue;
     ptx_label_use *label = ptx_append(p, &p->label_uses, sizeof *label);

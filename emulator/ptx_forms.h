@@ -28,6 +28,7 @@
 typedef struct ptx_form {
   uint16_t opcode;
   const char *modifiers, *operands;
+  uint8_t least_sm; /* 90: from sm_90 on; sm_80 is the oldest target here */
 } ptx_form;
 
 /* The forms of an opcode, n of them, most usual first. */

@@ -104,6 +104,9 @@ arke_status ptx_parse_instruction(ptx_parser *p, uint32_t guard, bool guard_nega
 arke_status ptx_check_instruction(ptx_parser *p, const ptx_instruction *i, const ptx_parsed_operand *operands,
                                   const ptx_token *name);
 
+/* ptx_target.c: whether the module's target has the instruction, whose form asks for `least_sm`. */
+arke_status ptx_check_target(ptx_parser *p, const ptx_instruction *i, int least_sm, const ptx_token *name);
+
 /* ptx_body.c: from `{` to `}` of a kernel: declarations, labels, instructions. */
 arke_status ptx_parse_body(ptx_parser *p);
 /* A variable of `space` after its space token, up to and with the `;`. */

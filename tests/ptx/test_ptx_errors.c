@@ -257,6 +257,68 @@ START_TEST(statements_are_refused) {
 }
 END_TEST
 
+/* Instructions and the targets that have them; NULL: accepted. */
+static const struct {
+  const char *target, *statement, *message;
+} TARGETS[] = {
+    {"sm_80", "fma.rn.bf16x2 %r1, %r2, %r3, %r4;", NULL},
+    {"sm_80", "add.rn.bf16x2 %r1, %r2, %r3;", "'add.rn.bf16x2' exists from sm_90 on, the target is sm_80"},
+    {"sm_90", "add.rn.bf16x2 %r1, %r2, %r3;", NULL},
+    {"sm_80", "cvt.f32.bf16 %r1, %h1;", NULL},
+    {"sm_80", "cvt.rn.bf16.s32 %h1, %r1;", "from sm_90 on"},
+    {"sm_80", "cvt.rn.satfinite.e4m3x2.f32 %h1, %r1, %r2;", "from sm_89 on"},
+    {"sm_89", "cvt.rn.satfinite.e4m3x2.f32 %h1, %r1, %r2;", NULL},
+    {"sm_90a", "cvt.rn.satfinite.e2m3x2.f32 %h1, %r1, %r2;", "from sm_100a on"},
+    {"sm_100", "cvt.rn.satfinite.e2m3x2.f32 %h1, %r1, %r2;", "from sm_100a on, the target is sm_100"},
+    {"sm_100f", "cvt.rn.satfinite.e2m3x2.f32 %h1, %r1, %r2;", NULL},
+    {"sm_80", "cp.async.cg.shared.global [%r1], [%d1], 16;", NULL},
+    {"sm_80", "cp.async.bulk.commit_group;", "from sm_90 on"},
+    {"sm_80", "fence.acq_rel.gpu;", NULL},
+    {"sm_80", "fence.acq_rel.cluster;", "from sm_90 on"},
+    {"sm_80", "ld.shared::cluster.b32 %r1, [%r2];", "from sm_90 on"},
+    {"sm_80", "mbarrier.arrive.shared.b64 %d1, [%r1];", NULL},
+    {"sm_80", "mbarrier.arrive.shared.b64 %d1, [%r1], 2;", "from sm_90 on"},
+    {"sm_80", "mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0;", "from sm_90 on"},
+    {"sm_80", "elect.sync %r1|%p1, -1;", "from sm_90 on"},
+    {"sm_90", "setmaxnreg.inc.sync.aligned.u32 232;", "from sm_90a on, the target is sm_90"},
+    {"sm_90", "wgmma.fence.sync.aligned;", "exists on sm_90a only, the target is sm_90"},
+    {"sm_100a", "wgmma.fence.sync.aligned;", "exists on sm_90a only, the target is sm_100a"},
+    {"sm_90a", "tcgen05.wait::ld.sync.aligned;", "from sm_100a on"},
+    {"sm_120a", "tcgen05.wait::ld.sync.aligned;", "the target is sm_120a"},
+    {"sm_90a", "add.rn.f32x2 %d1, %d2, %d3;", "from sm_100 on"},
+    {"sm_120", "add.rn.f32x2 %d1, %d2, %d3;", NULL},
+    {"sm_90a", "redux.sync.max.f32 %r1, %r2, -1;", "from sm_100a on"},
+    {"sm_90a", "max.f32 %r1, %r2, %r3, %r4;", "from sm_100 on"},
+    {"sm_90a", "ld.global.v4.b64 {%d1, %d2, %d3, %d4}, [%d5];", "from sm_100 on"},
+    {"sm_80",
+     "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%r0,%r1,%r2,%r3}, {%r0,%r1,%r2,%r3}, "
+     "{%r0,%r1}, {%r0,%r1,%r2,%r3};",
+     "from sm_89 on"},
+};
+
+static void check_target(int row) {
+  char text[2048];
+  int n = snprintf(
+      text, sizeof text,
+      ".version 8.8\n.target %s\n.address_size 64\n.entry k() {\n.reg .pred %%p<4>; .reg .b16 %%h<4>;"
+      " .reg .b32 %%r<8>; .reg .b64 %%d<8>;\n%s\n}\n",
+      TARGETS[row].target, TARGETS[row].statement);
+  ck_assert_int_lt(n, (int)sizeof text);
+  if (TARGETS[row].message != NULL) {
+    refuse(text, TARGETS[row].message, ARKE_ERR_UNSUPPORTED);
+    return;
+  }
+  ptx_module *m = NULL;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_msg(ptx_parse(text, strlen(text), &m, &err) == ARKE_OK, "%s: %s", TARGETS[row].target, err.text);
+  ptx_module_free(m);
+}
+
+START_TEST(targets_have_what_they_have) {
+  for (int row = 0; row < (int)COUNT_OF(TARGETS); row++) check_target(row);
+}
+END_TEST
+
 START_TEST(deep_nesting_is_refused) {
   char text[1024] = HEAD ".entry k() ";
   for (int k = 0; k < 70; k++) strcat(text, "{");
@@ -283,6 +345,7 @@ Suite *ptx_errors_suite(void) {
   TCase *t = tcase_create("refused");
   tcase_add_test(t, texts_are_refused);
   tcase_add_test(t, statements_are_refused);
+  tcase_add_test(t, targets_have_what_they_have);
   tcase_add_test(t, deep_nesting_is_refused);
   tcase_add_test(t, long_lists_are_refused);
   suite_add_tcase(s, t);
