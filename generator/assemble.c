@@ -31,8 +31,7 @@ void assembled_free(assembled *a) {
   a->cubin_bytes = 0;
 }
 
-/* --- the log ----------------------------------------------------------------------------------------------
- */
+/* --- the log --- */
 
 /* The number that `text` starts with, -1 if it starts with none. */
 static int leading_number(const char *text) {

@@ -3,8 +3,7 @@
 #include "generator/gen_internal.h"
 #include "generator/gen_math.h"
 
-/* --- types
- * --------------------------------------------------------------------------------------------------- */
+/* --- types --- */
 
 /* Narrow elements as what they compute in. */
 static gen_value widen(gen_builder *b, gen_value v) {
@@ -53,8 +52,7 @@ static gen_value truth(gen_builder *b, gen_value v) {
   return gen_compare(b, GEN_NE, v, LLVMConstNull(LLVMTypeOf(v)));
 }
 
-/* --- arithmetic
- * ------------------------------------------------------------------------------------------------ */
+/* --- arithmetic --- */
 
 /* Quotient and remainder rounded toward minus infinity, from those rounded toward zero. */
 static gen_value floor_division(gen_builder *b, gen_value x, gen_value y, bool remainder) {
@@ -120,8 +118,7 @@ static gen_value apply_operator(gen_builder *b, ir_operator op, const gen_value 
   return x;
 }
 
-/* --- conversion
- * -------------------------------------------------------------------------------------------------- */
+/* --- conversion --- */
 
 static gen_value clamp(gen_builder *b, gen_value v, int64_t least, int64_t most) {
   gen_value low = LLVMConstInt(LLVMTypeOf(v), (uint64_t)least, 1),
@@ -186,8 +183,7 @@ static arke_status cast(gen_builder *b, gen_value v, dtype type, gen_value *valu
   return ARKE_OK;
 }
 
-/* --- the walk
- * ---------------------------------------------------------------------------------------------------- */
+/* --- the walk --- */
 
 /* Arguments of a function in one type: floats unless all are integers and the function keeps them. */
 static void join_arguments(gen_builder *b, ir_function f, gen_value *args, int n) {

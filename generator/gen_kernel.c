@@ -16,8 +16,7 @@ void gen_misuse(gen_builder *b, const char *format, ...) {
   va_end(args);
 }
 
-/* --- module and function ----------------------------------------------------------------------------------
- */
+/* --- module and function --- */
 
 /* LLVM reports errors such as an impossible asm constraint here instead of failing a call. */
 static void collect_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
@@ -156,8 +155,7 @@ LLVMBasicBlockRef gen_block(gen_builder *b, const char *name) {
   return LLVMAppendBasicBlockInContext(b->llvm, b->function, name);
 }
 
-/* --- calls ------------------------------------------------------------------------------------------------
- */
+/* --- calls --- */
 
 gen_value gen_intrinsic(gen_builder *b, const char *name, LLVMTypeRef result, const gen_value *args, int n) {
   LLVMTypeRef types[8];
@@ -203,8 +201,7 @@ gen_value gen_asm(gen_builder *b, LLVMTypeRef result, const char *text, const ch
   return call;
 }
 
-/* --- threads ----------------------------------------------------------------------------------------------
- */
+/* --- threads --- */
 
 #define X(name, sreg)                                                                                        \
   gen_value gen_##name(gen_builder *b) {                                                                     \

@@ -32,8 +32,7 @@ bool gen_math_takes_integers(ir_function f) {
   }
 }
 
-/* --- instructions ------------------------------------------------------------------------------------------
- */
+/* --- instructions --- */
 
 /* "llvm.fabs" on an F32 is llvm.fabs.f32. */
 static gen_value overloaded(gen_builder *b, const char *name, const gen_value *args, int n) {
@@ -57,8 +56,7 @@ static gen_value constant_like(gen_value x, double value) {
   return LLVMConstReal(LLVMTypeOf(x), value);
 }
 
-/* --- functions without an instruction
- * ------------------------------------------------------------------------ */
+/* --- functions without an instruction --- */
 
 /* e^x = 2^hi * (1 + lo ln 2), where hi + lo = x log2 e to twice the precision: the product alone would lose a
  * bit for every doubling of x. The clamp keeps infinities out of lo; both ends are past where f32 ends. */
@@ -88,8 +86,7 @@ static gen_value sign(gen_builder *b, gen_value x) {
   return gen_select(b, gen_compare(b, GEN_SGT, x, zero), constant_like(x, 1), below);
 }
 
-/* --- integers
- * ------------------------------------------------------------------------------------------------ */
+/* --- integers --- */
 
 static gen_value on_integers(gen_builder *b, ir_function f, const gen_value *args) {
   gen_value x = args[0], zero = LLVMConstNull(LLVMTypeOf(x));
@@ -109,8 +106,7 @@ static gen_value on_integers(gen_builder *b, ir_function f, const gen_value *arg
   }
 }
 
-/* --- all
- * ----------------------------------------------------------------------------------------------------- */
+/* --- all --- */
 
 /* What needs no approximation, in f32 and f64; NULL for the others. */
 static gen_value exact(gen_builder *b, ir_function f, const gen_value *args) {

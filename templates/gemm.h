@@ -8,8 +8,7 @@
 #include "generator/gen_wgmma.h"
 #include "templates/template.h"
 
-/* --- what the operator is ---------------------------------------------------------------------------------
- */
+/* --- what the operator is --- */
 
 typedef struct gemm_match {
   int a, b, y; /* tensors of the signature, by role: A has the row index of Y, B the column index */
@@ -22,8 +21,7 @@ bool gemm_match_op(const ir_op *op, gemm_match *match);
 /* The match and what the sizes, dtypes and target have against it. */
 template_reason gemm_fit(const ir_problem *p, const target *t, gemm_match *match, strbuf *detail);
 
-/* --- tuning parameters
- * -------------------------------------------------------------------------------------- */
+/* --- tuning parameters --- */
 
 /* X(NAME, meaning, values…): the tiling space, in order. */
 #define GEMM_PARAMS(X)                                                                                       \
@@ -51,8 +49,7 @@ typedef enum gemm_param {
 
 extern const space gemm_space;
 
-/* --- what a configuration is -------------------------------------------------------------------------------
- */
+/* --- what a configuration is --- */
 
 /* An operand in shared memory: panels one swizzle wide along its contiguous axis. */
 typedef struct gemm_operand {
@@ -70,8 +67,8 @@ typedef struct gemm_plan {
   gemm_match match;
   dtype type;
   int block_m, block_n, block_k, stages, consumers, cluster_m, cluster_n, group;
-  bool pingpong, deferred, persistent,
-      raster_n;     /* deferred: a tile is stored under the products of the next */
+  bool pingpong, persistent, raster_n;
+  bool deferred;    /* a tile is stored under the products of the next */
   int cluster;      /* CTAs of a cluster */
   int threads;      /* consumers, then the producer's warp group */
   int group_rows;   /* rows of the tile a consumer warp group owns */
@@ -93,8 +90,7 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
 int64_t gemm_units_m(const gemm_plan *plan, int64_t m);
 int64_t gemm_units_n(const gemm_plan *plan, int64_t n);
 
-/* --- the template's functions
- * ------------------------------------------------------------------------------- */
+/* --- the template's functions --- */
 
 template_reason gemm_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *gemm_space_of(const target *t);

@@ -4,8 +4,7 @@
 #include "generator/gen_expression.h"
 #include "generator/gen_memory.h"
 
-/* --- 1. the form ------------------------------------------------------------------------------------------
- */
+/* --- 1. the form --- */
 
 /* Every read is of an input at the output's own index, and nothing is reduced. */
 static bool is_pointwise(const ir_op *op, const ir_expr *e) {
@@ -53,8 +52,7 @@ static template_reason map_fits(const ir_problem *p, const target *t, strbuf *de
   return p->sizes[0] >= 1 && p->sizes[0] < INT64_C(1) << 40 ? TEMPLATE_OK : TEMPLATE_SIZE;
 }
 
-/* --- 2. the space ------------------------------------------------------------------------------------------
- */
+/* --- 2. the space --- */
 
 enum { THREADS, VECTOR, N_PARAMS };
 static const space_param params[N_PARAMS] = {
@@ -83,8 +81,7 @@ static void map_defaults(const ir_problem *p, const target *t, config *c) {
   while (c->values[VECTOR] > 1 && map_feasible(p, t, c) != TEMPLATE_OK) c->values[VECTOR] /= 2;
 }
 
-/* --- 3. the cost
- * -------------------------------------------------------------------------------------------- */
+/* --- 3. the cost --- */
 
 static double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
   (void)t;
@@ -94,8 +91,7 @@ static double map_cost_ns(const ir_problem *p, const target *t, const target_rat
   return rates->launch_ns + ir_min_bytes(p) / (rates->dram_bytes_per_s * efficiency) * 1e9;
 }
 
-/* --- 4. the kernel
- * ------------------------------------------------------------------------------------------ */
+/* --- 4. the kernel --- */
 
 typedef struct map_emitter {
   const ir_problem *p;
@@ -164,8 +160,7 @@ static arke_status emit_kernel(gen_builder *b, const ir_problem *p, const config
   return status;
 }
 
-/* --- 5. the recipe
- * ------------------------------------------------------------------------------------------ */
+/* --- 5. the recipe --- */
 
 static arke_status make_recipe(const ir_problem *p, const config *c, arena *a, recipe *r, arke_error *err) {
   const ir_op *op = p->op;
@@ -228,8 +223,7 @@ static arke_status map_lower(const ir_problem *p, const target *t, const config 
   return status;
 }
 
-/* --- 6. the small problem, and the record
- * --------------------------------------------------------------------- */
+/* --- 6. the small problem, and the record --- */
 
 static void map_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                                 ir_problem *reduced) {
