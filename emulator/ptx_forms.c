@@ -346,10 +346,10 @@ static const ptx_form forms[] = {
     {PTX_CLC_QUERY_CTAID_Y, "b32 b128", "d0 sx", 100},
     {PTX_CLC_QUERY_CTAID_Z, "b32 b128", "d0 sx", 100},
     {PTX_LDMATRIX, "m8n8 #count trans? " SHARED "? b16", "v m", 80},
-    /* The m16n16 and m16n8 forms are sm_100a's; the machine runs neither, and says so when one is reached. */
+    /* sm_100a's; the machine does not run it, and says so when it is reached. */
     {PTX_LDMATRIX, "m16n16 #count trans " SHARED "? b8", "v m", 80},
     {PTX_STMATRIX, "m8n8 #count trans? " SHARED "? b16", "m u", 90},
-    {PTX_STMATRIX, "m16n8 #count trans " SHARED "? b8", "m u", 80},
+    {PTX_STMATRIX, "m16n8 #count trans " SHARED "? b8", "m u", 100},
     {PTX_MOVMATRIX, "m8n8 trans b16", "dw sw", 80},
     {PTX_MMA, "#mnk #layout #layout f32|f16 f16|bf16|tf32|e4m3|e5m2 f16|bf16|tf32|e4m3|e5m2 f32|f16",
      "v u u u", 80},
