@@ -40,6 +40,19 @@ bool plan_accepts(const arke_plan *plan, const DLTensor *const *tensors, int n_t
          (workspace != NULL && ((uintptr_t)workspace & (PLAN_WORKSPACE_ALIGNMENT - 1)) == 0);
 }
 
+/* The map for a tensor at `address`: the planned one as it is, else a copy in `room`. */
+static arke_status place_map(const arke_plan *plan, const plan_param *p, uint64_t address,
+                             device_tensormap *room, void **arg, arke_error *err) {
+  if (address == p->address) {
+    *arg = (void *)p->map; /* the driver reads kernel arguments only */
+    return ARKE_OK;
+  }
+  *arg = memcpy(room, p->map, sizeof *p->map);
+  if (p->address_word < 0) return plan->set_address(plan->device, room, address, err);
+  memcpy(room->opaque + 8 * p->address_word, &address, sizeof address);
+  return ARKE_OK;
+}
+
 arke_status plan_fill_frame(const arke_plan *plan, const plan_launch *l, const uint64_t *addresses,
                             uint64_t workspace, launch_frame *frame, arke_error *err) {
   for (int i = 0; i < l->launch.n_args; i++) {
@@ -49,8 +62,7 @@ arke_status plan_fill_frame(const arke_plan *plan, const plan_launch *l, const u
     case RECIPE_PARAM_POINTER: frame->values[i] = addresses[p->tensor]; break;
     case RECIPE_PARAM_WORKSPACE: frame->values[i] = workspace + p->value; break;
     case RECIPE_PARAM_TENSORMAP:
-      frame->args[i] = memcpy(&frame->maps[i], p->map, sizeof *p->map);
-      TRY(plan->set_address(plan->device, &frame->maps[i], addresses[p->tensor], err));
+      TRY(place_map(plan, p, addresses[p->tensor], &frame->maps[i], &frame->args[i], err));
       break;
     default: frame->values[i] = p->value; break; /* little-endian: an i32 or f32 is the low half */
     }

@@ -343,6 +343,7 @@ DRIVER(cuTensorMapEncodeTiled,
     if (i + 1 < rank && stride_bytes[i] % 16 != 0) return INVALID_VALUE;
     if (i + 1 < rank) f.stride_bytes[i] = stride_bytes[i];
   }
+  if (state.split_maps) f.address_again = ~f.address;
   memset(map, 0, 128);
   memcpy(map, &f, sizeof f);
   return 0;
@@ -353,6 +354,8 @@ DRIVER(cuTensorMapReplaceAddress, (void *map, void *address)) {
   fake_tensormap *f = map;
   if (((uintptr_t)map & 63) != 0 || (uintptr_t)address % 16 != 0) return INVALID_VALUE;
   f->address = (uint64_t)(uintptr_t)address;
+  if (state.split_maps) f->address_again = ~f->address;
+  __atomic_fetch_add(&state.replaced, 1, __ATOMIC_RELAXED);
   return 0;
 }
 

@@ -21,6 +21,7 @@ typedef struct fake_tensormap {
   uint64_t dim[5], stride_bytes[4];
   uint32_t box[5];
   uint32_t zero;
+  uint64_t address_again; /* with split_maps: a second place that depends on the address */
 } fake_tensormap;
 
 typedef struct fake_launch {
@@ -39,7 +40,9 @@ typedef struct fake_state {
   int n_devices;
   int cc_major, cc_minor;
   int contexts_retained, modules, streams, events, graphs, links, allocations; /* alive now */
-  int launches;                                                                /* so far, atomic */
+  bool split_maps; /* tensor maps hold their address in more than one word */
+  int replaced;    /* calls of cuTensorMapReplaceAddress, atomic */
+  int launches;    /* so far, atomic */
 } fake_state;
 
 #define FAKE_FUNCTIONS(X)                                                                                    \
