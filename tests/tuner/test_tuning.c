@@ -406,7 +406,7 @@ START_TEST(a_killed_run_is_resumed) {
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
   check_no_workers(); /* they die with their parent */
-  f.result.environment.generator = arke_version();
+  f.result.environment.generator = template_generation();
   trial_list before = read_trials(&f, FAKE_GPU_NAME);
   ck_assert_int_gt(before.n, 5);
   log_counts begun_before = read_log(&f);
@@ -464,7 +464,7 @@ START_TEST(two_tuners_share_a_file) {
     waitpid(children[i], &status, 0);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   }
-  f.result.environment.generator = arke_version();
+  f.result.environment.generator = template_generation();
   trial_list l = read_trials(&f, FAKE_GPU_NAME);
   check_outcomes(&l, on_gpu, 28);
   cache *c;
