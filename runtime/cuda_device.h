@@ -55,6 +55,12 @@ arke_status cuda_assemble(device *d, const char *ptx, const char *target, void *
 arke_status cuda_tensormap_encode(device *d, const device_tensormap_desc *desc, device_tensormap *map,
                                   arke_error *err);
 arke_status cuda_tensormap_set_address(device *d, device_tensormap *map, device_ptr address, arke_error *err);
+/* A launch in the driver's terms; `config` points into `attributes`. */
+typedef struct cuda_launch_description {
+  cuda_launch_config config;
+  cuda_launch_attribute attributes[2];
+} cuda_launch_description;
+void cuda_launch_describe(const device_launch *l, cuda_launch_description *c);
 arke_status cuda_launch(device *d, device_kernel *k, const device_launch *l, arke_error *err);
 arke_status cuda_synchronize(device *d, arke_error *err);
 

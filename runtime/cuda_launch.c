@@ -62,26 +62,30 @@ static bool is_cluster(const uint32_t cluster[3]) {
   return cluster[0] > 1 || cluster[1] > 1 || cluster[2] > 1;
 }
 
-arke_status cuda_launch_entered(device *d, device_kernel *k, const device_launch *l, arke_error *err) {
-  cuda_gpu *g = cuda_of(d);
-  cuda_launch_attribute attributes[2];
-  cuda_launch_config config = {
+void cuda_launch_describe(const device_launch *l, cuda_launch_description *c) {
+  c->config = (cuda_launch_config){
       .grid = {l->grid[0], l->grid[1], l->grid[2]},
       .block = {l->block[0], l->block[1], l->block[2]},
       .smem_bytes = l->smem_bytes,
       .stream = l->stream,
-      .attributes = attributes,
+      .attributes = c->attributes,
   };
   if (is_cluster(l->cluster)) {
-    cuda_launch_attribute *cluster = &attributes[config.n_attributes++];
+    cuda_launch_attribute *cluster = &c->attributes[c->config.n_attributes++];
     *cluster = (cuda_launch_attribute){.id = CUDA_LAUNCH_CLUSTER_DIMENSION};
     for (int i = 0; i < 3; i++) cluster->value.cluster[i] = l->cluster[i] == 0 ? 1 : l->cluster[i];
   }
   if (l->early_start) {
-    attributes[config.n_attributes++] = (cuda_launch_attribute){.id = CUDA_LAUNCH_PROGRAMMATIC_SERIALIZATION,
-                                                                .value.programmatic_serialization = 1};
+    c->attributes[c->config.n_attributes++] = (cuda_launch_attribute){
+        .id = CUDA_LAUNCH_PROGRAMMATIC_SERIALIZATION, .value.programmatic_serialization = 1};
   }
-  return cuda_check(&g->api, g->api.launch(&config, (cuda_function)k, l->args, NULL), "cuLaunchKernelEx",
+}
+
+arke_status cuda_launch_entered(device *d, device_kernel *k, const device_launch *l, arke_error *err) {
+  cuda_gpu *g = cuda_of(d);
+  cuda_launch_description c;
+  cuda_launch_describe(l, &c);
+  return cuda_check(&g->api, g->api.launch(&c.config, (cuda_function)k, l->args, NULL), "cuLaunchKernelEx",
                     err);
 }
 

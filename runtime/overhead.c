@@ -34,8 +34,7 @@ typedef struct contest {
   void *stream, *workspace;
   cuda_gpu *gpu;
   cuda_function function;
-  cuda_launch_config config;
-  cuda_launch_attribute cluster;
+  cuda_launch_description bare;
   launch_frame frame;
 } contest;
 
@@ -46,15 +45,9 @@ static arke_status prepare(contest *c, arke_error *err) {
     return plan_explain(c->plan, c->tensors, c->n_tensors, c->workspace, err);
   c->gpu = cuda_of(c->plan->device);
   c->function = (cuda_function)l->kernel;
-  c->config = (cuda_launch_config){.smem_bytes = l->launch.smem_bytes, .stream = c->stream};
-  c->cluster = (cuda_launch_attribute){.id = CUDA_LAUNCH_CLUSTER_DIMENSION};
-  for (int i = 0; i < 3; i++) {
-    c->config.grid[i] = l->launch.grid[i];
-    c->config.block[i] = l->launch.block[i];
-    c->cluster.value.cluster[i] = l->launch.cluster[i];
-    if (l->launch.cluster[i] > 1) c->config.n_attributes = 1;
-  }
-  c->config.attributes = &c->cluster;
+  device_launch launch = l->launch;
+  launch.stream = c->stream;
+  cuda_launch_describe(&launch, &c->bare);
   return plan_fill_frame(c->plan, l, addresses, (uint64_t)(uintptr_t)c->workspace, &c->frame, err);
 }
 
@@ -69,7 +62,7 @@ static arke_status time_run(contest *c, double *ns, arke_error *err) {
 static arke_status time_bare(contest *c, double *ns, arke_error *err) {
   double begin = now_ns();
   for (int i = 0; i < c->calls; i++)
-    TRY(cuda_check(&c->gpu->api, c->gpu->api.launch(&c->config, c->function, c->frame.args, NULL),
+    TRY(cuda_check(&c->gpu->api, c->gpu->api.launch(&c->bare.config, c->function, c->frame.args, NULL),
                    "cuLaunchKernelEx", err));
   *ns = (now_ns() - begin) / c->calls;
   return c->gpu->base.ops->synchronize(&c->gpu->base, err);
