@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -21,6 +22,24 @@ typedef struct space {
   int n_params;
   const space_param *params;
 } space;
+
+/* Parameters that only order the same work (which tile after which) or say how much of K is in flight, by the
+ * name they have in every template. Configurations that agree in all others are a family: their times lie
+ * within a few per cent, and what a power limit does to one it does to all. What changes a tile, who computes
+ * it, which CTAs share their loads (CLUSTER_M) or an SM (PERSISTENT) makes another family. */
+#define SPACE_VARIANTS(X)                                                                                    \
+  X("BLOCK_K")                                                                                               \
+  X("STAGES")                                                                                                \
+  X("RASTER")                                                                                                \
+  X("GROUP")
+
+static inline bool space_param_is_variant(const space_param *p) {
+#define X(NAME)                                                                                              \
+  if (strcmp(p->name, NAME) == 0) return true;
+  SPACE_VARIANTS(X)
+#undef X
+  return false;
+}
 
 /* A point: one value per parameter, in the space's order. */
 typedef struct config {

@@ -78,7 +78,8 @@ static bool collect_feasible(const ir_problem *p, const target *t, const target_
       double cost = s->template->cost_ns(p, t, rates, &at);
       /* A model that fails on a point must not hide it at the front nor break the order. */
       if (!isfinite(cost) || cost <= 0) cost = 1e18;
-      if (!append(c, &capacity, (tune_candidate){i, point, cost})) return false;
+      if (!append(c, &capacity, (tune_candidate){.source = i, .point = point, .model_ns = cost}))
+        return false;
     }
   }
   return true;
@@ -95,6 +96,33 @@ static bool index_points(tune_candidates *c) {
   qsort(keys, (size_t)c->n, sizeof *keys, compare_point);
   for (int64_t i = 0; i < c->n; i++) c->by_point[i] = keys[i].index;
   free(keys);
+  return true;
+}
+
+/* The point with all variant parameters at their first value stands for its family. */
+static int64_t family_point(const space *s, int64_t point) {
+  int64_t rest = point, place = 1;
+  for (int i = s->n_params - 1; i >= 0; i--) {
+    int64_t digit = rest % s->params[i].n_values;
+    if (space_param_is_variant(&s->params[i])) point -= digit * place;
+    rest /= s->params[i].n_values;
+    place *= s->params[i].n_values;
+  }
+  return point;
+}
+
+static bool number_families(tune_candidates *c) {
+  int *numbers = calloc((size_t)c->total, sizeof *numbers); /* by point of all spaces in a row; 0: none yet */
+  int64_t first[TUNE_TEMPLATES_MAX] = {0};
+  if (!numbers) return false;
+  for (int i = 1; i < c->n_sources; i++) first[i] = first[i - 1] + space_size(c->sources[i - 1].space);
+  for (int64_t i = 0; i < c->n; i++) {
+    tune_candidate *k = &c->ranked[i];
+    int *number = &numbers[first[k->source] + family_point(c->sources[k->source].space, k->point)];
+    if (*number == 0) *number = ++c->n_families;
+    k->family = *number - 1;
+  }
+  free(numbers);
   return true;
 }
 
@@ -129,7 +157,7 @@ arke_status tune_candidates_rank(const ir_problem *p, const target *t, const tar
     goto fail;
   }
   qsort(c->ranked, (size_t)c->n, sizeof *c->ranked, compare_cost);
-  if (!index_points(c)) status = error_memory(err, STAGE);
+  if (!index_points(c) || !number_families(c)) status = error_memory(err, STAGE);
 fail:
   strbuf_free(&refusals);
   if (status != ARKE_OK) tune_candidates_release(c);

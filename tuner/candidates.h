@@ -14,6 +14,7 @@ typedef struct tune_candidate {
   int source; /* which of tune_candidates.sources */
   int64_t point;
   double model_ns;
+  int family; /* of points that differ in variant parameters only (ir/space.h) */
 } tune_candidate;
 
 /* A template that fits the problem. */
@@ -31,6 +32,7 @@ typedef struct tune_candidates {
   int64_t n;
   tune_candidate *ranked; /* fastest by the model first; equal ones in the order of the space */
   int64_t *by_point;      /* indices into ranked, ordered by (source, point) */
+  int n_families;         /* numbered in the order of their best model time */
 } tune_candidates;
 
 /* ARKE_ERR_UNSUPPORTED, with each template's reason, when none fits or no point is feasible. */

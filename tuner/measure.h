@@ -47,8 +47,9 @@ arke_status tune_measure_quick(tune_meter *m, const tune_burst *b, double reject
 /* --- finals --------------------------------------------------------------------------------------------- */
 
 typedef struct tune_finals_options {
-  double tie;   /* ratios below 1 + tie count as equal: 0.005 */
-  double alpha; /* error probability of one comparison: 0.02 */
+  double tie;     /* ratios below 1 + tie need not be told apart: 0.003 */
+  double simpler; /* below 1 + simpler, the simpler one is preferred to the faster one: 0.0015 */
+  double alpha;   /* error probability of one comparison: 0.02 */
   int min_rounds, max_rounds;
   double sample_ns; /* least device time of one sample: 3e6 */
   double limit_ns;  /* device time after which no new round starts */
@@ -68,8 +69,9 @@ typedef struct tune_finalist {
 typedef void (*tune_finals_fn)(int i, void *user);
 
 /* Times the finalists round after round, each round in a new random order, and compares times of one round
- * only. A finalist separated from the leader is timed no more. *winner: the least complex of those equal to
- * the leader. */
+ * only. A finalist separated from the leader is timed no more. *winner: the least complex of those whose
+ * median lies within `simpler` of the lowest. Where the rounds that a verdict takes would pass the limit with
+ * all finalists, the last of the list are left out: they stay without samples. */
 arke_status tune_measure_finals(tune_meter *m, tune_finalist *list, int n, const tune_finals_options *o,
                                 tune_finals_fn fn, void *user, int *winner, int *rounds, arke_error *err);
 

@@ -7,12 +7,18 @@
 
 #define STAGE "measure"
 
-const tune_finals_options tune_finals_default = {
-    .tie = 0.005, .alpha = 0.02, .min_rounds = 7, .max_rounds = 60, .sample_ns = 3e6, .limit_ns = 3e9};
+const tune_finals_options tune_finals_default = {.tie = 0.003,
+                                                 .simpler = 0.0015,
+                                                 .alpha = 0.02,
+                                                 .min_rounds = 7,
+                                                 .max_rounds = 60,
+                                                 .sample_ns = 3e6,
+                                                 .limit_ns = 3e9};
 
 typedef struct finals {
   tune_finalist *list;
-  int n, rounds, max_rounds;
+  int n; /* that are timed: the first of the list */
+  int rounds, max_rounds;
   double *times; /* [finalist][round]; NAN where it was not timed */
   double *scratch;
 } finals;
@@ -72,6 +78,21 @@ static void shuffle(tune_meter *m, int *order, int n) {
   }
 }
 
+static int replays_for(const tune_burst *b, const tune_finals_options *o) {
+  return (int)fmax(1, ceil(o->sample_ns / fmax(b->estimate_ns * b->launches, 1)));
+}
+
+/* How many of the list can have the least number of rounds within the limit; two at least. */
+static int affordable(const tune_finalist *list, int n, const tune_finals_options *o) {
+  double round_ns = 0;
+  for (int i = 0; i < n; i++) {
+    const tune_burst *b = &list[i].burst;
+    round_ns += b->estimate_ns * b->launches * (1 + replays_for(b, o));
+    if (i >= 2 && round_ns * o->min_rounds > o->limit_ns) return i;
+  }
+  return n;
+}
+
 static arke_status run_round(tune_meter *m, finals *f, const tune_finals_options *o, int *order,
                              tune_finals_fn fn, void *user, arke_error *err) {
   int alive = 0;
@@ -83,10 +104,9 @@ static arke_status run_round(tune_meter *m, finals *f, const tune_finals_options
   for (int k = 0; k < alive; k++) {
     const tune_burst *b = &f->list[order[k]].burst;
     if (fn) fn(order[k], user);
-    double ns, one = fmax(b->estimate_ns * b->launches, 1);
+    double ns;
     TRY(tune_burst_sample(m, b, 1, &ns, err)); /* pays for what the kernel before left in caches and clocks */
-    TRY(tune_burst_sample(m, b, (int)fmax(1, ceil(o->sample_ns / one)), &times_of(f, order[k])[f->rounds],
-                          err));
+    TRY(tune_burst_sample(m, b, replays_for(b, o), &times_of(f, order[k])[f->rounds], err));
   }
   f->rounds++;
   return ARKE_OK;
@@ -95,7 +115,7 @@ static arke_status run_round(tune_meter *m, finals *f, const tune_finals_options
 static int choose(finals *f, const tune_finals_options *o) {
   int leader = find_leader(f), winner = leader;
   for (int i = 0; i < f->n; i++) {
-    if (f->list[i].separated || median_ratio(f, i, leader) > 1 + o->tie) continue;
+    if (f->list[i].separated || median_ratio(f, i, leader) > 1 + o->simpler) continue;
     if (f->list[i].complexity < f->list[winner].complexity) winner = i;
   }
   for (int i = 0; i < f->n; i++) {
@@ -111,7 +131,7 @@ static int choose(finals *f, const tune_finals_options *o) {
 
 arke_status tune_measure_finals(tune_meter *m, tune_finalist *list, int n, const tune_finals_options *o,
                                 tune_finals_fn fn, void *user, int *winner, int *rounds, arke_error *err) {
-  finals f = {.list = list, .n = n, .max_rounds = o->max_rounds};
+  finals f = {.list = list, .n = affordable(list, n, o), .max_rounds = o->max_rounds};
   int *order = malloc((size_t)n * sizeof *order);
   f.times = malloc((size_t)n * (size_t)o->max_rounds * sizeof *f.times);
   f.scratch = malloc((size_t)o->max_rounds * sizeof *f.scratch);
@@ -120,7 +140,11 @@ arke_status tune_measure_finals(tune_meter *m, tune_finalist *list, int n, const
     status = error_memory(err, STAGE);
     goto fail;
   }
-  for (int i = 0; i < n; i++) list[i].separated = false;
+  for (int i = 0; i < n; i++) {
+    list[i].separated = false;
+    list[i].time = (cache_time){0};
+    list[i].ratio = INFINITY;
+  }
   double until = m->spent_ns + o->limit_ns;
   for (bool settled = false; !settled && f.rounds < o->max_rounds;) {
     if (f.rounds > 0 && m->spent_ns > until) break;

@@ -7,7 +7,8 @@
 #include "base/random.h"
 
 #define STAGE         "search"
-#define ELITES        4     /* whose neighbourhoods are looked at */
+#define ELITES        6     /* whose neighbourhoods are looked at: the fastest of the fastest families */
+#define WORTH         1.5   /* a family is, while its best's model time is below this times the first's */
 #define SHORTLIST     16    /* of the corrected ranking, picked before it is sorted out anew */
 #define IMPROVEMENT   0.995 /* a result counts as one below this share of the best */
 #define LEARNING_RATE 0.5
@@ -26,7 +27,10 @@ struct tune_search {
   int64_t n_tried, outstanding;
   int64_t *queue; /* seeds */
   int queued, taken, queue_capacity;
-  int64_t cursor; /* every candidate of the model's ranking before it was tried */
+  int64_t cursor;        /* every candidate of the model's ranking before it was tried */
+  int64_t family_cursor; /* where in the ranking the best of the next family is looked for */
+  int families_met;
+  bool *met; /* by family */
   search_result *results;
   int64_t n_results, results_capacity;
   search_result elites[ELITES];
@@ -43,30 +47,58 @@ tune_search_plan tune_search_plan_for(tune_effort effort, int64_t candidates, in
   tune_search_plan plan = {.ahead = 64};
   switch (effort) {
   case TUNE_QUICK:
-    plan = (tune_search_plan){.model_best = 24, .limit = 96, .patience = 24, .ahead = 16};
+    plan = (tune_search_plan){.families = 20, .model_best = 12, .limit = 96, .patience = 32, .ahead = 16};
     break;
   case TUNE_FULL:
-    plan = (tune_search_plan){.model_best = 64, .limit = 2000, .patience = 250, .ahead = 64};
+    plan = (tune_search_plan){.families = 64, .model_best = 32, .limit = 2000, .patience = 250, .ahead = 64};
     break;
-  case TUNE_EXHAUSTIVE: plan.model_best = (int)(candidates < INT32_MAX ? candidates : INT32_MAX); break;
+  case TUNE_EXHAUSTIVE:
+    plan.families = plan.model_best = (int)(candidates < INT32_MAX ? candidates : INT32_MAX);
+    break;
   }
   if (trials_limit > 0 && (plan.limit == 0 || plan.limit > trials_limit)) plan.limit = trials_limit;
   return plan;
 }
 
+/* Moves family_cursor to the next candidate that is the model's best of its family and untried. */
+static void advance_families(tune_search *s) {
+  const tune_candidates *c = s->c;
+  for (; s->families_met < s->plan.families; s->family_cursor++) {
+    const tune_candidate *k = s->family_cursor < c->n ? &c->ranked[s->family_cursor] : NULL;
+    if (!k || k->model_ns > WORTH * c->ranked[0].model_ns) {
+      s->families_met = s->plan.families; /* all that are worth it */
+      return;
+    }
+    if (s->met[k->family]) continue;
+    if (!s->tried[s->family_cursor]) return;
+    s->met[k->family] = true;
+    s->families_met++;
+  }
+}
+
+static void mark_tried(tune_search *s, int64_t index) {
+  s->tried[index] = true;
+  s->n_tried++;
+  while (s->cursor < s->c->n && s->tried[s->cursor]) s->cursor++;
+  advance_families(s);
+}
+
 arke_status tune_search_create(const tune_candidates *c, const tune_search_plan *plan, uint64_t seed,
                                tune_search **s, arke_error *err) {
   tune_search *n = calloc(1, sizeof *n);
-  bool *tried = calloc((size_t)c->n, sizeof *tried);
-  if (!n || !tried) {
+  bool *tried = calloc((size_t)c->n, sizeof *tried), *met = calloc((size_t)c->n_families, sizeof *met);
+  if (!n || !tried || !met) {
     free(n);
     free(tried);
+    free(met);
     return error_memory(err, STAGE);
   }
   n->c = c;
   n->plan = *plan;
   n->seed = seed;
   n->tried = tried;
+  n->met = met;
+  advance_families(n);
   *s = n;
   return ARKE_OK;
 }
@@ -74,6 +106,7 @@ arke_status tune_search_create(const tune_candidates *c, const tune_search_plan 
 void tune_search_destroy(tune_search *s) {
   if (!s) return;
   free(s->tried);
+  free(s->met);
   free(s->queue);
   free(s->results);
   free(s);
@@ -213,9 +246,11 @@ static int64_t best_neighbour(const tune_search *s, int64_t from, bool far) {
   return best;
 }
 
-static int64_t elite_neighbour(const tune_search *s, bool far) {
-  for (int e = 0; e < s->n_elites; e++) {
-    int64_t index = best_neighbour(s, s->elites[e].index, far);
+/* Of the fastest that has one left, or beginning with another elite, so that no family is left out while the
+ * fastest has many. */
+static int64_t elite_neighbour(const tune_search *s, int first, bool far) {
+  for (int i = 0; i < s->n_elites; i++) {
+    int64_t index = best_neighbour(s, s->elites[(first + i) % s->n_elites].index, far);
     if (index >= 0) return index;
   }
   return -1;
@@ -238,34 +273,43 @@ static int64_t in_order(tune_search *s, int64_t end) {
   return s->cursor < end && s->cursor < s->c->n ? s->cursor : -1;
 }
 
+/* The model's best of the next family that has none tried; -1 when enough were met or the rest is too slow.
+ */
+static int64_t next_family(const tune_search *s) {
+  return s->families_met < s->plan.families ? s->family_cursor : -1;
+}
+
 static int64_t propose(tune_search *s) {
   while (s->taken < s->queued) {
     int64_t index = s->queue[s->taken++];
     if (!s->tried[index]) return index;
   }
-  int64_t index = in_order(s, s->plan.model_best);
+  int64_t index = next_family(s);
+  if (index < 0) index = in_order(s, s->plan.model_best);
   if (index >= 0) return index;
   if (s->outstanding >= s->plan.ahead) return -1;
   unsigned turn = s->turn++ % 8;
+  int first = turn % 4 == 2 ? (int)(s->turn / 4 % ELITES) : 0;
   if (turn == 7) index = restart(s);
-  if (index < 0 && turn % 2 == 0) index = elite_neighbour(s, false);
-  if (index < 0 && turn % 4 == 2) index = elite_neighbour(s, true);
+  if (index < 0 && turn % 2 == 0) index = elite_neighbour(s, first, false);
+  if (index < 0 && turn % 4 == 2) index = elite_neighbour(s, first, true);
   if (index < 0) index = take_shortlist(s);
   return index >= 0 ? index : in_order(s, s->c->n);
+}
+
+/* Proposals that do not depend on results are still to come. */
+static bool is_beginning(const tune_search *s) {
+  if (s->cursor < s->plan.model_best || s->families_met < s->plan.families) return true;
+  for (int i = s->taken; i < s->queued; i++)
+    if (!s->tried[s->queue[i]]) return true;
+  return false;
 }
 
 bool tune_search_done(const tune_search *s) {
   if (s->n_tried >= s->c->n) return true;
   if (s->plan.limit > 0 && s->n_tried >= s->plan.limit) return true;
-  bool initial = s->cursor < s->plan.model_best;
-  for (int i = s->taken; i < s->queued; i++) initial = initial || !s->tried[s->queue[i]];
-  return s->plan.patience > 0 && !initial && s->n_results > 0 && s->since_improvement >= s->plan.patience;
-}
-
-static void mark_tried(tune_search *s, int64_t index) {
-  s->tried[index] = true;
-  s->n_tried++;
-  while (s->cursor < s->c->n && s->tried[s->cursor]) s->cursor++;
+  return s->plan.patience > 0 && !is_beginning(s) && s->n_results > 0 &&
+         s->since_improvement >= s->plan.patience;
 }
 
 int64_t tune_search_next(tune_search *s) {
@@ -290,16 +334,24 @@ void tune_search_seed(tune_search *s, int64_t index) {
 
 /* --- results -------------------------------------------------------------------------------------------- */
 
+/* Elites are each the fastest of their family. */
 static void insert_elite(tune_search *s, int64_t index, double ns) {
-  int at = s->n_elites < ELITES ? s->n_elites++ : ELITES;
-  if (at == ELITES && ns >= s->elites[--at].ns) return;
+  int at = 0, family = s->c->ranked[index].family;
+  while (at < s->n_elites && s->c->ranked[s->elites[at].index].family != family) at++;
+  if (at == s->n_elites) { /* a family that is new here takes a free place or the last one */
+    if (s->n_elites < ELITES)
+      s->elites[s->n_elites++] = (search_result){index, INFINITY};
+    else
+      at--;
+  }
+  if (ns >= s->elites[at].ns) return;
   for (; at > 0 && s->elites[at - 1].ns > ns; at--) s->elites[at] = s->elites[at - 1];
   s->elites[at] = (search_result){index, ns};
 }
 
 static void take_result(tune_search *s, int64_t index, double ns) {
   bool better = isfinite(ns) && (s->n_elites == 0 || ns < IMPROVEMENT * s->elites[0].ns);
-  s->since_improvement = better ? 0 : s->since_improvement + 1;
+  s->since_improvement = better || is_beginning(s) ? 0 : s->since_improvement + 1;
   if (!isfinite(ns)) return;
   insert_elite(s, index, ns);
   if (s->n_results == s->results_capacity) {

@@ -1,8 +1,10 @@
 /* Which candidate to try next. A pure state machine: the pipeline asks for candidates, compiles and times
  * them in any order and reports back; nothing here knows of processes or clocks.
  *
- * Order of proposals: seeds (the defaults, winners of nearby problems), the model's best, then in turn
- *   - neighbours of the fastest few so far: one step in one parameter, then two steps or two parameters;
+ * Order of proposals: seeds (the defaults, winners of nearby problems), the model's best of each of its
+ * leading families (ir/space.h), the model's best of all, then in turn
+ *   - neighbours of the fastest few so far, each of another family: one step in one parameter, then two steps
+ *     or two parameters;
  *   - the best untried by the model as corrected by what was measured (each parameter value's mean error in
  * the logarithm, shrunk towards none);
  *   - restarts: random feasible ones.
@@ -15,7 +17,8 @@
 typedef struct tune_search tune_search;
 
 typedef struct tune_search_plan {
-  int model_best; /* how many of the model's ranking come first */
+  int families;   /* of how many families the model's best comes first */
+  int model_best; /* how many of the model's ranking come then */
   int64_t limit;  /* most proposals; 0: none */
   int patience;   /* results without improvement before it ends; 0: never */
   int ahead;      /* proposals made before results of the search itself are awaited */

@@ -4,15 +4,19 @@
 
 #include "tuner/tune_run.h"
 
-#define STAGE        "measure"
-#define FINALISTS    16
-#define FEW          8 /* where the budget is short: loading and verifying them takes time too */
-#define SHORT_S      20.0
-#define WITHIN       1.08 /* of the best: more than what drift correction leaves open */
-#define LIMIT_S      3.0  /* device time of the finals */
-#define TIMING_SHARE 0.6  /* of the time left; the rest is for loading and verifying */
-#define LEAST_S      0.3
-#define ATTEMPTS     4 /* each failed one removes a finalist */
+#define STAGE         "measure"
+#define FINALISTS     24
+#define FEW           8 /* where the budget is short: loading and verifying them takes time too */
+#define SHORT_S       20.0
+#define FAMILIES      12 /* whose best enters before any second one does; of FEW, 6 */
+#define FAMILIES_FEW  6
+#define WITHIN        1.08 /* of the best: more than what drift correction leaves open */
+#define FAMILY_WITHIN 1.10 /* the best of a family: power limits may turn more than that around */
+#define LIMIT_S       6.0  /* device time of the finals with a budget of TUNE_LONG_S or more */
+#define LIMIT_SHORT_S 3.0
+#define TIMING_SHARE  0.6 /* of the time left; the rest is for loading and verifying */
+#define LEAST_S       0.3
+#define ATTEMPTS      4 /* each failed one removes a finalist */
 
 typedef struct finals {
   tune_run *run;
@@ -30,6 +34,23 @@ static int by_rank(const void *a, const void *b) {
   return (x->rank_ns > y->rank_ns) - (x->rank_ns < y->rank_ns);
 }
 
+static int count_family(const finals *f, int family) {
+  int n = 0;
+  for (int i = 0; i < f->n; i++) n += tune_trial_family(f->list[i]) == family;
+  return n;
+}
+
+/* Adds trials in their order while the list is shorter than `most`, up to `each` of a family. */
+static void add_within(finals *f, tune_trial *const *sorted, int n, double within, int each, int most) {
+  for (int i = 0; i < n && f->n < most && sorted[i]->rank_ns <= within * sorted[0]->rank_ns; i++) {
+    bool entered = false;
+    for (int j = 0; j < f->n; j++) entered = entered || f->list[j] == sorted[i];
+    if (!entered && count_family(f, tune_trial_family(sorted[i])) < each) f->list[f->n++] = sorted[i];
+  }
+}
+
+/* A search measures in bursts, at clocks that a device keeps for milliseconds only; finals run at its power
+ * limit, where another family may lead. So the leading families come first, then seconds and thirds. */
 static bool enter(finals *f, tune_run *run) {
   tune_trial **sorted = malloc((size_t)(run->n_trials + 1) * sizeof *sorted);
   if (!sorted) return false;
@@ -39,9 +60,9 @@ static bool enter(finals *f, tune_run *run) {
       sorted[n++] = run->trials[i];
   qsort(sorted, (size_t)n, sizeof(tune_trial *), by_rank);
   double budget = run->session->options.budget_s;
-  int most = budget > 0 && budget < SHORT_S ? FEW : FINALISTS;
-  for (int i = 0; i < n && f->n < most && sorted[i]->rank_ns <= WITHIN * sorted[0]->rank_ns; i++)
-    f->list[f->n++] = sorted[i];
+  bool few = budget > 0 && budget < SHORT_S;
+  add_within(f, sorted, n, FAMILY_WITHIN, 1, few ? FAMILIES_FEW : FAMILIES);
+  add_within(f, sorted, n, WITHIN, TUNE_FAMILY, few ? FEW : FINALISTS);
   free(sorted);
   return true;
 }
@@ -66,7 +87,8 @@ static void take_times(finals *f, const json_t *b) {
   const json_t *list = json_object_get(b, "list");
   for (int i = 0; i < f->n; i++) {
     const json_t *item = json_array_get(list, (size_t)i);
-    f->list[i]->time = read_time(item);
+    cache_time time = read_time(item);
+    if (time.samples > 0) f->list[i]->time = time; /* else it was left out for want of time */
     f->list[i]->check = (tune_check){tune_message_number(item, "error_relative", 0),
                                      tune_message_number(item, "allowed_relative", 0)};
   }
@@ -74,7 +96,7 @@ static void take_times(finals *f, const json_t *b) {
   f->winner = winner >= 0 && winner < f->n ? (int)winner : 0;
   f->timed = true;
   f->run->policy =
-      arena_printf(f->run->arena, "%s finals=interleaved rounds=%lld finalists=%d tie=0.5%%",
+      arena_printf(f->run->arena, "%s finals=interleaved rounds=%lld finalists=%d tie=0.3%%",
                    tune_message_text(b, "policy", ""), (long long)tune_message_integer(b, "rounds", 0), f->n);
 }
 
@@ -128,7 +150,8 @@ static bool build_request(finals *f, double limit_s, tune_message *m) {
 static void hold(finals *f) {
   tune_run *run = f->run;
   tune_session *s = run->session;
-  double limit_s = fmax(LEAST_S, fmin(LIMIT_S, TIMING_SHARE * tune_run_left_s(run, 0)));
+  double budget = s->options.budget_s, most_s = budget > 0 && budget < TUNE_LONG_S ? LIMIT_SHORT_S : LIMIT_S;
+  double limit_s = fmax(LEAST_S, fmin(most_s, TIMING_SHARE * tune_run_left_s(run, 0)));
   arke_error err = ARKE_ERROR_INIT;
   tune_message m = {0};
   f->done = f->timed = false;

@@ -8,7 +8,9 @@
 #include "tuner/tune_session.h"
 #include "tuner/verify.h"
 
-#define TUNE_KEPT 24 /* trials whose kernels stay in memory: the finalists and some to replace them */
+#define TUNE_LONG_S 30.0 /* budgets from here on have longer finals */
+#define TUNE_FAMILY 3    /* finalists of one family */
+#define TUNE_KEPT   36   /* trials whose kernels stay in memory: the finalists and some to replace them */
 
 typedef enum tune_trial_state {
   TRIAL_COMPILING,
@@ -83,6 +85,7 @@ void tune_trial_finish(tune_trial *t, cache_outcome outcome, const char *reason)
 void tune_trial_change(tune_trial *t, cache_outcome outcome, const char *reason);
 bool tune_trial_has_kernel(const tune_trial *t);
 void tune_trial_forget_kernel(tune_trial *t);
+int tune_trial_family(const tune_trial *t);
 void tune_trials_release(tune_run *run);
 
 /* --- compiling (tune_compile.c) --- */

@@ -3,13 +3,15 @@
 
 #include "tuner/tune_run.h"
 
-#define FINALS_SHARE 0.25 /* of a budget is kept for the finals */
-#define FINALS_S     5.0  /* but not more than this */
-#define VERIFY_SHARE 0.5  /* without times, verifying on the emulator is the longer part */
+#define FINALS_SHARE   0.25 /* of a budget is kept for the finals */
+#define FINALS_S       10.0 /* but not more than this: 6 s of timing, and loading and verifying */
+#define FINALS_SHORT_S 5.0  /* 3 s of timing, where the budget is below TUNE_LONG_S */
+#define VERIFY_SHARE   0.5  /* without times, verifying on the emulator is the longer part */
 
 static double reserve_s(const tune_run *run) {
   double budget = run->session->options.budget_s;
-  return tune_run_measures(run) ? fmin(FINALS_SHARE * budget, FINALS_S) : VERIFY_SHARE * budget;
+  if (!tune_run_measures(run)) return VERIFY_SHARE * budget;
+  return fmin(FINALS_SHARE * budget, budget < TUNE_LONG_S ? FINALS_SHORT_S : FINALS_S);
 }
 
 static int count_state(const tune_run *run, tune_trial_state state) {

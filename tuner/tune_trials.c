@@ -15,6 +15,10 @@ double tune_trial_model_ns(const tune_trial *t) {
   return t->run->candidates.ranked[t->index].model_ns;
 }
 
+int tune_trial_family(const tune_trial *t) {
+  return t->run->candidates.ranked[t->index].family;
+}
+
 static bool make_room(tune_run *run) {
   if (run->n_trials < run->capacity) return true;
   int larger = run->capacity ? 2 * run->capacity : 64;
@@ -67,11 +71,25 @@ void tune_trial_forget_kernel(tune_trial *t) {
   free_kernel(t);
 }
 
+/* The slowest kept trial whose place `t` could take; NULL while there is room. */
+static tune_trial *find_rival(const tune_trial *t) {
+  const tune_run *run = t->run;
+  tune_trial *slowest = NULL;
+  int n = 0;
+  for (int i = 0; i < run->n_kept; i++) {
+    if (tune_trial_family(run->kept[i]) != tune_trial_family(t)) continue;
+    slowest = run->kept[i];
+    n++;
+  }
+  if (tune_run_measures(run) && n >= TUNE_FAMILY) return slowest;
+  return run->n_kept == TUNE_KEPT ? run->kept[TUNE_KEPT - 1] : NULL;
+}
+
 /* Thousands of kernels would fill the memory; only the leading ones can still be wanted. */
 static void keep_if_leading(tune_trial *t) {
   tune_run *run = t->run;
-  if (run->n_kept == TUNE_KEPT) {
-    tune_trial *last = run->kept[TUNE_KEPT - 1];
+  tune_trial *last = find_rival(t);
+  if (last) {
     if (t->rank_ns >= last->rank_ns) {
       free_kernel(t);
       return;

@@ -7,7 +7,7 @@
 
 typedef struct fake_graph {
   int n, capacity;
-  double *true_ns;
+  fake_kernel *kernels;
 } fake_graph;
 
 typedef struct fake_event {
@@ -18,11 +18,13 @@ static fake_device *fake(device *d) {
   return (fake_device *)d;
 }
 
-static void advance(fake_device *d, double true_ns) {
+static void advance(fake_device *d, const fake_kernel *k) {
   double factor = 1 + d->drift * sin(6.283185307179586 * d->now_ns / d->period_ns);
   factor *= exp(d->noise * random_normal(d->seed, d->draws++));
   if (random_uniform(d->seed + 1, d->draws++) < d->hiccup) factor *= 3;
-  d->now_ns += true_ns * factor;
+  double ns = k->true_ns * factor * (1 + k->power * d->heat);
+  d->now_ns += ns;
+  d->heat += (1 - d->heat) * (1 - exp(-ns / d->heating_ns));
 }
 
 static arke_status launch(device *d, device_kernel *k, const device_launch *l, arke_error *err) {
@@ -31,17 +33,17 @@ static arke_status launch(device *d, device_kernel *k, const device_launch *l, a
   f->launches++;
   if (f->fail_launch && f->launches >= f->fail_launch)
     return error_set(err, ARKE_ERR_FAULT, "fake", "planted fault");
-  double true_ns = ((const fake_kernel *)(const void *)k)->true_ns;
+  const fake_kernel *kernel = (const void *)k;
   if (!f->capturing) {
-    advance(f, true_ns);
+    advance(f, kernel);
     return ARKE_OK;
   }
   fake_graph *g = f->graph;
   if (g->n == g->capacity) {
     g->capacity = g->capacity ? 2 * g->capacity : 64;
-    g->true_ns = realloc(g->true_ns, (size_t)g->capacity * sizeof *g->true_ns);
+    g->kernels = realloc(g->kernels, (size_t)g->capacity * sizeof *g->kernels);
   }
-  g->true_ns[g->n++] = true_ns;
+  g->kernels[g->n++] = *kernel;
   return ARKE_OK;
 }
 
@@ -75,6 +77,7 @@ static arke_status graph_begin(device *d, void *stream, arke_error *err) {
   (void)stream;
   (void)err;
   fake(d)->capturing = true;
+  fake(d)->heat = 0;
   fake(d)->graph = calloc(1, sizeof(fake_graph));
   return ARKE_OK;
 }
@@ -92,13 +95,13 @@ static arke_status graph_launch(device *d, void *graph, void *stream, arke_error
   (void)stream;
   (void)err;
   const fake_graph *g = graph;
-  for (int i = 0; i < g->n; i++) advance(fake(d), g->true_ns[i]);
+  for (int i = 0; i < g->n; i++) advance(fake(d), &g->kernels[i]);
   return ARKE_OK;
 }
 
 static void graph_destroy(device *d, void *graph) {
   fake(d)->open_objects--;
-  free(((fake_graph *)graph)->true_ns);
+  free(((fake_graph *)graph)->kernels);
   free(graph);
 }
 
@@ -115,5 +118,6 @@ static const device_ops ops = {.launch = launch,
                                .graph_destroy = graph_destroy};
 
 void fake_device_init(fake_device *d, uint64_t seed) {
-  *d = (fake_device){.base = {&ops}, .drift = 0.15, .period_ns = 2e9, .noise = 0.01, .seed = seed};
+  *d = (fake_device){
+      .base = {&ops}, .drift = 0.15, .period_ns = 2e9, .noise = 0.01, .heating_ns = 1e8, .seed = seed};
 }

@@ -1,6 +1,7 @@
 /* A device whose kernels take known times: a clock that advances by each launch's true time, times a drift
  * that moves by up to 15 % within seconds, times noise. What a tuner measures on it can be compared with the
- * truth. */
+ * truth. Under load it heats up towards its power limit, which slows each kernel by a share of its own; while
+ * the host captures a graph, as between two candidates of a search, it cools down. */
 #ifndef ARKE_TESTS_FAKE_DEVICE_H
 #define ARKE_TESTS_FAKE_DEVICE_H
 
@@ -12,6 +13,7 @@ typedef struct fake_device {
   double drift, period_ns; /* times swing by +-drift with this period */
   double noise;            /* standard deviation of a run's relative error */
   double hiccup;           /* probability that a run takes three times as long */
+  double heat, heating_ns; /* 0 cold to 1 at the limit; the time constant */
   uint64_t seed, draws;
   bool capturing;
   struct fake_graph *graph; /* being captured */
@@ -21,9 +23,10 @@ typedef struct fake_device {
 } fake_device;
 
 void fake_device_init(fake_device *d, uint64_t seed);
-/* The k-th kernel handle stands for true time `ns`. */
+/* What a kernel handle points to. */
 typedef struct fake_kernel {
-  double true_ns;
+  double true_ns; /* when cold */
+  double power;   /* at the power limit it takes 1 + power times as long */
 } fake_kernel;
 
 #endif

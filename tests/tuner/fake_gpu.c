@@ -90,7 +90,7 @@ static arke_status gpu_kernel_info(device *d, device_kernel *k, device_kernel_in
 static arke_status gpu_launch(device *d, device_kernel *k, const device_launch *l, arke_error *err) {
   fake_gpu *g = gpu(d);
   if (g->lost) return lost(err);
-  fake_kernel timed = {planted_true_ns(l->block[0], (int)l->smem_bytes / 16)};
+  fake_kernel timed = planted_times(l->block[0], (int)l->smem_bytes / 16);
   if (l->stream) return g->clock.base.ops->launch(&g->clock.base, (device_kernel *)&timed, l, err);
   arke_error fault = ARKE_ERROR_INIT;
   if (g->emulator->ops->launch(g->emulator, k, l, &fault) == ARKE_OK) return ARKE_OK;

@@ -1,5 +1,5 @@
 /* A GPU for tests of the whole tuner: kernels run on the emulator, so that right and wrong are real; their
- * times come from planted_true_ns on a drifting clock; a fault leaves the context useless, as on a real GPU.
+ * times come from planted_times on a drifting clock; a fault leaves the context useless, as on a real GPU.
  */
 #ifndef ARKE_TESTS_FAKE_GPU_H
 #define ARKE_TESTS_FAKE_GPU_H

@@ -7,7 +7,7 @@ static const space_param params[] = {
     {"A", "first", 10, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
     {"B", "second", 10, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
     {"C", "third", 8, {1, 2, 3, 4, 5, 6, 7, 8}},
-    {"D", "fourth", 8, {1, 2, 3, 4, 5, 6, 7, 8}},
+    {"STAGES", "fourth", 8, {1, 2, 3, 4, 5, 6, 7, 8}},
     {"FAST", "a switch", 2, {0, 1}},
 };
 static const space table = {"fake", (int)COUNT_OF(params), params};
@@ -38,7 +38,7 @@ static template_reason feasible(const ir_problem *p, const target *t, const conf
   return TEMPLATE_OK;
 }
 
-/* Best near A = 8, B = 7 with C = 2, D = 6 and FAST. */
+/* Best near A = 8, B = 7 with C = 2, STAGES = 6 and FAST. */
 double fake_space_true_ns(const config *c) {
   const int *v = c->values;
   double x =

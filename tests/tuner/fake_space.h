@@ -1,4 +1,4 @@
-/* A template with a space of four parameters and a made-up landscape of times, for tests of ranking and
+/* A template with a space of five parameters and a made-up landscape of times, for tests of ranking and
  * search. Its cost model is wrong in a known way: it does not know what FAST and the pair (A, B) do. */
 #ifndef ARKE_TESTS_FAKE_SPACE_H
 #define ARKE_TESTS_FAKE_SPACE_H

@@ -16,6 +16,21 @@ static const space_param good_params[] = {
 _Static_assert(PLANTED_COUNT == 14, "KIND lists every kind");
 static const space good_space = {"planted", 3, good_params};
 
+/* GROUP is a variant parameter by its name. */
+static const space_param hungry_params[] = {
+    {"KIND", "none misbehaves", 1, {PLANTED_GOOD}},
+    {"BLOCK", "threads", 4, {32, 64, 128, 256}},
+    {"GROUP", "a knob that matters little", 32, {16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
+                                                 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37,
+                                                 38, 39, 40, 41, 42, 43, 44, 45, 46, 47}},
+};
+static const space hungry_space = {"hungry", 3, hungry_params};
+
+static const space *get_hungry_space(const target *t) {
+  (void)t;
+  return &hungry_space;
+}
+
 static const space *get_space(const target *t) {
   (void)t;
   return &good_space;
@@ -41,13 +56,34 @@ static template_reason feasible(const ir_problem *p, const target *t, const conf
   return c->values[1] == 128 && c->values[2] == 0 ? TEMPLATE_OK : TEMPLATE_REDUNDANT;
 }
 
+static void hungry_defaults(const ir_problem *p, const target *t, config *c) {
+  (void)p;
+  (void)t;
+  *c = (config){{PLANTED_GOOD, 128, PLANTED_HUNGRY}};
+}
+
+static template_reason feasible_hungry(const ir_problem *p, const target *t, const config *c) {
+  (void)p;
+  (void)t;
+  (void)c;
+  return TEMPLATE_OK;
+}
+
 static template_reason feasible_doomed(const ir_problem *p, const target *t, const config *c) {
   bool works = c->values[0] == PLANTED_GOOD || c->values[0] == PLANTED_TWIN;
   return works ? TEMPLATE_REDUNDANT : feasible(p, t, c);
 }
 
-double planted_true_ns(uint32_t block, int speed) {
-  return 20e3 * (1 + 0.06 * abs(speed - 5)) * (1 + 0.05 * fabs(log2((double)block / 64)));
+static fake_kernel hungry_times(uint32_t block, int variant) {
+  double by_variant = 20e3 * (1 + 0.0002 * variant);
+  if (block == 64) return (fake_kernel){by_variant, 0.10};
+  if (block == 128) return (fake_kernel){1.03 * by_variant, 1.10 / 1.03 / 1.02 - 1};
+  return (fake_kernel){1.2 * by_variant, 0.05};
+}
+
+fake_kernel planted_times(uint32_t block, int speed) {
+  if (speed >= PLANTED_HUNGRY) return hungry_times(block, speed - PLANTED_HUNGRY);
+  return (fake_kernel){20e3 * (1 + 0.06 * abs(speed - 5)) * (1 + 0.05 * fabs(log2((double)block / 64))), 0};
 }
 
 /* Every planted fault looks better than any good one, so that all are met. */
@@ -156,21 +192,24 @@ static void reduced_problem(const ir_problem *p, const target *t, const config *
   reduced->sizes[0] = 3 * c->values[1] + 5;
 }
 
-#define PLANTED(id, name_, feasible_)                                                                        \
+#define PLANTED(id, name_, space_, defaults_, feasible_)                                                     \
   static const kernel_template id = {.name = name_,                                                          \
                                      .meaning = "sound and unsound kernels",                                 \
                                      .fits = fits,                                                           \
-                                     .space = get_space,                                                     \
-                                     .defaults = defaults,                                                   \
+                                     .space = space_,                                                        \
+                                     .defaults = defaults_,                                                  \
                                      .feasible = feasible_,                                                  \
                                      .cost_ns = cost_ns,                                                     \
                                      .lower = lower,                                                         \
                                      .reduced_problem = reduced_problem}
-PLANTED(planted, "planted", feasible);
-PLANTED(doomed, "doomed", feasible_doomed);
+PLANTED(planted, "planted", get_space, defaults, feasible);
+PLANTED(doomed, "doomed", get_space, defaults, feasible_doomed);
+PLANTED(hungry, "hungry", get_hungry_space, hungry_defaults, feasible_hungry);
 
 static const kernel_template *const planted_list[] = {&planted}, *const doomed_list[] = {&doomed},
-                                    *const all[] = {&planted, &doomed};
-const tune_templates planted_templates = {1, planted_list}, doomed_templates = {1, doomed_list};
-static const tune_templates all_templates = {2, all};
+                                    *const hungry_list[] = {&hungry},
+                                    *const all[] = {&planted, &doomed, &hungry};
+const tune_templates planted_templates = {1, planted_list}, doomed_templates = {1, doomed_list},
+                     hungry_templates = {1, hungry_list};
+static const tune_templates all_templates = {3, all};
 const tune_hooks planted_hooks = {&all_templates, fake_gpu_open, true};

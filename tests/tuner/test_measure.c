@@ -103,7 +103,7 @@ START_TEST(finds_the_best_under_drift) {
 END_TEST
 
 START_TEST(near_ties_go_to_the_simpler) {
-  double true_ns[] = {100.1e3, 100e3, 100.2e3, 150e3};
+  double true_ns[] = {100.03e3, 100e3, 100.06e3, 150e3};
   setup s;
   open_setup(&s, true_ns, 4, (uint64_t)_i + 50);
   s.list[2].complexity = 0;
@@ -112,6 +112,57 @@ START_TEST(near_ties_go_to_the_simpler) {
   int rounds;
   ck_assert_int_eq(hold_finals(&s, &rounds), 2);
   ck_assert(s.list[3].separated);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(what_is_faster_by_more_wins_over_the_simpler) {
+  double true_ns[] = {100e3, 100.4e3};
+  setup s;
+  open_setup(&s, true_ns, 2, (uint64_t)_i + 70);
+  s.list[1].complexity = 0;
+  capture_all(&s);
+  int rounds;
+  ck_assert_int_eq(hold_finals(&s, &rounds), 0);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(the_power_limit_decides) {
+  double true_ns[] = {100e3, 103e3}, power[] = {0.10, 1.10 / 1.03 / 1.02 - 1};
+  setup s;
+  open_setup(&s, true_ns, 2, (uint64_t)_i + 90);
+  for (int i = 0; i < 2; i++) s.kernels[i].power = power[i];
+  s.dev.drift = 0;
+  cache_time quick[2];
+  for (int i = 0; i < 2; i++) {
+    bool rejected;
+    tune_runnable r = {enqueue, s.pairs[i], 3};
+    ck_assert_int_eq(tune_burst_capture(&s.meter, &r, &s.list[i].burst, NULL), ARKE_OK);
+    ck_assert_int_eq(tune_measure_quick(&s.meter, &s.list[i].burst, 0, &quick[i], &rejected, NULL), ARKE_OK);
+  }
+  ck_assert_double_gt(quick[1].median_ns, quick[0].median_ns);
+  double limit_ns = 0.2 * tune_finals_default.limit_ns;
+  ck_assert_int_eq(tune_burst_warm(&s.meter, &s.list[0].burst, limit_ns, NULL), ARKE_OK);
+  int rounds;
+  ck_assert_int_eq(hold_finals(&s, &rounds), 1);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(long_runs_are_left_out_for_the_limit) {
+  double true_ns[] = {100e6, 101e6, 99e6, 98e6};
+  setup s;
+  open_setup(&s, true_ns, 4, 11);
+  s.dev.drift = 0;
+  capture_all(&s);
+  double before = s.meter.spent_ns;
+  int rounds;
+  ck_assert_int_lt(hold_finals(&s, &rounds), 2);
+  ck_assert_int_gt(rounds, 0);
+  ck_assert_int_eq(s.list[2].time.samples + s.list[3].time.samples, 0);
+  ck_assert(!s.list[3].separated);
+  ck_assert_double_lt(s.meter.spent_ns - before, tune_finals_default.limit_ns + 1.5e9);
   close_setup(&s);
 }
 END_TEST
@@ -196,6 +247,9 @@ int main(void) {
   tcase_add_test(c, median_interval_covers);
   tcase_add_loop_test(c, finds_the_best_under_drift, 0, 20);
   tcase_add_loop_test(c, near_ties_go_to_the_simpler, 0, 10);
+  tcase_add_loop_test(c, what_is_faster_by_more_wins_over_the_simpler, 0, 10);
+  tcase_add_loop_test(c, the_power_limit_decides, 0, 10);
+  tcase_add_test(c, long_runs_are_left_out_for_the_limit);
   tcase_add_test(c, a_clear_case_ends_early);
   tcase_add_test(c, quick_rejects_only_what_cannot_win);
   tcase_add_test(c, warming_waits_for_steady_clocks);

@@ -166,6 +166,44 @@ START_TEST(quick_search_beats_the_models_ranking) {
 }
 END_TEST
 
+START_TEST(families_are_numbered_by_their_best) {
+  setup s;
+  open_setup(&s);
+  int next = 0;
+  for (int64_t i = 0; i < s.c.n; i++) {
+    ck_assert_int_le(s.c.ranked[i].family, next);
+    next += s.c.ranked[i].family == next;
+  }
+  ck_assert_int_eq(next, s.c.n_families);
+  config first, other;
+  tune_candidate_config(&s.c, 0, &first);
+  for (int64_t i = 0; i < s.c.n; i++) {
+    tune_candidate_config(&s.c, i, &other);
+    other.values[3] = first.values[3]; /* STAGES */
+    ck_assert_int_eq(s.c.ranked[i].family == s.c.ranked[0].family,
+                     config_equal(s.c.sources[0].space, &first, &other));
+  }
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(the_best_of_each_family_comes_first) {
+  setup s;
+  open_setup(&s);
+  tune_search_plan plan = {.families = 30, .model_best = 10, .limit = 100, .ahead = 4, .patience = 30};
+  tune_search *search;
+  ck_assert_int_eq(tune_search_create(&s.c, &plan, 1, &search, NULL), ARKE_OK);
+  for (int n = 0; n < 30; n++) {
+    int64_t index = tune_search_next(search);
+    ck_assert_int_ge(index, 0);
+    ck_assert_int_eq(s.c.ranked[index].family, n);
+    for (int64_t i = 0; i < index; i++) ck_assert_int_ne(s.c.ranked[i].family, n);
+  }
+  tune_search_destroy(search);
+  close_setup(&s);
+}
+END_TEST
+
 START_TEST(exhaustive_search_tries_all) {
   setup s;
   open_setup(&s);
@@ -243,6 +281,8 @@ int main(void) {
   tcase_add_test(c, a_problem_without_template_says_why);
   tcase_add_loop_test(c, full_search_comes_within_one_per_cent, 0, 8);
   tcase_add_loop_test(c, quick_search_beats_the_models_ranking, 0, 8);
+  tcase_add_test(c, families_are_numbered_by_their_best);
+  tcase_add_test(c, the_best_of_each_family_comes_first);
   tcase_add_test(c, exhaustive_search_tries_all);
   tcase_add_test(c, known_results_are_not_proposed);
   tcase_add_test(c, all_failing_ends);
