@@ -349,9 +349,10 @@ static void insert_elite(tune_search *s, int64_t index, double ns) {
   s->elites[at] = (search_result){index, ns};
 }
 
-static void take_result(tune_search *s, int64_t index, double ns) {
+/* `counts`: towards the end when it brings no improvement. */
+static void take_result(tune_search *s, int64_t index, double ns, bool counts) {
   bool better = isfinite(ns) && (s->n_elites == 0 || ns < IMPROVEMENT * s->elites[0].ns);
-  s->since_improvement = better || is_beginning(s) ? 0 : s->since_improvement + 1;
+  s->since_improvement = better || !counts ? 0 : s->since_improvement + 1;
   if (!isfinite(ns)) return;
   insert_elite(s, index, ns);
   if (s->n_results == s->results_capacity) {
@@ -367,11 +368,11 @@ static void take_result(tune_search *s, int64_t index, double ns) {
 
 void tune_search_report(tune_search *s, int64_t index, double ns) {
   s->outstanding--;
-  take_result(s, index, ns);
+  take_result(s, index, ns, !is_beginning(s));
 }
 
 void tune_search_known(tune_search *s, int64_t index, double ns) {
   if (s->tried[index]) return;
   mark_tried(s, index);
-  take_result(s, index, ns);
+  take_result(s, index, ns, true);
 }

@@ -232,6 +232,32 @@ START_TEST(known_results_are_not_proposed) {
 }
 END_TEST
 
+/* The results of a search that ended, fed to another one fastest first, as from a cache file: it ends too. */
+START_TEST(an_ended_search_stays_ended) {
+  setup s;
+  open_setup(&s);
+  tune_search_plan plan = tune_search_plan_for(TUNE_QUICK, s.c.n, 0);
+  tune_search *first, *again;
+  ck_assert_int_eq(tune_search_create(&s.c, &plan, 1, &first, NULL), ARKE_OK);
+  ck_assert_int_eq(tune_search_create(&s.c, &plan, 1, &again, NULL), ARKE_OK);
+  int64_t tried[256];
+  int n = 0;
+  for (int64_t index; (index = tune_search_next(first)) >= 0;) {
+    double ns = true_ns(&s, index);
+    tune_search_report(first, index, ns);
+    int at = n++;
+    for (; at > 0 && true_ns(&s, tried[at - 1]) > ns; at--) tried[at] = tried[at - 1];
+    tried[at] = index;
+  }
+  ck_assert_int_gt(n, plan.families);
+  for (int i = 0; i < n; i++) tune_search_known(again, tried[i], true_ns(&s, tried[i]));
+  ck_assert(tune_search_done(again));
+  tune_search_destroy(first);
+  tune_search_destroy(again);
+  close_setup(&s);
+}
+END_TEST
+
 START_TEST(all_failing_ends) {
   setup s;
   open_setup(&s);
@@ -285,6 +311,7 @@ int main(void) {
   tcase_add_test(c, the_best_of_each_family_comes_first);
   tcase_add_test(c, exhaustive_search_tries_all);
   tcase_add_test(c, known_results_are_not_proposed);
+  tcase_add_test(c, an_ended_search_stays_ended);
   tcase_add_test(c, all_failing_ends);
   tcase_add_test(c, every_allocation_may_fail);
   suite_add_tcase(suite, c);
