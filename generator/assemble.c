@@ -13,9 +13,11 @@ assembler_kind assembler_find(void) {
   return ASSEMBLER_NONE;
 }
 
-arke_status assemble_ptx(assembler_kind kind, const char *ptx, const char *target, assembled *out,
-                         arke_error *err) {
-  *out = (assembled){.registers = -1, .spill_bytes = -1};
+/* ptxas's message that it ignored setmaxnreg. */
+#define SETMAXNREG_IGNORED "C7504"
+
+static arke_status assemble_with(assembler_kind kind, const char *ptx, const char *target, assembled *out,
+                                 arke_error *err) {
   switch (kind) {
   case ASSEMBLER_NVJITLINK: return assemble_with_nvjitlink(ptx, target, out, err);
   case ASSEMBLER_PTXAS: return assemble_with_ptxas(ptx, target, out, err);
@@ -23,6 +25,18 @@ arke_status assemble_ptx(assembler_kind kind, const char *ptx, const char *targe
   }
   return error_set(err, ARKE_ERR_UNSUPPORTED, "assemble",
                    "no assembler here: neither nvJitLink nor ptxas was found");
+}
+
+arke_status assemble_ptx(assembler_kind kind, const char *ptx, const char *target, assembled *out,
+                         arke_error *err) {
+  *out = (assembled){.registers = -1, .spill_bytes = -1};
+  TRY(assemble_with(kind, ptx, target, out, err));
+  /* The driver's JIT makes a better kernel of the same PTX, so this one is not handed out. */
+  if (strstr(out->log, SETMAXNREG_IGNORED)) {
+    assembled_free(out);
+    out->registers = out->spill_bytes = -1;
+  }
+  return ARKE_OK;
 }
 
 void assembled_free(assembled *a) {
@@ -68,6 +82,10 @@ static void read_line(const char *line, assembled *out, strbuf *warnings) {
 
 void assemble_log_read(const char *log, assembled *out) {
   strbuf warnings = STRBUF_INIT, line = STRBUF_INIT;
+  /* First, since the rest may be cut off. */
+  const char *ignored = strstr(log, SETMAXNREG_IGNORED);
+  if (ignored)
+    strbuf_addf(&warnings, "setmaxnreg was ignored (%.*s)\n", (int)strlen(SETMAXNREG_IGNORED), ignored);
   while (*log) {
     size_t length = strcspn(log, "\n");
     strbuf_clear(&line);

@@ -1,15 +1,15 @@
 /* Lowers and assembles one candidate a request:
- *   {"do": "compile", "op", "bindings", "target", "template", "config", "keep_llvm_ir", "driver_device"}
+ *   {"do": "compile", "op", "bindings", "target", "template", "config", "keep_llvm_ir"}
  * Answer: {"lower_ms", "assemble_ms", "registers", "spill_bytes", "log", "ptx", "recipe", "cubin",
- * "llvm_ir"}, the last four being blob numbers, -1 where there is none. driver_device >= 0 names the GPU
- * whose driver may assemble where neither nvJitLink nor ptxas is installed. */
+ * "llvm_ir"}, the last four being blob numbers, -1 where there is none. Without a cubin the device compiles
+ * the PTX when it loads it. The driver's linker is not asked for one: like nvJitLink it compiles inputs as
+ * relocatable code, where setmaxnreg is ignored; its loader does not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "generator/assemble.h"
-#include "runtime/device.h"
 #include "tuner/templates_in_use.h"
 #include "tuner/worker.h"
 
@@ -18,8 +18,6 @@
 typedef struct compile_state {
   const tune_hooks *hooks;
   assembler_kind assembler;
-  device *driver; /* opened when first needed */
-  bool driver_failed;
 } compile_state;
 
 static double now_ms(void) {
@@ -39,19 +37,7 @@ static arke_status compile_open(const tune_hooks *hooks, void **state, arke_erro
 
 static void compile_close(void *state) {
   compile_state *s = state;
-  if (s->driver) s->driver->ops->close(s->driver);
   free(s);
-}
-
-/* Assembles if anything here can; *out stays empty otherwise, and the device takes the PTX. */
-static arke_status assemble(compile_state *s, const char *ptx, const char *target_name, int driver_device,
-                            assembled *out, arke_error *err) {
-  *out = (assembled){.registers = -1, .spill_bytes = -1};
-  if (s->assembler != ASSEMBLER_NONE) return assemble_ptx(s->assembler, ptx, target_name, out, err);
-  if (driver_device >= 0 && !s->driver && !s->driver_failed)
-    s->driver_failed = tune_worker_open_gpu(s->hooks, driver_device, &s->driver, NULL) != ARKE_OK;
-  if (!s->driver || !s->driver->ops->assemble) return ARKE_OK;
-  return s->driver->ops->assemble(s->driver, ptx, target_name, &out->cubin, &out->cubin_bytes, err);
 }
 
 /* What a request names, looked up. */
@@ -61,6 +47,13 @@ typedef struct compile_job {
   const kernel_template *template;
   config config;
 } compile_job;
+
+/* Assembles if anything here can; *out stays empty otherwise. */
+static arke_status assemble(const compile_state *s, const char *ptx, const char *target_name, assembled *out,
+                            arke_error *err) {
+  *out = (assembled){.registers = -1, .spill_bytes = -1};
+  return s->assembler == ASSEMBLER_NONE ? ARKE_OK : assemble_ptx(s->assembler, ptx, target_name, out, err);
+}
 
 static arke_status resolve(const compile_state *s, const json_t *body, arena *a, compile_job *job,
                            arke_error *err) {
@@ -101,8 +94,7 @@ static arke_status compile(compile_state *s, const json_t *body, arena *a, tune_
   TRY(job.template->lower(&job.problem, job.target, &job.config, &options, a, &code, err));
   double lowered_at = now_ms();
   tune_worker_stage("assemble");
-  int driver_device = (int)tune_message_integer(body, "driver_device", -1);
-  arke_status status = assemble(s, code.ptx, job.target->name, driver_device, out, err);
+  arke_status status = assemble(s, code.ptx, job.target->name, out, err);
   /* The caller's record says ASSEMBLE_FAILED whatever code the assembler's wrapper chose. */
   if (status != ARKE_OK) return status == ARKE_ERR_MEMORY ? status : ARKE_ERR_ASSEMBLE;
   double assembled_at = now_ms();

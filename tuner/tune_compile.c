@@ -8,10 +8,9 @@
 static json_t *compile_request(const tune_trial *t) {
   const tune_run *run = t->run;
   const tune_session *s = run->session;
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:i}", "do", "compile", "op", run->op_text,
-                   "bindings", run->bindings, "target", s->target->name, "template",
-                   tune_trial_template(t)->name, "config", t->config, "keep_llvm_ir", s->options.keep_llvm_ir,
-                   "driver_device", s->kind == TUNE_DEVICE_CUDA ? s->options.device_index : -1);
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b}", "do", "compile", "op", run->op_text, "bindings",
+                   run->bindings, "target", s->target->name, "template", tune_trial_template(t)->name,
+                   "config", t->config, "keep_llvm_ir", s->options.keep_llvm_ir);
 }
 
 static void hash_kernel(tune_trial *t) {
