@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "generator/assemble.h"
+#include "generator/gen_context.h"
 #include "tuner/templates_in_use.h"
 #include "tuner/worker.h"
 
@@ -18,6 +19,7 @@
 typedef struct compile_state {
   const tune_hooks *hooks;
   assembler_kind assembler;
+  gen_context *context; /* none before the first request, nor after a failure: who knows in what state */
 } compile_state;
 
 static double now_ms(void) {
@@ -37,6 +39,7 @@ static arke_status compile_open(const tune_hooks *hooks, void **state, arke_erro
 
 static void compile_close(void *state) {
   compile_state *s = state;
+  gen_context_destroy(s->context);
   free(s);
 }
 
@@ -47,6 +50,19 @@ typedef struct compile_job {
   const kernel_template *template;
   config config;
 } compile_job;
+
+static arke_status lower(compile_state *s, const compile_job *job, const json_t *body, arena *a,
+                         lowered *code, arke_error *err) {
+  if (!s->context) TRY(gen_context_create(&s->context, err));
+  lower_options options = {.keep_llvm_ir = json_is_true(json_object_get(body, "keep_llvm_ir")),
+                           .context = s->context};
+  arke_status status = job->template->lower(&job->problem, job->target, &job->config, &options, a, code, err);
+  if (status != ARKE_OK) {
+    gen_context_destroy(s->context);
+    s->context = NULL;
+  }
+  return status;
+}
 
 /* Assembles if anything here can; *out stays empty otherwise. */
 static arke_status assemble(const compile_state *s, const char *ptx, const char *target_name, assembled *out,
@@ -87,11 +103,10 @@ static arke_status compile(compile_state *s, const json_t *body, arena *a, tune_
                            assembled *out, strbuf *recipe_text, arke_error *err) {
   compile_job job;
   TRY(resolve(s, body, a, &job, err));
-  lower_options options = {.keep_llvm_ir = json_is_true(json_object_get(body, "keep_llvm_ir"))};
   lowered code = {0};
   tune_worker_stage("lower");
   double begin = now_ms();
-  TRY(job.template->lower(&job.problem, job.target, &job.config, &options, a, &code, err));
+  TRY(lower(s, &job, body, a, &code, err));
   double lowered_at = now_ms();
   tune_worker_stage("assemble");
   arke_status status = assemble(s, code.ptx, job.target->name, out, err);
