@@ -6,7 +6,8 @@
 
 #include "tuner/templates_in_use.h"
 
-#define STAGE "prune"
+#define STAGE   "prune"
+#define NO_COST 1e18 /* of a point where the model fails */
 
 static int compare_cost(const void *a, const void *b) {
   const tune_candidate *x = a, *y = b;
@@ -77,7 +78,7 @@ static bool collect_feasible(const ir_problem *p, const target *t, const target_
       }
       double cost = s->template->cost_ns(p, t, rates, &at);
       /* A model that fails on a point must not hide it at the front nor break the order. */
-      if (!isfinite(cost) || cost <= 0) cost = 1e18;
+      if (!isfinite(cost) || cost <= 0) cost = NO_COST;
       if (!append(c, &capacity, (tune_candidate){.source = i, .point = point, .model_ns = cost}))
         return false;
     }
@@ -209,8 +210,15 @@ int tune_candidate_distance(const tune_candidates *c, int64_t index) {
   return distance;
 }
 
-arke_status tune_candidates_parse(const tune_candidates *c, const ir_problem *p, const target *t,
-                                  const char *text, int64_t *index, arke_error *err) {
+static arke_status infeasible(const char *text, template_reason reason, arke_error *err) {
+  return error_set(err, ARKE_ERR_INVALID, STAGE, "configuration %s is not feasible here: %s", text,
+                   template_reason_text(reason));
+}
+
+/* The point that the text names, and what the template says of it: OK or REDUNDANT. */
+static arke_status find_point(const tune_candidates *c, const ir_problem *p, const target *t,
+                              const char *text, int *source, int64_t *point, template_reason *reason,
+                              arke_error *err) {
   const char *colon = strchr(text, ':');
   arke_error first = ARKE_ERROR_INIT;
   bool named = false;
@@ -225,12 +233,11 @@ arke_status tune_candidates_parse(const tune_candidates *c, const ir_problem *p,
     named = true;
     config at;
     if (config_parse(s->space, rest, &s->defaults, &at, &first) != ARKE_OK) continue;
-    template_reason reason = s->template->feasible(p, t, &at);
-    if (reason != TEMPLATE_OK)
-      return error_set(err, ARKE_ERR_INVALID, STAGE, "configuration %s is not feasible here: %s", text,
-                       template_reason_text(reason));
-    *index = tune_candidates_index(c, i, space_index(s->space, &at));
-    if (*index >= 0) return ARKE_OK;
+    *reason = s->template->feasible(p, t, &at);
+    if (*reason != TEMPLATE_OK && *reason != TEMPLATE_REDUNDANT) return infeasible(text, *reason, err);
+    *source = i;
+    *point = space_index(s->space, &at);
+    return ARKE_OK;
   }
   if (!named) {
     strbuf names = STRBUF_INIT;
@@ -243,4 +250,56 @@ arke_status tune_candidates_parse(const tune_candidates *c, const ir_problem *p,
   }
   return error_set(err, ARKE_ERR_INVALID, STAGE, "%s",
                    first.text[0] ? first.text : "the configuration is not a point of the space");
+}
+
+arke_status tune_candidates_parse(const tune_candidates *c, const ir_problem *p, const target *t,
+                                  const char *text, int64_t *index, arke_error *err) {
+  int source;
+  int64_t point;
+  template_reason reason;
+  TRY(find_point(c, p, t, text, &source, &point, &reason, err));
+  *index = tune_candidates_index(c, source, point);
+  return *index >= 0 ? ARKE_OK : infeasible(text, reason, err);
+}
+
+/* Behind all others in rank; by_point stays in order. */
+static arke_status append_point(tune_candidates *c, tune_candidate candidate, arke_error *err) {
+  tune_candidate *ranked = realloc(c->ranked, (size_t)(c->n + 1) * sizeof *ranked);
+  if (!ranked) return error_memory(err, STAGE);
+  c->ranked = ranked;
+  int64_t *by_point = realloc(c->by_point, (size_t)(c->n + 1) * sizeof *by_point);
+  if (!by_point) return error_memory(err, STAGE);
+  c->by_point = by_point;
+  point_key key = {candidate.source, candidate.point, 0};
+  int64_t at = c->n;
+  for (; at > 0; at--) {
+    const tune_candidate *before = &c->ranked[c->by_point[at - 1]];
+    if (compare_point(&(point_key){before->source, before->point, 0}, &key) < 0) break;
+    c->by_point[at] = c->by_point[at - 1];
+  }
+  c->by_point[at] = c->n;
+  c->ranked[c->n++] = candidate;
+  return ARKE_OK;
+}
+
+arke_status tune_candidates_admit(tune_candidates *c, const ir_problem *p, const target *t,
+                                  const target_rates *rates, const char *text, int64_t *index,
+                                  arke_error *err) {
+  int source;
+  int64_t point;
+  template_reason reason;
+  TRY(find_point(c, p, t, text, &source, &point, &reason, err));
+  *index = tune_candidates_index(c, source, point);
+  if (*index >= 0) return ARKE_OK;
+  config at;
+  space_point(c->sources[source].space, point, &at);
+  double cost = c->sources[source].template->cost_ns(p, t, rates, &at);
+  tune_candidate k = {.source = source,
+                      .point = point,
+                      .model_ns = isfinite(cost) && cost > 0 ? cost : NO_COST,
+                      .family = c->n_families++};
+  TRY(append_point(c, k, err));
+  c->pruned[reason]--;
+  *index = c->n - 1;
+  return ARKE_OK;
 }

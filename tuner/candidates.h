@@ -47,6 +47,11 @@ void tune_candidate_config(const tune_candidates *c, int64_t index, config *out)
  * ARKE_ERR_INVALID with the reason. */
 arke_status tune_candidates_parse(const tune_candidates *c, const ir_problem *p, const target *t,
                                   const char *text, int64_t *index, arke_error *err);
+/* The same for a configuration asked for by name: one that is only redundant works too, and is added behind
+ * the ranked ones, where a search that was made before does not look. */
+arke_status tune_candidates_admit(tune_candidates *c, const ir_problem *p, const target *t,
+                                  const target_rates *rates, const char *text, int64_t *index,
+                                  arke_error *err);
 /* How far a configuration lies from its template's default: the sum over parameters of the steps in the
  * table. Between equals in time, the smaller one is the simpler one. */
 int tune_candidate_distance(const tune_candidates *c, int64_t index);

@@ -189,7 +189,7 @@ arke_status cli_candidates(const ir_problem *p, const target *t, const char *con
   if (config_text == NULL) return ARKE_OK;
   int64_t index;
   arke_error inner = ARKE_ERROR_INIT;
-  arke_status status = tune_candidates_parse(c, p, t, config_text, &index, &inner);
+  arke_status status = tune_candidates_admit(c, p, t, &t->rates, config_text, &index, &inner);
   if (status == ARKE_OK) return ARKE_OK;
   tune_candidates_release(c);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, CLI_USAGE);

@@ -118,7 +118,8 @@ static arke_status open_search(tune_run *run, arke_error *err) {
   const tune_session *s = run->session;
   const char *wanted = s->options.config;
   int64_t index = -1;
-  if (wanted) TRY(tune_candidates_parse(&run->candidates, run->problem, s->target, wanted, &index, err));
+  if (wanted)
+    TRY(tune_candidates_admit(&run->candidates, run->problem, s->target, &s->rates, wanted, &index, err));
   tune_search_plan plan = make_plan(run, wanted != NULL);
   run->planned = plan.limit > 0 && plan.limit < run->candidates.n ? plan.limit : run->candidates.n;
   TRY(tune_search_create(&run->candidates, &plan, s->options.seed, &run->search, err));
@@ -285,8 +286,8 @@ static arke_status run_steps(tune_run *run, tune_result *r, arke_error *err) {
   if (o->dry_run) {
     int64_t index = 0;
     if (o->config)
-      TRY(tune_candidates_parse(&run->candidates, run->problem, run->session->target, o->config, &index,
-                                err));
+      TRY(tune_candidates_admit(&run->candidates, run->problem, run->session->target, &run->session->rates,
+                                o->config, &index, err));
     fill_dry(run, index, r);
     return ARKE_OK;
   }

@@ -35,6 +35,7 @@ static template_reason feasible(const ir_problem *p, const target *t, const conf
   (void)t;
   if (c->values[0] * c->values[1] > 60) return TEMPLATE_SHARED_MEMORY;
   if (c->values[2] == c->values[3] && c->values[2] % 3 == 0) return TEMPLATE_TILE;
+  if (c->values[0] == 2 && c->values[1] == 1) return TEMPLATE_REDUNDANT;
   return TEMPLATE_OK;
 }
 

@@ -87,6 +87,29 @@ START_TEST(configurations_are_parsed_with_reasons) {
 }
 END_TEST
 
+START_TEST(what_is_admitted_comes_last) {
+  setup s;
+  open_setup(&s);
+  const target *t = target_get(0);
+  int64_t n = s.c.n, index, again;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(tune_candidates_parse(&s.c, &s.p, t, "A=1,B=1,FAST=1", &index, NULL), ARKE_OK);
+  ck_assert_int_eq(tune_candidates_admit(&s.c, &s.p, t, &t->rates, "A=1,B=1,FAST=1", &again, NULL), ARKE_OK);
+  ck_assert_int_eq(index, again); /* feasible: nothing to add */
+  const char *redundant = "A=2,B=1,C=1,STAGES=2";
+  ck_assert_int_eq(tune_candidates_parse(&s.c, &s.p, t, redundant, &index, &err), ARKE_ERR_INVALID);
+  ck_assert_ptr_nonnull(strstr(err.text, template_reason_text(TEMPLATE_REDUNDANT)));
+  ck_assert_int_eq(tune_candidates_admit(&s.c, &s.p, t, &t->rates, redundant, &index, NULL), ARKE_OK);
+  ck_assert_int_eq(index, n);
+  ck_assert_int_eq(s.c.n, n + 1);
+  for (int64_t i = 0; i < s.c.n; i++)
+    ck_assert_int_eq(tune_candidates_index(&s.c, s.c.ranked[i].source, s.c.ranked[i].point), i);
+  ck_assert_int_eq(tune_candidates_admit(&s.c, &s.p, t, &t->rates, "A=10,B=10", &index, NULL),
+                   ARKE_ERR_INVALID);
+  close_setup(&s);
+}
+END_TEST
+
 START_TEST(a_problem_without_template_says_why) {
   setup s = {0};
   const ir_op *op;
@@ -304,6 +327,7 @@ int main(void) {
   tcase_add_test(c, every_point_is_counted_once);
   tcase_add_test(c, points_are_found_again);
   tcase_add_test(c, configurations_are_parsed_with_reasons);
+  tcase_add_test(c, what_is_admitted_comes_last);
   tcase_add_test(c, a_problem_without_template_says_why);
   tcase_add_loop_test(c, full_search_comes_within_one_per_cent, 0, 8);
   tcase_add_loop_test(c, quick_search_beats_the_models_ranking, 0, 8);

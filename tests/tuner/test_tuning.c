@@ -326,11 +326,28 @@ START_TEST(one_configuration_by_name) {
   ck_assert_ptr_nonnull(strstr(f.result.ptx, ".entry twice"));
   ck_assert_ptr_nonnull(strstr(f.result.recipe_json, "twice"));
   ck_assert_uint_eq(strlen(f.result.sha256), 64);
-  f.options.config = "KIND=1,BLOCK=256,SPEED=3";
+  f.options.config = "KIND=0,BLOCK=32,SPEED=7";
   ck_assert_int_eq(tune(&f), ARKE_ERR_INVALID);
-  ck_assert_ptr_nonnull(strstr(f.err.text, template_reason_text(TEMPLATE_REDUNDANT)));
+  ck_assert_ptr_nonnull(strstr(f.err.text, template_reason_text(TEMPLATE_THREADS)));
   f.options.config = "KIND=3,BLOCK=128,SPEED=0";
   ck_assert_int_eq(tune(&f), ARKE_ERR_NOT_FOUND);
+  close_fixture(&f);
+}
+END_TEST
+
+/* Redundant says that a search need not try it, not that it is wrong. */
+START_TEST(a_redundant_configuration_by_name) {
+  fixture f;
+  open_fixture(&f, _i ? TUNE_DEVICE_CUDA : TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  f.options.config = "KIND=12,BLOCK=64,SPEED=3"; /* a twin of KIND=0 */
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_str_eq(f.result.config_text, f.options.config);
+  ck_assert_int_eq(f.result.trials.pruned[TEMPLATE_REDUNDANT], 13 * 31 - 1);
+  ck_assert_int_eq(read_log(&f).total, 1);
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text); /* its stored trial is no obstacle */
+  f.options.config = NULL;
+  f.options.trials = 1;
+  ck_assert_int_ne(tune(&f), ARKE_ERR_INTERNAL);
   close_fixture(&f);
 }
 END_TEST
@@ -542,6 +559,7 @@ int main(int argc, char **argv) {
   tcase_add_test(c, the_model_verifies_a_reduced_problem);
   tcase_add_loop_test(c, no_gpu_falls_back_to_the_model, 0, 2);
   tcase_add_test(c, one_configuration_by_name);
+  tcase_add_loop_test(c, a_redundant_configuration_by_name, 0, 2);
   tcase_add_test(c, a_dry_run_touches_nothing);
   tcase_add_test(c, the_budget_is_kept);
   tcase_add_test(c, progress_is_told);
