@@ -189,7 +189,8 @@ static arke_status no_winner(const tune_run *run, arke_error *err) {
     return run->status;
   }
   if (run->session->interrupted)
-    return error_set(err, ARKE_ERR_INTERRUPTED, STAGE, "interrupted before any configuration was verified");
+    return error_set(err, ARKE_ERR_INTERRUPTED, STAGE, "interrupted before any configuration was %s",
+                     run->compilations > 0 ? "verified" : "compiled");
   strbuf causes = STRBUF_INIT;
   print_causes(run, &causes);
   error_set(err, ARKE_ERR_NOT_FOUND, STAGE, "no configuration worked: %s", strbuf_text(&causes));

@@ -113,7 +113,9 @@ arke_status tune_session_open(const tune_options *options, tune_session **s, ark
 void tune_session_close(tune_session *s);
 
 /* Tunes and publishes. ARKE_ERR_INTERRUPTED after SIGINT or SIGTERM with the best so far published (result is
- * filled); ARKE_ERR_NOT_FOUND when no candidate worked, with the causes in the text. */
+ * filled; without a GPU the best that was compiled is verified first, which takes up to half a minute and
+ * which a second signal ends), or, with nothing in the result, if there is none; ARKE_ERR_NOT_FOUND when no
+ * candidate worked, with the causes in the text. */
 arke_status tune_problem(tune_session *s, const ir_problem *p, tune_progress_fn fn, void *user, arena *a,
                          tune_result *result, arke_error *err);
 

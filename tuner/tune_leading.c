@@ -7,6 +7,7 @@
 
 #define QUICK_GOAL 1
 #define FULL_GOAL  4
+#define SALVAGE_S  30.0 /* after an interrupt, for verifying one that was compiled before it */
 
 static int by_rank(const void *a, const void *b) {
   const tune_trial *x = *(tune_trial *const *)a, *y = *(tune_trial *const *)b;
@@ -36,9 +37,7 @@ static char *verify_bindings(const tune_trial *t) {
   return strbuf_take(&text);
 }
 
-static void start(tune_run *run, tune_trial *t) {
-  tune_compile_missing(run, &t, 1);
-  if (!tune_trial_has_kernel(t)) return; /* it has its outcome by now, or the run was stopped */
+static void verify(tune_run *run, tune_trial *t) {
   char *bindings = verify_bindings(t);
   if (!bindings) {
     tune_run_fail(run, ARKE_ERR_MEMORY, "verify", "out of memory");
@@ -46,6 +45,11 @@ static void start(tune_run *run, tune_trial *t) {
   }
   tune_device_start(t, bindings, 0);
   free(bindings);
+}
+
+static void start(tune_run *run, tune_trial *t) {
+  tune_compile_missing(run, &t, 1);
+  if (tune_trial_has_kernel(t)) verify(run, t); /* else it has its outcome by now, or the run was stopped */
 }
 
 /* Whether the first verified one has no better-ranked one still open, and enough were verified. */
@@ -82,7 +86,34 @@ static void verify_in_order(tune_run *run, tune_trial **sorted, int n, int goal)
       uv_run(&s->loop, UV_RUN_ONCE);
     tune_run_progress(run, TUNE_VERIFYING, false);
   }
-  tune_pool_abandon(s->devices);
+}
+
+static tune_trial *first_with_kernel(tune_trial *const *sorted, int n) {
+  for (int i = 0; i < n; i++)
+    if (is_waiting(sorted[i]) && tune_trial_has_kernel(sorted[i])) return sorted[i];
+  return NULL;
+}
+
+static bool is_running(tune_trial *const *sorted, int n) {
+  for (int i = 0; i < n; i++)
+    if (sorted[i]->state == TRIAL_RUNNING) return true;
+  return false;
+}
+
+/* Interrupted before one was verified: what was compiled would be lost. Those under way may end, and the best
+ * of the others follow one at a time, until one is right, the time is up or a second signal comes. */
+static void salvage(tune_run *run, tune_trial **sorted, int n) {
+  tune_session *s = run->session;
+  double until = tune_now_s() + SALVAGE_S;
+  while (!first_verified(sorted, n) && run->status == ARKE_OK && s->interrupts < 2 && tune_now_s() < until) {
+    if (!is_running(sorted, n)) {
+      tune_trial *t = first_with_kernel(sorted, n);
+      if (!t) return;
+      if (tune_pool_idle(s->devices) > 0) verify(run, t);
+    }
+    uv_run(&s->loop, UV_RUN_ONCE);
+    tune_run_progress(run, TUNE_VERIFYING, false);
+  }
 }
 
 tune_trial *tune_run_verify_leading(tune_run *run) {
@@ -98,6 +129,8 @@ tune_trial *tune_run_verify_leading(tune_run *run) {
   tune_run_progress(run, TUNE_VERIFYING, true);
   tune_effort effort = run->session->options.effort;
   verify_in_order(run, sorted, n, effort == TUNE_QUICK ? QUICK_GOAL : effort == TUNE_FULL ? FULL_GOAL : n);
+  if (run->session->interrupted) salvage(run, sorted, n);
+  tune_pool_abandon(run->session->devices);
   tune_trial *winner = first_verified(sorted, n);
   for (int i = 0; i < n; i++)
     if (sorted[i]->state != TRIAL_OVER) { /* given up while it ran: it stays what it was */

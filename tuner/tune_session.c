@@ -199,7 +199,9 @@ static arke_status describe_environment(tune_session *s, arke_error *err) {
 
 static void on_signal(uv_signal_t *handle, int number) {
   (void)number;
-  ((tune_session *)handle->data)->interrupted = true;
+  tune_session *s = handle->data;
+  s->interrupted = true;
+  s->interrupts++;
 }
 
 static void on_tick(uv_timer_t *timer) {

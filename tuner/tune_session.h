@@ -20,6 +20,7 @@ struct tune_session {
   uv_signal_t on_interrupt, on_terminate;
   uv_timer_t ticker; /* wakes the loop for progress and the budget */
   bool loop_open, interrupted;
+  int interrupts; /* signals received: the second one ends even what is left to do after the first */
   void (*old_sigpipe)(int);
   tune_pool *compilers, *devices;
 };

@@ -489,6 +489,79 @@ START_TEST(an_interrupt_publishes_the_best_so_far) {
 }
 END_TEST
 
+/* Without a GPU nothing is verified before all is compiled. */
+START_TEST(an_interrupt_while_compiling_verifies_the_leader) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  f.options.templates = &hungry_templates;
+  f.options.jobs = 2;
+  setenv(PLANTED_SLOW_MS, "200", 1);
+  pid_t child = tune_in_child(&f);
+  wait_for_log(&f, 6);
+  double begin = now_s();
+  kill(child, _i ? SIGTERM : SIGINT);
+  int status;
+  waitpid(child, &status, 0);
+  ck_assert_double_lt(now_s() - begin, 10);
+  ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 130);
+  ck_assert_int_lt(read_log(&f).total, 20);
+  cache *c;
+  cache_entry e;
+  ck_assert_int_eq(cache_open(f.cache_path, CACHE_READ, &c, NULL), ARKE_OK);
+  ck_assert_int_eq(cache_find_entry(c, "twice", "T=f32 M=1000", "sm_90a", true, &f.a, &e, NULL), ARKE_OK);
+  ck_assert_str_eq(e.winner.config, "KIND=0,BLOCK=128,GROUP=16");
+  ck_assert_int_eq(e.winner.origin, CACHE_ORIGIN_MODELLED);
+  ck_assert_ptr_nonnull(strstr(e.winner.policy, TUNE_POLICY_INTERRUPTED));
+  cache_close(c);
+  check_no_workers();
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(an_interrupt_before_anything_is_compiled_says_so) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  f.options.templates = &hungry_templates;
+  setenv(PLANTED_SLOW_MS, "2000", 1);
+  pid_t child = fork();
+  ck_assert_int_ge(child, 0);
+  if (child == 0) {
+    arke_status status = tune(&f);
+    _exit(status == ARKE_ERR_INTERRUPTED && !f.result.config_text && strstr(f.err.text, "compiled") ? 0 : 1);
+  }
+  wait_for_log(&f, 1);
+  kill(child, SIGINT);
+  int status;
+  waitpid(child, &status, 0);
+  ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  check_no_workers();
+  close_fixture(&f);
+}
+END_TEST
+
+/* The leader, which loops for ever, is given up when the user insists. */
+START_TEST(a_second_interrupt_ends_verifying) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  f.options.config = "KIND=2,BLOCK=128,SPEED=0";
+  f.options.run_timeout_s = 60;
+  pid_t child = tune_in_child(&f);
+  wait_for_log(&f, 1);
+  usleep(500000);
+  double begin = now_s();
+  for (int i = 0; i < 2; i++) {
+    kill(child, SIGINT);
+    usleep(300000);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  ck_assert_double_lt(now_s() - begin, 5);
+  ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1); /* nothing was verified */
+  check_no_workers();
+  close_fixture(&f);
+}
+END_TEST
+
 START_TEST(two_tuners_share_a_file) {
   fixture f;
   open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
@@ -566,6 +639,9 @@ int main(int argc, char **argv) {
   tcase_add_loop_test(c, the_same_command_again_repeats_nothing, 0, 2);
   tcase_add_test(c, a_killed_run_is_resumed);
   tcase_add_loop_test(c, an_interrupt_publishes_the_best_so_far, 0, 2);
+  tcase_add_loop_test(c, an_interrupt_while_compiling_verifies_the_leader, 0, 2);
+  tcase_add_test(c, an_interrupt_before_anything_is_compiled_says_so);
+  tcase_add_test(c, a_second_interrupt_ends_verifying);
   tcase_add_test(c, two_tuners_share_a_file);
   tcase_add_test(c, nearby_winners_come_first);
   tcase_add_test(c, a_bad_file_is_set_aside_and_an_unusable_one_refused);
