@@ -162,7 +162,8 @@ void cli_result_print(const cli_settings *s, const cli_problem *p, const tune_re
   add_trials(&r->trials, out);
   if (r->tolerance > 0) {
     add_label(out, "accuracy");
-    strbuf_addf(out, "largest error %.3g, tolerance %.3g, relative to the sum of magnitudes\n",
+    strbuf_addf(out,
+                "largest error %.3g, tolerance %.3g, relative to the root mean square of the reference\n",
                 r->worst_error, r->tolerance);
   }
   if (r->origin == CACHE_ORIGIN_MEASURED && r->policy != NULL && r->policy[0] != '\0') {

@@ -58,16 +58,19 @@ void tune_run_progress(tune_run *run, tune_phase phase, bool now) {
   run->last_progress_s = t;
   const tune_trial *best = best_so_far(run);
   tune_progress p = {.phase = phase,
-                     .total = (int)run->planned,
                      .best_ns = best ? best->rank_ns : 0,
                      .best_config = best ? best->config : "",
                      .elapsed_s = t - run->begin_s,
                      .left_s = -1};
+  int resumed = 0;
   for (int i = 0; i < run->n_trials; i++) {
-    if (run->trials[i]->state != TRIAL_OVER) continue;
+    resumed += run->trials[i]->resumed;
+    if (run->trials[i]->state != TRIAL_OVER || run->trials[i]->resumed) continue;
     p.done++;
     if (is_failure(run->trials[i]->outcome)) p.failed[run->trials[i]->outcome]++;
   }
+  int begun = run->n_trials - resumed;
+  p.total = run->planned - resumed > begun ? (int)(run->planned - resumed) : begun;
   if (run->session->options.budget_s > 0) {
     p.left_s = fmax(0, tune_run_left_s(run, 0));
   } else if (p.done > 0 && p.total >= p.done) {

@@ -57,8 +57,8 @@ typedef enum tune_phase {
 } tune_phase;
 typedef struct tune_progress {
   tune_phase phase;
-  int done, total;
-  double best_ns; /* 0: none yet */
+  int done, total; /* trials of this run: those taken from the cache count in neither */
+  double best_ns;  /* 0: none yet */
   const char *best_config;
   int failed[CACHE_OUTCOME_COUNT];
   double elapsed_s, left_s; /* left < 0: unknown */

@@ -248,19 +248,29 @@ static arke_status copy_options(tune_session *s, const tune_options *o, arke_err
   return ARKE_OK;
 }
 
+/* The error with a word about the file that was moved away, which no result will tell of. */
+static arke_status open_failed(const tune_session *s, arke_status status, const arke_error *failure,
+                               arke_error *err) {
+  if (!s->set_aside) return error_set(err, status, failure->stage, "%s", failure->text);
+  return error_set(err, status, failure->stage, "%s; %s was damaged or not a cache of Arke and is kept as %s",
+                   failure->text, s->options.cache_path, s->set_aside);
+}
+
 arke_status tune_session_open(const tune_options *options, tune_session **session, arke_error *err) {
   *session = NULL;
   tune_session *s = calloc(1, sizeof *s);
   if (!s) return error_memory(err, STAGE);
   s->old_sigpipe = SIG_ERR;
-  arke_status status = copy_options(s, options, err);
-  if (status == ARKE_OK) status = open_loop(s, err);
+  arke_error failure = ARKE_ERROR_INIT;
+  arke_status status = copy_options(s, options, &failure);
+  if (status == ARKE_OK) status = open_loop(s, &failure);
   /* Before the device: a file that cannot be opened should not cost the start of a GPU. */
   if (status == ARKE_OK && !options->dry_run)
-    status = cache_open_set_aside(s->options.cache_path, &s->arena, &s->cache, &s->set_aside, err);
-  if (status == ARKE_OK) status = find_device(s, err);
-  if (status == ARKE_OK) status = describe_environment(s, err);
+    status = cache_open_set_aside(s->options.cache_path, &s->arena, &s->cache, &s->set_aside, &failure);
+  if (status == ARKE_OK) status = find_device(s, &failure);
+  if (status == ARKE_OK) status = describe_environment(s, &failure);
   if (status != ARKE_OK) {
+    open_failed(s, status, &failure, err);
     tune_session_close(s);
     return status;
   }

@@ -380,6 +380,42 @@ START_TEST(the_budget_is_kept) {
 }
 END_TEST
 
+typedef struct progress_seen {
+  int calls, last_done, last_total;
+} progress_seen;
+
+static void see_progress(const tune_progress *p, void *user) {
+  progress_seen *seen = user;
+  seen->calls++;
+  ck_assert_int_le(p->done, p->total);
+  seen->last_done = p->done;
+  seen->last_total = p->total;
+}
+
+/* The second run may try fewer than it takes from the first, the third one two more. */
+START_TEST(progress_counts_what_this_run_does) {
+  fixture f;
+  open_fixture(&f, _i ? TUNE_DEVICE_CUDA : TUNE_DEVICE_EMULATOR, "T=f32 M=100");
+  f.options.templates = &hungry_templates;
+  f.options.effort = TUNE_QUICK;
+  int trials[] = {4, 3, 6};
+  for (size_t run = 0; run < COUNT_OF(trials); run++) {
+    progress_seen seen = {0};
+    tune_session *s;
+    f.options.trials = trials[run];
+    ck_assert_int_eq(tune_session_open(&f.options, &s, &f.err), ARKE_OK);
+    ck_assert_msg(tune_problem(s, &f.problem, see_progress, &seen, &f.a, &f.result, &f.err) == ARKE_OK, "%s",
+                  f.err.text);
+    tune_session_close(s);
+    ck_assert_int_gt(seen.calls, 0);
+    ck_assert_int_eq(seen.last_done, run == 0 ? 4 : run == 1 ? 0 : 2);
+    ck_assert_int_eq(seen.last_total, seen.last_done);
+    ck_assert_int_eq(f.result.trials.resumed, run == 0 ? 0 : 4);
+  }
+  close_fixture(&f);
+}
+END_TEST
+
 START_TEST(progress_is_told) {
   fixture f;
   open_fixture(&f, TUNE_DEVICE_EMULATOR, "T=f32 M=100");
@@ -611,6 +647,14 @@ START_TEST(a_bad_file_is_set_aside_and_an_unusable_one_refused) {
   ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
   ck_assert_ptr_nonnull(f.result.set_aside);
   ck_assert_int_eq(access(f.result.set_aside, F_OK), 0);
+  file = fopen(f.cache_path, "w");
+  fputs("another letter\n", file);
+  fclose(file);
+  setenv(PLANTED_GPU, "none", 1);
+  f.options.device = TUNE_DEVICE_CUDA; /* no result will tell of the file that was moved away */
+  ck_assert_int_ne(tune(&f), ARKE_OK);
+  ck_assert_msg(strstr(f.err.text, "no GPU 0") && strstr(f.err.text, "is kept as"), "%s", f.err.text);
+  f.options.device = TUNE_DEVICE_MODEL;
   f.options.cache_path = "/nonexistent/folder/tuned.arke";
   ck_assert_int_ne(tune(&f), ARKE_OK);
   ck_assert_ptr_nonnull(strstr(f.err.text, "/nonexistent/folder"));
@@ -636,6 +680,7 @@ int main(int argc, char **argv) {
   tcase_add_test(c, a_dry_run_touches_nothing);
   tcase_add_test(c, the_budget_is_kept);
   tcase_add_test(c, progress_is_told);
+  tcase_add_loop_test(c, progress_counts_what_this_run_does, 0, 2);
   tcase_add_loop_test(c, the_same_command_again_repeats_nothing, 0, 2);
   tcase_add_test(c, a_killed_run_is_resumed);
   tcase_add_loop_test(c, an_interrupt_publishes_the_best_so_far, 0, 2);
