@@ -189,6 +189,8 @@ void cli_result_print(const cli_settings *s, const cli_problem *p, const tune_re
         r->target->rates.device);
 }
 
+static const char *const sweep_states[] = {"tuned", "in cache", "failed"}; /* by cli_sweep_state */
+
 json_t *cli_trials_json(const tune_trials *t) {
   json_t *pruned = json_object(), *failed = json_object();
   for (int i = TEMPLATE_OK + 1; i < TEMPLATE_REASON_COUNT; i++)
@@ -202,21 +204,39 @@ json_t *cli_trials_json(const tune_trials *t) {
 }
 
 /* A modelled time has no distribution: null, never a number that looks measured. */
-static json_t *time_json(const tune_result *r) {
-  bool measured = r->origin == CACHE_ORIGIN_MEASURED;
-  return json_pack("{s:f, s:o, s:o, s:i}", "median", r->time.median_ns, "p10",
-                   measured ? json_real(r->time.p10_ns) : json_null(), "p90",
-                   measured ? json_real(r->time.p90_ns) : json_null(), "samples",
-                   measured ? r->time.samples : 0);
+static json_t *time_json(cache_origin origin, const cache_time *t) {
+  bool measured = origin == CACHE_ORIGIN_MEASURED;
+  return json_pack("{s:f, s:o, s:o, s:i}", "median", t->median_ns, "p10",
+                   measured ? json_real(t->p10_ns) : json_null(), "p90",
+                   measured ? json_real(t->p90_ns) : json_null(), "samples", measured ? t->samples : 0);
+}
+
+static const char *origin_name(cache_origin origin) {
+  return origin == CACHE_ORIGIN_MEASURED ? "measured" : "modelled";
 }
 
 json_t *cli_result_json(const tune_result *r) {
   return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:f, s:f, s:o, s:s, s:s}", "key", r->key, "target",
-                   r->target->name, "device", r->environment.device, "origin",
-                   r->origin == CACHE_ORIGIN_MEASURED ? "measured" : "modelled", "config", r->config_text,
-                   "time_ns", time_json(r), "tflops", r->flops / r->time.median_ns * 1e-3,
-                   "speed_of_light_ns", r->speed_of_light_ns, "trials", cli_trials_json(&r->trials), "sha256",
-                   r->sha256, "cache", r->cache_path);
+                   r->target->name, "device", r->environment.device, "origin", origin_name(r->origin),
+                   "config", r->config_text, "time_ns", time_json(r->origin, &r->time), "tflops",
+                   r->flops / r->time.median_ns * 1e-3, "speed_of_light_ns", r->speed_of_light_ns, "trials",
+                   cli_trials_json(&r->trials), "sha256", r->sha256, "cache", r->cache_path);
+}
+
+json_t *cli_stored_json(const cache_entry *e, const cli_sweep_line *line, const char *cache_path) {
+  strbuf key = STRBUF_INIT;
+  cache_key_print(&e->problem, &key);
+  json_t *object =
+      strbuf_failed(&key)
+          ? NULL
+          : json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:f, s:f, s:s, s:s}", "state",
+                      sweep_states[CLI_SKIPPED], "key", strbuf_text(&key), "target", e->problem.target,
+                      "device", e->environment.device, "origin", origin_name(e->winner.origin), "config",
+                      e->winner.config, "time_ns", time_json(e->winner.origin, &e->winner.time), "tflops",
+                      line->flops / line->median_ns * 1e-3, "speed_of_light_ns", line->speed_of_light_ns,
+                      "sha256", e->kernel.sha256, "cache", cache_path);
+  strbuf_free(&key);
+  return object;
 }
 
 arke_status cli_json_line(json_t *object, strbuf *out, arke_error *err) {
@@ -229,8 +249,7 @@ arke_status cli_json_line(json_t *object, strbuf *out, arke_error *err) {
 }
 
 void cli_sweep_print(const cli_sweep_line *lines, int n, strbuf *out) {
-  static const char *const states[] = {"tuned", "in cache", "failed"}; /* by cli_sweep_state */
-  int count[COUNT_OF(states)] = {0};
+  int count[COUNT_OF(sweep_states)] = {0};
   double weighted_ns = 0;
   int width = 7;
   for (int i = 0; i < n; i++) {
@@ -247,14 +266,13 @@ void cli_sweep_print(const cli_sweep_line *lines, int n, strbuf *out) {
     cli_problem_title(l->problem, &title);
     count[l->state]++;
     if (l->state == CLI_FAILED) {
-      strbuf_addf(out, "%-*s  %-8s  %s\n", width, strbuf_text(&title), states[l->state], l->config);
+      strbuf_addf(out, "%-*s  %-8s  %s\n", width, strbuf_text(&title), sweep_states[l->state], l->config);
     } else {
       weighted_ns += l->problem->weight * l->median_ns;
       cli_time_print(l->median_ns, &time);
       strbuf_addf(out, "%-*s  %-8s  %-8s  %10s  %8.1f  %5.1f%%  %s\n", width, strbuf_text(&title),
-                  states[l->state], l->origin == CACHE_ORIGIN_MEASURED ? "measured" : "modelled",
-                  strbuf_text(&time), l->flops / l->median_ns * 1e-3,
-                  100 * l->speed_of_light_ns / l->median_ns, l->config);
+                  sweep_states[l->state], origin_name(l->origin), strbuf_text(&time),
+                  l->flops / l->median_ns * 1e-3, 100 * l->speed_of_light_ns / l->median_ns, l->config);
     }
     if (title.failed || time.failed) out->failed = true;
     strbuf_free(&title);

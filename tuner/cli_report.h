@@ -35,6 +35,8 @@ typedef struct cli_sweep_line {
   double median_ns, speed_of_light_ns, flops;
   const char *config; /* or the sentence about the failure */
 } cli_sweep_line;
+/* The object of a problem that was skipped: the fields of a result that an entry holds, and "state". */
+json_t *cli_stored_json(const cache_entry *e, const cli_sweep_line *line, const char *cache_path);
 void cli_sweep_print(const cli_sweep_line *lines, int n, strbuf *out);
 
 /* Appends the object and a newline, and releases it; ARKE_ERR_MEMORY when it is NULL or cannot be written. */

@@ -19,6 +19,15 @@ typedef struct sweep {
   bool told_aside;
 } sweep;
 
+static arke_status print_stored(const cache_entry *e, const cli_sweep_line *line, const char *cache_path,
+                                arke_error *err) {
+  strbuf out = STRBUF_INIT;
+  arke_status status = cli_json_line(cli_stored_json(e, line, cache_path), &out, err);
+  if (status == ARKE_OK) status = cli_print(&out, err);
+  strbuf_free(&out);
+  return status;
+}
+
 /* Whether the cache holds the outcome of a whole search for this problem on the session's device: an
  * interrupted one publishes too, but its policy says so. */
 static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep_line *line, bool *yes,
@@ -29,6 +38,7 @@ static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep
   arena a = ARENA_INIT;
   strbuf bindings = STRBUF_INIT;
   arke_error failure = ARKE_ERROR_INIT;
+  arke_status printed = ARKE_OK;
   ir_problem_print_bindings(&p->problem, &bindings);
   arke_status status = strbuf_failed(&bindings)
                            ? error_memory(&failure, "sweep")
@@ -47,9 +57,11 @@ static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep
                              .config = arena_strdup(w->memory, e.winner.config)};
     line->speed_of_light_ns = 1e9 * fmax(ir_min_bytes(&p->problem) / s->rates.dram_bytes_per_s,
                                          line->flops / s->rates.f16_flops_per_s);
+    if (w->settings->json) printed = print_stored(&e, line, cache_path(s->cache), err);
   }
   strbuf_free(&bindings);
   arena_release(&a);
+  TRY(printed);
   if (*yes && line->config == NULL) return error_memory(err, "sweep");
   return status == ARKE_ERR_MEMORY ? error_memory(err, "sweep") : ARKE_OK;
 }

@@ -12,6 +12,8 @@ TRIALS = {"total": WHOLE, "pruned": COUNTS, "failed": COUNTS, "verified": WHOLE,
 KINDS = {
     "result": {"key": TEXT, "target": TEXT, "device": TEXT, "origin": TEXT, "config": TEXT, "time_ns": TIME,
                "tflops": NUMBER, "speed_of_light_ns": NUMBER, "trials": TRIALS, "sha256": TEXT, "cache": TEXT},
+    "stored": {"state": TEXT, "key": TEXT, "target": TEXT, "device": TEXT, "origin": TEXT, "config": TEXT,
+               "time_ns": TIME, "tflops": NUMBER, "speed_of_light_ns": NUMBER, "sha256": TEXT, "cache": TEXT},
     "operator": {"op": TEXT, "shape": TEXT, "dtypes": [TEXT], "help": TEXT, "notation": TEXT},
     "space": {"template": TEXT, "points": WHOLE, "feasible": WHOLE,
               "parameters": [{"name": TEXT, "values": [WHOLE], "meaning": TEXT}]},
