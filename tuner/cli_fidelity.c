@@ -1,9 +1,14 @@
 #include "tuner/cli_fidelity.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include <uv.h>
 
 #include "base/random.h"
+#include "tuner/cli_emulations.h"
 #include "tuner/cli_output.h"
 #include "tuner/cli_report.h"
 #include "tuner/trial_runner.h"
@@ -12,14 +17,18 @@
 
 enum { SAMPLES = 4096, REFERENCE_S = 20 };
 
-/* The two devices. */
-typedef struct pair {
-  tune_runner tested, emulator;
+/* The device that the emulators are compared with, and the list of comparisons. */
+typedef struct fidelity {
+  tune_runner tested;
   const target *target;
   uint64_t seed;
+  arena arena;
+  cli_emulation *list;
+  const char **titles; /* of the problems, by comparison */
+  int n;
   json_t *runs;
   cli_fidelity_count *count;
-} pair;
+} fidelity;
 
 /* --- choosing configurations ---------------------------------------------------------------------------- */
 
@@ -81,29 +90,82 @@ static arke_status choose(const tune_candidates *c, int wanted, uint64_t seed, i
   return ARKE_OK;
 }
 
-/* --- one run -------------------------------------------------------------------------------------------- */
+/* Adds the comparisons of one shape, each with a configuration of its own: what is redundant at one shape is
+ * not at another. */
+static arke_status plan_shape(fidelity *f, const cli_fidelity_plan *plan, int shape, int64_t *chosen,
+                              arke_error *err) {
+  cli_problem *p = ARENA_NEW(&f->arena, cli_problem);
+  tune_candidates c;
+  strbuf text = STRBUF_INIT;
+  int n = 0;
+  if (p == NULL) return error_memory(err, STAGE);
+  TRY(cli_problem_make(&f->arena, plan->op, plan->shapes[shape], plan->type, p, err));
+  ir_problem_print_bindings(&p->problem, &text);
+  const char *bindings = arena_strdup(&f->arena, strbuf_text(&text));
+  strbuf_clear(&text);
+  cli_problem_title(p, &text);
+  const char *title = arena_strdup(&f->arena, strbuf_text(&text));
+  bool failed = strbuf_failed(&text) || bindings == NULL || title == NULL;
+  strbuf_free(&text);
+  if (failed) return error_memory(err, STAGE);
+  TRY(cli_candidates(&p->problem, f->target, NULL, &c, err));
+  arke_status status = choose(&c, plan->n_configs, random_u64(f->seed, (uint64_t)shape), chosen, &n, err);
+  for (int i = 0; i < n && status == ARKE_OK; i++) {
+    cli_emulation *job = &f->list[f->n];
+    *job = (cli_emulation){.template = c.sources[c.ranked[chosen[i]].source].template,
+                           .problem = &p->problem,
+                           .what = {.op_text = p->entry->text,
+                                    .bindings = bindings,
+                                    .seed = f->seed,
+                                    .samples = SAMPLES,
+                                    .reference_s = REFERENCE_S},
+                           .err = ARKE_ERROR_INIT,
+                           .arena = ARENA_INIT};
+    tune_candidate_config(&c, chosen[i], &job->point);
+    f->titles[f->n++] = title;
+  }
+  tune_candidates_release(&c);
+  return status;
+}
 
-/* A kernel on one device: its outputs are then in the runner's host buffers. */
-static arke_status run_on(tune_runner *r, const lowered *code, const strbuf *recipe_text, tune_check *check,
-                          arke_error *err) {
+static arke_status plan_all(fidelity *f, const cli_fidelity_plan *plans, int n_plans, arke_error *err) {
+  int most = 1, total = 0;
+  for (int i = 0; i < n_plans; i++) {
+    total += plans[i].n_shapes * plans[i].n_configs;
+    if (plans[i].n_configs > most) most = plans[i].n_configs;
+  }
+  int64_t *chosen = ARENA_NEW_N(&f->arena, int64_t, (size_t)most);
+  f->list = ARENA_NEW_N(&f->arena, cli_emulation, (size_t)total);
+  f->titles = ARENA_NEW_N(&f->arena, const char *, (size_t)total);
+  if (chosen == NULL || f->list == NULL || f->titles == NULL) return error_memory(err, STAGE);
+  for (int i = 0; i < n_plans; i++)
+    for (int k = 0; k < plans[i].n_shapes; k++) TRY(plan_shape(f, &plans[i], k, chosen, err));
+  return ARKE_OK;
+}
+
+/* --- one comparison ------------------------------------------------------------------------------------- */
+
+/* The emulation's kernel on the other device: its outputs are then in the runner's host buffers. */
+static arke_status run_tested(fidelity *f, const cli_emulation *job, tune_check *check, arke_error *err) {
   tune_loaded *l;
   tune_verdict v;
-  TRY(tune_runner_load(r, code->ptx, code->ptx_bytes, true, strbuf_text(recipe_text), recipe_text->length, &l,
-                       &v, err));
+  TRY(tune_runner_prepare(&f->tested, &job->what, err));
+  TRY(tune_runner_load(&f->tested, job->ptx, job->ptx_bytes, true, job->recipe, job->recipe_bytes, &l, &v,
+                       err));
   arke_status status = tune_runner_verify(l, &v, err);
   *check = v.check;
   tune_runner_unload(l);
   return status;
 }
 
-static int64_t count_differing(const tune_tensors *a, const tune_tensors *b, int64_t *elements) {
+static int64_t count_differing(const tune_tensors *t, void *const *outputs, int64_t *elements) {
   int64_t differing = 0;
-  for (int i = 0; i < a->n; i++) {
-    if (!a->list[i].output) continue;
-    size_t size = (size_t)dtype_bytes(a->list[i].type, 1);
-    const char *x = a->list[i].host, *y = b->list[i].host;
-    *elements += a->list[i].elements;
-    for (int64_t e = 0; e < a->list[i].elements; e++)
+  for (int i = 0; i < t->n; i++) {
+    if (!t->list[i].output) continue;
+    size_t size = (size_t)dtype_bytes(t->list[i].type, 1);
+    const char *x = t->list[i].host, *y = outputs[i];
+    *elements += t->list[i].elements;
+    for (int64_t e = 0; e < t->list[i].elements; e++)
       differing += memcmp(x + (size_t)e * size, y + (size_t)e * size, size) != 0;
   }
   return differing;
@@ -113,123 +175,89 @@ static json_t *check_json(const tune_check *c) {
   return json_pack("{s:f, s:f}", "error", c->error, "allowed", c->allowed);
 }
 
-/* Lowers one configuration and runs it on both devices. */
-static void compare(pair *d, const char *title, const char *config_text, const kernel_template *k,
-                    const ir_problem *p, const config *point) {
-  arena a = ARENA_INIT;
-  strbuf recipe_text = STRBUF_INIT;
-  lowered code = {0};
-  lower_options options = {0};
-  tune_check tested = {0}, emulated = {0};
+static void tell_failed(fidelity *f, const char *title, const char *config_text, const char *where,
+                        const char *text) {
+  f->count->failed++;
+  cli_complain("%s %s: %s: %s", title, config_text, where, text);
+  json_array_append_new(f->runs, json_pack("{s:s, s:s, s:s, s:s}", "problem", title, "config", config_text,
+                                           "failed_on", where, "error", text));
+}
+
+/* The i-th emulation is done: runs the other side and compares. */
+static void compare(fidelity *f, int i) {
+  const cli_emulation *job = &f->list[i];
+  strbuf text = STRBUF_INIT;
+  config_print(job->template->space(f->target), &job->point, &text);
+  const char *title = f->titles[i], *config_text = strbuf_text(&text);
+  tune_check tested = {0};
   arke_error err = ARKE_ERROR_INIT;
-  int64_t elements = 0, differing = 0;
-  const char *where = "lowering";
-  arke_status status = k->lower(p, d->target, point, &options, &a, &code, &err);
-  if (status == ARKE_OK) status = recipe_print(&code.recipe, &recipe_text, &err);
-  if (status == ARKE_OK) {
-    where = d->tested.info.name;
-    status = run_on(&d->tested, &code, &recipe_text, &tested, &err);
-  }
-  if (status == ARKE_OK) {
-    where = "emulator";
-    status = run_on(&d->emulator, &code, &recipe_text, &emulated, &err);
-  }
-  d->count->runs++;
-  if (status != ARKE_OK) {
-    d->count->failed++;
-    cli_complain("%s %s: %s: %s", title, config_text, where, err.text);
-    json_array_append_new(d->runs, json_pack("{s:s, s:s, s:s, s:s}", "problem", title, "config", config_text,
-                                             "failed_on", where, "error", err.text));
+  f->count->runs++;
+  if (job->status != ARKE_OK) {
+    tell_failed(f, title, config_text, job->where, job->err.text);
+  } else if (run_tested(f, job, &tested, &err) != ARKE_OK) {
+    tell_failed(f, title, config_text, f->tested.info.name, err.text);
   } else {
-    differing = count_differing(&d->tested.tensors, &d->emulator.tensors, &elements);
-    d->count->elements += elements;
-    d->count->differing_elements += differing;
-    *(differing == 0 ? &d->count->identical : &d->count->differing) += 1;
-    json_array_append_new(d->runs,
+    int64_t elements = 0, differing = count_differing(&f->tested.tensors, job->outputs, &elements);
+    f->count->elements += elements;
+    f->count->differing_elements += differing;
+    *(differing == 0 ? &f->count->identical : &f->count->differing) += 1;
+    json_array_append_new(f->runs,
                           json_pack("{s:s, s:s, s:I, s:I, s:o, s:o}", "problem", title, "config", config_text,
                                     "elements", (json_int_t)elements, "differing", (json_int_t)differing,
                                     "device_vs_reference", check_json(&tested), "emulator_vs_reference",
-                                    check_json(&emulated)));
+                                    check_json(&job->check)));
   }
-  strbuf_free(&recipe_text);
-  arena_release(&a);
+  strbuf_free(&text);
 }
 
-static arke_status prepare(pair *d, const cli_problem *p, arke_error *err) {
-  strbuf bindings = STRBUF_INIT;
-  ir_problem_print_bindings(&p->problem, &bindings);
-  const tune_runner_problem what = {.op_text = p->entry->text,
-                                    .bindings = strbuf_text(&bindings),
-                                    .seed = d->seed,
-                                    .samples = SAMPLES,
-                                    .reference_s = REFERENCE_S};
-  arke_status status =
-      strbuf_failed(&bindings) ? error_memory(err, STAGE) : tune_runner_prepare(&d->tested, &what, err);
-  if (status == ARKE_OK) status = tune_runner_prepare(&d->emulator, &what, err);
-  strbuf_free(&bindings);
-  return status;
+/* --- all of them ---------------------------------------------------------------------------------------- */
+
+/* Takes a pending SIGINT or SIGTERM; both are blocked while this is asked. */
+static bool was_interrupted(const sigset_t *signals) {
+  const struct timespec now = {0, 0};
+  return sigtimedwait(signals, NULL, &now) > 0;
 }
 
-static arke_status run_shape(pair *d, const cli_problem *p, const tune_candidates *c, const int64_t *chosen,
-                             int n, cli_progress *progress, arke_error *err) {
-  TRY(prepare(d, p, err));
-  strbuf title = STRBUF_INIT;
-  strbuf label = STRBUF_INIT;
-  cli_problem_title(p, &title);
-  strbuf_addf(&label, "%s: ", strbuf_text(&title));
-  for (int i = 0; i < n; i++) {
-    config point;
-    const tune_source *source = &c->sources[c->ranked[chosen[i]].source];
-    tune_candidate_config(c, chosen[i], &point);
-    strbuf text = STRBUF_INIT;
-    config_print(source->space, &point, &text);
-    compare(d, strbuf_text(&title), strbuf_text(&text), source->template, &p->problem, &point);
-    strbuf_free(&text);
-    const tune_progress now = {.phase = TUNE_VERIFYING, .done = i + 1, .total = n, .left_s = -1};
-    progress->label = strbuf_text(&label);
-    cli_progress_show(&now, progress);
-  }
-  cli_progress_end(progress);
-  strbuf_free(&label);
-  strbuf_free(&title);
-  return ARKE_OK;
-}
-
-/* Each shape has configurations of its own: what is redundant at one is not at another. */
-static arke_status run_plan(pair *d, const cli_fidelity_plan *plan, arke_error *err) {
-  arena a = ARENA_INIT;
+static arke_status compare_all(fidelity *f, const sigset_t *signals, arke_error *err) {
+  cli_emulations *e;
   cli_progress progress;
-  int64_t *chosen = ARENA_NEW_N(&a, int64_t, (size_t)plan->n_configs);
-  cli_progress_start(&progress, "");
-  arke_status status = chosen == NULL ? error_memory(err, STAGE) : ARKE_OK;
-  for (int i = 0; i < plan->n_shapes && status == ARKE_OK; i++) {
-    cli_problem p;
-    tune_candidates c;
-    int n = 0;
-    status = cli_problem_make(&a, plan->op, plan->shapes[i], plan->type, &p, err);
-    if (status == ARKE_OK) status = cli_candidates(&p.problem, d->target, NULL, &c, err);
-    if (status != ARKE_OK) break;
-    status = choose(&c, plan->n_configs, random_u64(d->seed, (uint64_t)i), chosen, &n, err);
-    if (status == ARKE_OK) status = run_shape(d, &p, &c, chosen, n, &progress, err);
-    tune_candidates_release(&c);
+  bool interrupted = false;
+  int threads = (int)uv_available_parallelism();
+  TRY(cli_emulations_start(f->list, f->n, f->target, f->seed, threads, &e, err));
+  cli_progress_start(&progress, "fidelity: ");
+  for (int i = 0; i < f->n && !interrupted;) {
+    interrupted = was_interrupted(signals);
+    if (interrupted || !cli_emulations_wait(e, i)) continue;
+    compare(f, i);
+    cli_emulation_release(&f->list[i++]);
+    const tune_progress now = {.phase = TUNE_VERIFYING, .done = i, .total = f->n, .left_s = -1};
+    cli_progress_show(&now, &progress);
   }
-  arena_release(&a);
-  return status;
+  cli_progress_end(&progress);
+  cli_emulations_close(e);
+  if (!interrupted) return ARKE_OK;
+  return error_set(err, ARKE_ERR_INTERRUPTED, STAGE, "interrupted after %d of %d comparisons", f->count->runs,
+                   f->n);
 }
 
 arke_status cli_fidelity_run(const cli_fidelity_plan *plans, int n_plans, const target *t,
                              arke_device_kind kind, int index, uint64_t seed, json_t *runs,
                              cli_fidelity_count *count, arke_error *err) {
-  pair d = {.target = t, .seed = seed, .runs = runs, .count = count};
-  device *tested = NULL, *emulator = NULL;
+  fidelity f = {.target = t, .seed = seed, .arena = ARENA_INIT, .runs = runs, .count = count};
+  device *tested = NULL;
+  sigset_t signals, before;
   *count = (cli_fidelity_count){0};
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, &before);
   arke_status status = kind == ARKE_DEVICE_CUDA ? device_open_cuda(index, &tested, err)
                                                 : device_open_emulator(t->name, seed + 1, &tested, err);
-  if (status == ARKE_OK) status = tune_runner_open(&d.tested, tested, err);
-  if (status == ARKE_OK) status = device_open_emulator(t->name, seed, &emulator, err);
-  if (status == ARKE_OK) status = tune_runner_open(&d.emulator, emulator, err);
-  for (int i = 0; i < n_plans && status == ARKE_OK; i++) status = run_plan(&d, &plans[i], err);
-  tune_runner_close(&d.emulator);
-  tune_runner_close(&d.tested);
+  if (status == ARKE_OK) status = tune_runner_open(&f.tested, tested, err);
+  if (status == ARKE_OK) status = plan_all(&f, plans, n_plans, err);
+  if (status == ARKE_OK) status = compare_all(&f, &signals, err);
+  tune_runner_close(&f.tested);
+  arena_release(&f.arena);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
   return status;
 }

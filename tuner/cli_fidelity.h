@@ -25,7 +25,8 @@ typedef struct cli_fidelity_count {
 
 /* Opens its own devices: `kind` (CUDA `index`, or the emulator under seed + 1) against the emulator under
  * `seed`. Appends one object a run to `runs`. A run that fails is counted and told on standard error, and the
- * rest go on; a status other than ARKE_OK means that nothing could be compared. */
+ * rest go on. The emulators run on all cores. ARKE_ERR_INTERRUPTED after SIGINT or SIGTERM, with what was
+ * compared by then counted and appended; another status than ARKE_OK means that nothing could be compared. */
 arke_status cli_fidelity_run(const cli_fidelity_plan *plans, int n_plans, const target *t,
                              arke_device_kind kind, int index, uint64_t seed, json_t *runs,
                              cli_fidelity_count *count, arke_error *err);

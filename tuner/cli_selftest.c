@@ -66,6 +66,9 @@ static arke_status test_fidelity(selftest *t, arke_error *err) {
                                 "identical", n.identical, "differing", n.differing, "failed", n.failed,
                                 "elements", (json_int_t)n.elements, "differing_elements",
                                 (json_int_t)n.differing_elements, "list", runs));
+  if (status == ARKE_ERR_INTERRUPTED)
+    strbuf_addf(&t->text, "%-10s ended  %s: %d equal bit for bit, %d not, %d failed\n", "fidelity", err->text,
+                n.identical, n.differing, n.failed);
   TRY(status);
   tell(t, "fidelity", n.failed == 0 && n.differing == 0,
        "%d kernels, %s: %d equal bit for bit, %d not (%lld of %lld elements), %d failed; all others within "
@@ -275,10 +278,14 @@ arke_status cli_selftest_run(cli_settings *s, arena *a, arke_error *err) {
   strbuf_addf(&t.text, "selftest on %s, target %s\n", t.info.name, t.target->name);
   arke_status status = run_parts(&t, a, err);
   cli_scratch_remove(&t.scratch);
-  if (status == ARKE_OK) {
+  if (status == ARKE_OK || status == ARKE_ERR_INTERRUPTED) { /* interrupted: the parts that there are */
     json_object_set_new(t.report, "clocks_after",
                         t.kind == ARKE_DEVICE_CUDA ? cli_clocks_json(t.info.index) : json_null());
-    status = report(&t, err);
+    json_object_set_new(t.report, "interrupted", json_boolean(status == ARKE_ERR_INTERRUPTED));
+    arke_error printing = ARKE_ERROR_INIT;
+    arke_status printed = report(&t, &printing);
+    if (status == ARKE_OK && printed != ARKE_OK)
+      status = error_set(err, printed, printing.stage, "%s", printing.text);
   }
   if (status == ARKE_OK && t.failed > 0)
     status = error_set(err, ARKE_ERR_MISMATCH, STAGE, "%d parts of the selftest failed", t.failed);
