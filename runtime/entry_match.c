@@ -59,10 +59,9 @@ static arke_status nothing_tuned(const match_query *q, arke_error *err) {
     strbuf_addf(&where, "%s%s", i == 0 ? "" : " or ", cache_path(q->caches[i]));
   arke_status status = error_set(
       err, ARKE_ERR_NOT_TUNED, STAGE,
-      "%s holds no entry for operator %s on a target of this device (the best is %s); tune it with: "
-      "arke-tune --op %s --shape … --target %s",
-      strbuf_text(&where), q->call->op, q->n_targets == 0 ? "none" : q->targets[0].name, q->call->op,
-      q->n_targets == 0 ? "…" : q->targets[0].name);
+      "%s holds no entry for operator %s on a target of this device; arke-tune cache ls shows what is there, "
+      "arke-tune --list-ops which operators can be tuned",
+      strbuf_text(&where), q->call->op);
   strbuf_free(&where);
   return status;
 }

@@ -2,6 +2,7 @@
 
 #include "generator/target.h"
 #include "generator_suites.h"
+#include "runtime/usable_targets.h"
 
 START_TEST(every_target_is_found_by_its_name) {
   ck_assert_int_gt(target_count(), 0);
@@ -39,10 +40,28 @@ START_TEST(exact_targets_run_on_their_own_device_alone) {
 }
 END_TEST
 
+/* What is generated for a GPU must be what the runtime looks for on it. */
+START_TEST(the_runtime_serves_every_target) {
+  for (int i = 0; i < target_count(); i++) {
+    const target *t = target_get(i);
+    for (int newer = 0; newer < 2; newer++) {
+      device_info info = {.kind = ARKE_DEVICE_CUDA, .cc_major = t->cc_major + newer, .cc_minor = t->cc_minor};
+      usable_target usable[USABLE_TARGET_COUNT];
+      int n = usable_targets(&info, usable);
+      bool served = false;
+      for (int k = 0; k < n; k++) served = served || strcmp(usable[k].name, t->name) == 0;
+      ck_assert_msg(served == (newer == 0 || !t->exact_cc), "%s on compute capability %d.%d", t->name,
+                    info.cc_major, info.cc_minor);
+    }
+  }
+}
+END_TEST
+
 TCase *target_tests(void) {
   TCase *tests = tcase_create("targets");
   tcase_add_test(tests, every_target_is_found_by_its_name);
   tcase_add_test(tests, a_misspelt_target_gets_a_suggestion);
   tcase_add_test(tests, exact_targets_run_on_their_own_device_alone);
+  tcase_add_test(tests, the_runtime_serves_every_target);
   return tests;
 }
