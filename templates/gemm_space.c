@@ -86,7 +86,7 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
       .threads = 128 * (v[GEMM_CONSUMERS] + 1),
   };
   int sharers = plan->pingpong ? 1 : plan->consumers;
-  if (plan->pingpong && plan->consumers != 2) return TEMPLATE_TILE;
+  if (plan->pingpong && plan->consumers != 2) return TEMPLATE_SCHEDULE;
   if (plan->block_m % (64 * sharers)) return TEMPLATE_TILE;
   plan->group_rows = plan->block_m / sharers;
   plan->accumulators = plan->group_rows / 64 * plan->block_n / 2;
@@ -106,7 +106,7 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
   plan->store_buffer_bytes = plan->group_rows * plan->panel_n * 2;
   if (!place_store_buffers(plan, t)) return TEMPLATE_SHARED_MEMORY;
   /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
-  if ((plan->pingpong || plan->deferred) && !plan->persistent) return TEMPLATE_REDUNDANT;
+  if ((plan->pingpong || plan->deferred) && !plan->persistent) return TEMPLATE_SCHEDULE;
   return TEMPLATE_OK;
 }
 

@@ -25,6 +25,7 @@
   X(STAGES, stages, "too few pipeline stages")                                                               \
   X(TILE, tile, "tile sizes do not fit together")                                                            \
   X(CLUSTER, cluster, "cluster does not fit the tiles")                                                      \
+  X(SCHEDULE, schedule, "the schedule wants two consumers or a persistent grid")                             \
   X(REDUNDANT, redundant, "does the same as a simpler configuration here")
 
 typedef enum template_reason {
