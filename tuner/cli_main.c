@@ -1,5 +1,8 @@
 /* arke-tune: splits the command line, hands over to a sub-command, turns its status into the exit status. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "tuner/cli_bench.h"
 #include "tuner/cli_cache.h"
@@ -56,7 +59,17 @@ static void become_worker_if_asked(int argc, char **argv) {
   tune_worker_main_with(argc, argv, &templates);
 }
 
+/* A file opened later must not take the number of a stream that came closed: it would get what is meant for
+ * the stream, and libuv aborts. Read-only for standard output, so that a result that nobody gets is a
+ * failure. */
+static void occupy_standard_streams(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+      (void)!open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv) {
+  occupy_standard_streams();
   become_worker_if_asked(argc, argv);
   signal(SIGPIPE,
          SIG_IGN); /* a closed pipe is a failed write with a sentence, and workers may die at any time */
