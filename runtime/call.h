@@ -64,10 +64,12 @@ typedef struct bound_call {
 } bound_call;
 
 /* Binds types from dtypes, axes from shapes, attributes from the call or their defaults. Every disagreement
- * is one sentence: which tensor, which axis, what was expected, what was found. Names live as long as
- * `signature`. */
+ * is one sentence: which tensor, which axis, what was expected, what was found. So is an output whose
+ * elements overlap. Names live as long as `signature`. */
 arke_status call_bind(const call *c, const cache_problem *signature, arena *a, bound_call *b,
                       arke_error *err);
+/* Whether no output has an element; `c` fits the signature. */
+bool call_outputs_empty(const call *c, const cache_problem *signature);
 const bound_name *bound_find(const bound_call *b, const char *name, size_t length);
 /* The call's bindings, names and spellings as in `example`, another bindings text of the signature. */
 void bound_print(const bound_call *b, const char *example, strbuf *out);

@@ -109,6 +109,28 @@ static arke_status bind_leading(const cache_tensor *t, const call_tensor *found,
   return bind_axis(t, 0, "...", elements, b, err);
 }
 
+/* Every axis must step over all that the axes of smaller strides reach. Kernels write an output in any order,
+ * so two elements at one address would be a race. */
+static arke_status check_overlap(const cache_tensor *t, const call_tensor *found, arke_error *err) {
+  bool passed[LIMIT_RANK] = {false};
+  int64_t reach = 1; /* elements from the first to past the last, of the axes passed */
+  if (found->empty) return ARKE_OK;
+  for (;;) {
+    int least = -1;
+    for (int i = found->rank - 1; i >= 0; i--)
+      if (!passed[i] && found->shape[i] > 1 && (least < 0 || found->stride[i] < found->stride[least]))
+        least = i;
+    if (least < 0) return ARKE_OK;
+    if (found->stride[least] < reach)
+      return error_set(err, ARKE_ERR_SHAPE, STAGE,
+                       "elements of the output %s overlap: axis %d has stride %" PRId64
+                       "; accepted are %" PRId64 " and more",
+                       t->name, least, found->stride[least], reach);
+    reach += (found->shape[least] - 1) * found->stride[least];
+    passed[least] = true;
+  }
+}
+
 static arke_status bind_tensor(const cache_tensor *t, const call_tensor *found, bound_call *b,
                                arke_error *err) {
   int leading = found->rank - t->rank;
@@ -118,7 +140,7 @@ static arke_status bind_tensor(const cache_tensor *t, const call_tensor *found, 
   if (t->any_rank) TRY(bind_leading(t, found, leading, b, err));
   for (int i = 0; i < t->rank; i++)
     TRY(bind_axis(t, leading + i, t->dims[i], found->shape[leading + i], b, err));
-  return ARKE_OK;
+  return t->output ? check_overlap(t, found, err) : ARKE_OK;
 }
 
 /* --- attributes -------------------------------------------------------------------------------------- */
@@ -199,6 +221,12 @@ static arke_status bind_attrs(const call *c, arena *a, bound_call *b, arke_error
                        c->attrs[i].name);
   }
   return ARKE_OK;
+}
+
+bool call_outputs_empty(const call *c, const cache_problem *signature) {
+  for (int i = 0; i < c->n_tensors; i++)
+    if (signature->tensors[i].output && !c->tensors[i].empty) return false;
+  return true;
 }
 
 arke_status call_bind(const call *c, const cache_problem *signature, arena *a, bound_call *b,

@@ -321,6 +321,12 @@ static void print_command(const match_route *asked, strbuf *out) {
   strbuf_addf(out, " --target %s", asked->target->name);
 }
 
+static bool has_empty_axis(const bound_call *b) {
+  for (int i = 0; i < b->n; i++)
+    if (b->names[i].kind == BOUND_AXIS && b->names[i].size == 0) return true;
+  return false;
+}
+
 void match_print_miss(const match_miss *miss, const match_route *asked, strbuf *out) {
   if (miss->found) {
     strbuf_add(out, "the nearest is ");
@@ -330,6 +336,10 @@ void match_print_miss(const match_miss *miss, const match_route *asked, strbuf *
     strbuf_add(out, "; ");
   }
   if (miss->damaged_rows > 0) strbuf_addf(out, "%d damaged rows were left out; ", miss->damaged_rows);
+  if (has_empty_axis(&asked->bound)) {
+    strbuf_add(out, "sizes of 0 cannot be tuned: tune any other sizes");
+    return;
+  }
   strbuf_add(out, "tune it with: ");
   print_command(asked, out);
 }

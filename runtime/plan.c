@@ -11,19 +11,48 @@ static bool is_refusal(arke_status status) {
   return status != ARKE_ERR_MEMORY && status != ARKE_ERR_IO && status != ARKE_ERR_INTERNAL;
 }
 
-/* The first candidate whose kernel's assumptions hold. *refusal keeps why the first one was refused. */
+static arke_status pass_on(const arke_error *why, arke_error *err) {
+  if (err != NULL && err->code == ARKE_OK) *err = *why;
+  return why->code;
+}
+
+/* Why no candidate of one call served. */
+typedef struct refusals {
+  arke_error first;
+  bool others; /* some were refused for other reasons than what the tensors are */
+} refusals;
+
+/* The first candidate whose kernel's assumptions hold. */
 static arke_status first_that_serves(arke_context *ctx, const call *c, match_candidate *list, int n,
-                                     arke_plan **plan, arke_error *refusal, arke_error *err) {
+                                     arke_plan **plan, refusals *r, arke_error *err) {
   for (int i = 0; i < n && i < MOST_TRIED; i++) {
     arke_error why = ARKE_ERROR_INIT;
     arke_status status = plan_build(ctx, c, &list[i], plan, &why);
     if (status == ARKE_OK) return ARKE_OK;
-    if (refusal->code == ARKE_OK) *refusal = why;
-    if (!is_refusal(status)) {
-      if (err != NULL && err->code == ARKE_OK) *err = why;
-      return status;
-    }
+    if (r->first.code == ARKE_OK) r->first = why;
+    r->others |= status != ARKE_ERR_SHAPE && status != ARKE_ERR_ARGUMENT;
+    if (!is_refusal(status)) return pass_on(&why, err);
   }
+  return ARKE_OK;
+}
+
+/* Nothing is computed, so an entry of the same operator and dtypes says enough, measured or not. */
+static arke_status serve_empty(arke_context *ctx, const call *c, const match_miss *nearest, arke_plan **plan,
+                               arke_error *err) {
+  if (!nearest->found || nearest->n_other > 0) return ARKE_OK;
+  match_candidate any = {.route = nearest->route, .match = ARKE_MATCH_DEFAULT, .entry = nearest->entry};
+  return plan_build(ctx, c, &any, plan, err);
+}
+
+/* The outputs are not empty: an axis without elements is one that is summed over. */
+static arke_status refuse_empty_axis(const bound_call *b, arke_error *err) {
+  for (int i = 0; i < b->n; i++)
+    if (b->names[i].kind == BOUND_AXIS && b->names[i].size == 0)
+      return error_set(
+          err, ARKE_ERR_UNSUPPORTED, STAGE,
+          "axis %s has no elements but the output has: kernels do not sum over nothing; accepted "
+          "are sizes from 1",
+          b->names[i].name);
   return ARKE_OK;
 }
 
@@ -50,25 +79,28 @@ static arke_status find(arke_context *ctx, const call *c, arena *a, arke_plan **
   match_candidate *list;
   match_miss miss;
   int n_routes, n;
-  arke_error exact_refusal = ARKE_ERROR_INIT, refusal = ARKE_ERROR_INIT;
+  refusals exact = {.first = ARKE_ERROR_INIT}, other = {.first = ARKE_ERROR_INIT};
   TRY(match_routes(&q, a, &routes, &n_routes, err));
+  bool empty = call_outputs_empty(c, routes[0].bound.signature);
+  if (!empty) TRY(refuse_empty_axis(&routes[0].bound, err));
   TRY(match_exact(&q, routes, n_routes, a, &list, &n, err));
-  TRY(first_that_serves(ctx, c, list, n, plan, &exact_refusal, err));
+  TRY(first_that_serves(ctx, c, list, n, plan, &exact, err));
   if (*plan != NULL) return ARKE_OK;
   TRY(match_others(&q, routes, n_routes, a, &list, &n, &miss, err));
-  if (ctx->strict) {
-    int exact = 0; /* the list starts with entries whose bindings only were written differently */
-    while (exact < n && list[exact].match == ARKE_MATCH_EXACT) exact++;
-    n = exact;
-  }
-  TRY(first_that_serves(ctx, c, list, n, plan, &refusal, err));
+  if (empty) TRY(serve_empty(ctx, c, &miss, plan, err));
   if (*plan != NULL) return ARKE_OK;
-  /* Tuned for exactly this, yet refused: tuning again would change nothing, the tensors have to. */
-  if (exact_refusal.code != ARKE_OK) {
-    if (err != NULL && err->code == ARKE_OK) *err = exact_refusal;
-    return exact_refusal.code;
+  if (ctx->strict) {
+    int n_exact = 0; /* the list starts with entries whose bindings only were written differently */
+    while (n_exact < n && list[n_exact].match == ARKE_MATCH_EXACT) n_exact++;
+    n = n_exact;
   }
-  return report_miss(ctx, &routes[0], &miss, &refusal, err);
+  TRY(first_that_serves(ctx, c, list, n, plan, &other, err));
+  if (*plan != NULL) return ARKE_OK;
+  /* Tuned for exactly this, yet refused: tuning again would change nothing, the tensors have to. Nor would it
+   * where every kernel nearby refuses the tensors. */
+  if (exact.first.code != ARKE_OK) return pass_on(&exact.first, err);
+  if (other.first.code != ARKE_OK && !other.others) return pass_on(&other.first, err);
+  return report_miss(ctx, &routes[0], &miss, &other.first, err);
 }
 
 arke_status arke_plan_create(arke_context *ctx, const char *op, const DLTensor *const *tensors, int n_tensors,

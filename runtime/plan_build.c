@@ -204,15 +204,8 @@ static arke_status build_launch(builder *b, const recipe_launch *l, plan_launch 
                             b->err);
 }
 
-static bool all_outputs_empty(const builder *b) {
-  for (int i = 0; i < b->call->n_tensors; i++)
-    if (b->problem->tensors[i].output && !b->call->tensors[i].empty) return false;
-  return true;
-}
-
 static arke_status build_launches(builder *b, arke_context *ctx, const cache_entry *e) {
   arke_plan *p = b->plan;
-  if (all_outputs_empty(b)) return ARKE_OK; /* nothing to compute, and empty tensors have no tensor map */
   if (b->recipe.workspace_bytes != NULL) {
     int64_t bytes;
     TRY(evaluate(b, b->recipe.workspace_bytes, 0, LIMIT_AXIS_SIZE, "the workspace", &bytes));
@@ -245,7 +238,7 @@ static arke_status build_tensors(builder *b, call_place place) {
     to->compact = from->compact;
     to->empty = from->empty;
     to->output = b->problem->tensors[i].output;
-    to->alignment_mask = (uint64_t)b->recipe.tensors[i].alignment - 1;
+    to->alignment_mask = b->recipe.n_tensors > 0 ? (uint64_t)b->recipe.tensors[i].alignment - 1 : 0;
     to->span_bytes = (size_t)from->span_bytes;
     memcpy(to->shape, from->shape, sizeof to->shape);
     memcpy(to->stride, from->stride, sizeof to->stride);
@@ -278,10 +271,14 @@ static arke_status build_info(builder *b, const match_candidate *c) {
 static arke_status build(builder *b, arke_context *ctx, match_candidate *c) {
   arke_plan *p = b->plan;
   device_info info;
+  TRY(context_device(ctx, c->route->target, &p->device, b->err));
+  if (call_outputs_empty(b->call, b->problem)) { /* nothing to launch, so no kernel's assumptions count */
+    TRY(build_tensors(b, context_place(ctx)));
+    return build_info(b, c);
+  }
   TRY(cache_load_kernel(c->route->cache, b->scratch, &c->entry, b->err));
   TRY(recipe_parse(b->scratch, c->entry.kernel.recipe_json, strlen(c->entry.kernel.recipe_json), &b->recipe,
                    b->err));
-  TRY(context_device(ctx, c->route->target, &p->device, b->err));
   p->set_address =
       ctx->gpu != NULL ? cuda_tensormap_set_address_entered : p->device->ops->tensormap_set_address;
   p->launch = ctx->gpu != NULL ? cuda_launch_entered : p->device->ops->launch;

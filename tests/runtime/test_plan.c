@@ -216,11 +216,105 @@ START_TEST(a_refused_exact_entry_says_what_it_needs) {
   ck_assert_str_eq(err.text, "tensor Y is at address 0x30000008; expected is a multiple of 16 bytes");
   c.tensors[2].t.data = NULL; /* not allocated yet: nothing to check */
   ck_assert_int_eq(plan(ctx, &c, text, sizeof text, NULL), ARKE_OK);
-  error_clear(&err);
+  arke_close(ctx);
+}
+END_TEST
+
+/* Tuning these sizes would bring another kernel of the same needs. */
+START_TEST(tensors_that_no_kernel_takes_are_not_to_be_tuned) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, ENTRIES, COUNT_OF(ENTRIES));
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  char text[128];
+  arke_error err = ARKE_ERROR_INIT;
+  fixture_call c;
   fixture_call_init(&c, 4096, 4096, 512);
   c.tensors[0].strides[0] = 516;
-  ck_assert_int_eq(plan(ctx, &c, text, sizeof text, &err), ARKE_ERR_NOT_TUNED);
-  ck_assert_says(err, "a stored kernel was refused (A.stride0 is 516");
+  ck_assert_int_eq(plan(ctx, &c, text, sizeof text, &err), ARKE_ERR_SHAPE);
+  ck_assert_str_eq(err.text, "A.stride0 is 516; expected is a multiple of 8 (rows of A are 16-byte aligned)");
+  error_clear(&err);
+  fixture_call_init(&c, 4096, 4096, 512);
+  c.tensors[1].strides[0] = 1;
+  c.tensors[1].strides[1] = 512;
+  ck_assert_int_eq(plan(ctx, &c, text, sizeof text, &err), ARKE_ERR_SHAPE);
+  ck_assert_str_eq(err.text, "the last axis of tensor B has stride 512; expected is 1 (contiguous)");
+  error_clear(&err);
+  fixture_call_init(&c, 4096, 4096, 512);
+  c.tensors[2].t.byte_offset = 8;
+  ck_assert_int_eq(plan(ctx, &c, text, sizeof text, &err), ARKE_ERR_ARGUMENT);
+  ck_assert_str_eq(err.text, "tensor Y is at address 0x30000008; expected is a multiple of 16 bytes");
+  arke_close(ctx);
+}
+END_TEST
+
+static const struct {
+  int64_t strides[2];
+  const char *refused; /* NULL: accepted */
+} OUTPUTS[] = {
+    {{64, 1}, NULL},
+    {{72, 1}, NULL},
+    {{8, 1}, "elements of the output Y overlap: axis 0 has stride 8; accepted are 64 and more"},
+    {{0, 1}, "elements of the output Y overlap: axis 0 has stride 0; accepted are 1 and more"},
+    {{63, 1}, "elements of the output Y overlap: axis 0 has stride 63; accepted are 64 and more"},
+    {{1, 32}, "elements of the output Y overlap: axis 1 has stride 32; accepted are 64 and more"},
+    {{64, 0}, "elements of the output Y overlap: axis 1 has stride 0; accepted are 1 and more"},
+};
+
+START_TEST(an_output_that_overlaps_itself_is_refused) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, ENTRIES, COUNT_OF(ENTRIES));
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  char text[128];
+  arke_error err = ARKE_ERROR_INIT;
+  fixture_call c;
+  fixture_call_init(&c, 64, 64, 64);
+  memcpy(c.tensors[2].strides, OUTPUTS[_i].strides, sizeof OUTPUTS[_i].strides);
+  arke_status status = plan(ctx, &c, text, sizeof text, &err);
+  ck_assert_int_eq(status, OUTPUTS[_i].refused == NULL ? ARKE_OK : ARKE_ERR_SHAPE);
+  if (OUTPUTS[_i].refused != NULL) ck_assert_str_eq(err.text, OUTPUTS[_i].refused);
+  fixture_call_init(&c, 64, 64, 64);
+  c.tensors[0].strides[0] = 0; /* an input may repeat its rows */
+  error_clear(&err);
+  ck_assert_msg(plan(ctx, &c, text, sizeof text, &err) == ARKE_OK, "%s", err.text);
+  arke_close(ctx);
+}
+END_TEST
+
+static const struct {
+  int64_t m, n, k;
+} EMPTY[] = {{0, 64, 64}, {64, 0, 64}, {0, 0, 64}, {0, 64, 0}, {64, 0, 0}, {0, 0, 0}};
+
+START_TEST(an_empty_output_needs_no_kernel) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &ENTRIES[4], 1); /* modelled only */
+  for (int strict = 0; strict < 2; strict++) {
+    arke_context *ctx = fixture_open(&(arke_options){.strict = strict});
+    arke_error err = ARKE_ERROR_INIT;
+    fixture_call c;
+    arke_plan *p;
+    fixture_call_init(&c, EMPTY[_i].m, EMPTY[_i].n, EMPTY[_i].k);
+    c.tensors[2].t.data = NULL;
+    c.tensors[0].t.byte_offset = 2; /* no kernel asks for an alignment */
+    ck_assert_msg(arke_plan_create(ctx, "matmul", c.list, 3, NULL, 0, &p, &err) == ARKE_OK, "%s", err.text);
+    ck_assert_int_eq(arke_plan_describe(p).launches, 0);
+    ck_assert_uint_eq(arke_workspace_bytes(p), 0);
+    ck_assert_msg(arke_run(p, c.list, 3, NULL, NULL, &err) == ARKE_OK, "%s", err.text);
+    arke_plan_destroy(p);
+    for (int i = 0; i < 3; i++) c.tensors[i].t.dtype = (DLDataType){kDLFloat, 16, 1};
+    ck_assert_int_eq(arke_plan_create(ctx, "matmul", c.list, 3, NULL, 0, &p, &err), ARKE_ERR_NOT_TUNED);
+    ck_assert_says(err, "T (stored bf16, asked f16)");
+    ck_assert_says(err, "sizes of 0 cannot be tuned");
+    ck_assert_msg(strstr(err.text, "arke-tune") == NULL, "%s", err.text);
+    arke_close(ctx);
+  }
+}
+END_TEST
+
+START_TEST(a_sum_over_nothing_is_refused) {
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, ENTRIES, COUNT_OF(ENTRIES));
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  char text[128];
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(plan_sizes(ctx, 64, 64, 0, text, sizeof text, &err), ARKE_ERR_UNSUPPORTED);
+  ck_assert_str_eq(err.text, "axis K has no elements but the output has: kernels do not sum over nothing; "
+                             "accepted are sizes from 1");
   arke_close(ctx);
 }
 END_TEST
@@ -665,6 +759,10 @@ TCase *plan_tests(void) {
   tcase_add_test(t, an_entry_tuned_meanwhile_is_found);
   tcase_add_test(t, an_entry_whose_assumptions_fail_is_passed_over);
   tcase_add_test(t, a_refused_exact_entry_says_what_it_needs);
+  tcase_add_test(t, tensors_that_no_kernel_takes_are_not_to_be_tuned);
+  tcase_add_loop_test(t, an_output_that_overlaps_itself_is_refused, 0, COUNT_OF(OUTPUTS));
+  tcase_add_loop_test(t, an_empty_output_needs_no_kernel, 0, COUNT_OF(EMPTY));
+  tcase_add_test(t, a_sum_over_nothing_is_refused);
   tcase_add_test(t, a_broken_entry_does_not_serve);
   tcase_add_test(t, ptx_steps_in_for_a_foreign_cubin);
   tcase_add_test(t, plans_of_one_kernel_share_its_module);
