@@ -146,6 +146,9 @@ typedef struct cache_winner {
   const char *policy; /* how it was measured: "l2=cold method=events+graph …" */
 } cache_winner;
 
+/* Stands in the policy of a winner whose search was not a whole one ("search=interrupted"). */
+#define CACHE_POLICY_PARTIAL "search="
+
 /* Every function below that writes does so in a transaction of its own: when it returns ARKE_OK, the change
  * survives the death of the process (a power failure may lose the last changes, but damages nothing); on
  * failure nothing of it is kept, and the file is as good as before. NULL texts count as ""; numbers must be
@@ -166,8 +169,9 @@ arke_status cache_each_trial(cache *c, cache_id problem, const cache_environment
                              void *user, arke_error *err);
 /* Publishes kernel and winner together, fills k->sha256, and tells whether they were taken: a measured winner
  * is never replaced by a modelled one; a modelled one is by any other; a slower measured result replaces a
- * faster one only of the same environment (a fresh measurement). A kernel that no winner uses any more is
- * removed. The sizes are at most LIMIT_KERNEL_BYTES; `samples` is positive exactly for measured winners. */
+ * faster one only of the same environment (a fresh measurement); a partial search's result replaces a whole
+ * one's of its environment only if it is faster. A kernel that no winner uses any more is removed. The sizes
+ * are at most LIMIT_KERNEL_BYTES; `samples` is positive exactly for measured winners. */
 arke_status cache_put_winner(cache *c, cache_id problem, cache_id environment, cache_kernel *k,
                              const cache_winner *w, bool *published, arke_error *err);
 

@@ -246,15 +246,25 @@ static arke_status read_holder(cache *c, cache_id problem, arena *a, holder *h, 
   return status;
 }
 
-/* Estimates are not compared with each other: those of different generators mean different things, so the
- * later one stands. */
+static bool is_partial(const cache_winner *w) {
+  return w->policy != NULL && strstr(w->policy, CACHE_POLICY_PARTIAL) != NULL;
+}
+
+/* Estimates of different environments are not compared: those of different generators mean different things.
+ * Between results of whole searches the later one stands. A partial search says nothing against what a whole
+ * one found, unless it is faster. */
 static bool replaces(const holder *h, cache_id environment, const cache_winner *w, int64_t published_s,
                      store_rule rule) {
   if (!h->present) return true;
   const cache_winner *old = &h->row.winner;
   if (old->origin != w->origin) return w->origin == CACHE_ORIGIN_MEASURED;
   bool later = rule == STORE_RULE_REPLACE || published_s > h->row.published_s;
-  if (h->row.environment == environment || w->origin == CACHE_ORIGIN_MODELLED) return later;
+  bool same = h->row.environment == environment, modelled = w->origin == CACHE_ORIGIN_MODELLED;
+  if (is_partial(old) != is_partial(w) && (same || modelled)) {
+    if (is_partial(w)) return same && w->time.median_ns < old->time.median_ns;
+    return later || !same || w->time.median_ns <= old->time.median_ns;
+  }
+  if (same || modelled) return later;
   return w->time.median_ns < old->time.median_ns;
 }
 

@@ -28,8 +28,8 @@ static arke_status print_stored(const cache_entry *e, const cli_sweep_line *line
   return status;
 }
 
-/* Whether the cache holds the outcome of a whole search for this problem on the session's device: an
- * interrupted one publishes too, but its policy says so. */
+/* Whether the cache holds the outcome of a whole search for this problem on the session's device: a partial
+ * one publishes too, but its policy says so. */
 static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep_line *line, bool *yes,
                                  arke_error *err) {
   const tune_session *s = w->session;
@@ -46,8 +46,7 @@ static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep
                                               s->target->name, !measures, &a, &e, &failure);
   *yes = status == ARKE_OK && strcmp(e.environment.device, s->environment.device) == 0 &&
          strcmp(e.environment.generator, s->environment.generator) == 0 &&
-         strcmp(e.problem.bucket, p->bucket) == 0 &&
-         (e.winner.policy == NULL || strstr(e.winner.policy, TUNE_POLICY_INTERRUPTED) == NULL);
+         strcmp(e.problem.bucket, p->bucket) == 0 && tune_search_is_whole(&s->options, e.winner.policy);
   if (*yes) {
     *line = (cli_sweep_line){.problem = p,
                              .state = CLI_SKIPPED,
@@ -96,6 +95,7 @@ static arke_status tune_one(sweep *w, const cli_problem *p, cli_sweep_line *line
       if (printed != ARKE_OK) status = error_set(err, printed, printing.stage, "%s", printing.text);
     }
   } else {
+    if (status == ARKE_ERR_INTERRUPTED) line->state = CLI_INTERRUPTED;
     line->config = arena_strdup(w->memory, failure.text);
     if (status != ARKE_ERR_INTERRUPTED) cli_complain("%s%s", strbuf_text(&label), failure.text);
   }
@@ -132,9 +132,9 @@ static void tell_skipped(const sweep *w, const cli_problem *p) {
 static arke_status run(sweep *w, arke_error *err) {
   for (int i = 0; i < w->workload.n_problems; i++) {
     const cli_problem *p = &w->workload.problems[i];
+    TRY(open_session(w, p, err)); /* what fails here is no problem's own failure: it has no line */
     cli_sweep_line *line = &w->lines[w->n_lines++];
     *line = (cli_sweep_line){.problem = p, .state = CLI_FAILED, .config = ""};
-    TRY(open_session(w, p, err));
     bool done = false;
     if (!w->settings->line->given[CLI_OPT_FORCE]) TRY(already_tuned(w, p, line, &done, err));
     if (done)
@@ -182,6 +182,7 @@ arke_status cli_sweep_run(cli_settings *s, arena *a, arke_error *err) {
   if (w.workload.repeated > 0)
     cli_complain("%s: %d repeated problems are tuned once", s->line->operands[0], w.workload.repeated);
   if (s->tune.dry_run) return dry_run(&w, err);
+  s->tune.fresh = s->line->given[CLI_OPT_FORCE];
   TRY(cli_settings_cache(s, a, err));
   TRY(cli_make_parents(a, s->tune.cache_path, err));
   w.lines = ARENA_NEW_N(a, cli_sweep_line, (size_t)w.workload.n_problems);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "tuner/tune_run.h"
 
 #define STAGE       "tune"
@@ -96,14 +97,14 @@ static arke_status begin(tune_run *run, arke_error *err) {
                               err);
 }
 
-static tune_search_plan make_plan(const tune_run *run, bool single) {
+/* `trials`: as in tune_options. */
+static tune_search_plan make_plan(const tune_run *run, int trials) {
   const tune_options *o = &run->session->options;
-  if (single) return (tune_search_plan){.limit = 1, .ahead = 1};
-  tune_search_plan plan = tune_search_plan_for(o->effort, run->candidates.n, o->trials);
+  tune_search_plan plan = tune_search_plan_for(o->effort, run->candidates.n, trials);
   if (!tune_run_measures(run) && o->effort != TUNE_EXHAUSTIVE) {
     /* The model's order is all there is: results would teach a search nothing. */
     int n = o->effort == TUNE_QUICK ? MODEL_QUICK : MODEL_FULL;
-    if (o->trials > 0 && o->trials < n) n = o->trials;
+    if (trials > 0 && trials < n) n = trials;
     plan = (tune_search_plan){.model_best = n, .limit = n};
   }
   return plan;
@@ -123,14 +124,15 @@ static arke_status open_search(tune_run *run, arke_error *err) {
   int64_t index = -1;
   if (wanted)
     TRY(tune_candidates_admit(&run->candidates, run->problem, s->target, &s->rates, wanted, &index, err));
-  tune_search_plan plan = make_plan(run, wanted != NULL);
+  tune_search_plan plan =
+      wanted ? (tune_search_plan){.limit = 1, .ahead = 1} : make_plan(run, s->options.trials);
   run->planned = plan.limit > 0 && plan.limit < run->candidates.n ? plan.limit : run->candidates.n;
   TRY(tune_search_create(&run->candidates, &plan, s->options.seed, &run->search, err));
   if (wanted) { /* asked for by name: tried whatever is known of it */
     tune_search_seed(run->search, index);
     return ARKE_OK;
   }
-  TRY(tune_store_resume(run, err));
+  if (!s->options.fresh) TRY(tune_store_resume(run, err));
   /* Only where nothing is known yet: a problem tuned in the meantime must not reopen a search that had ended.
    */
   if (tune_run_measures(run) && run->n_trials == 0) {
@@ -140,17 +142,43 @@ static arke_status open_search(tune_run *run, arke_error *err) {
   return run->status == ARKE_OK ? ARKE_OK : error_set(err, run->status, STAGE, "%s", run->error.text);
 }
 
+bool tune_search_is_whole(const tune_options *o, const char *policy) {
+  const char *partial = policy ? strstr(policy, CACHE_POLICY_PARTIAL) : NULL;
+  if (!partial) return true;
+  const size_t prefix = strlen(TUNE_POLICY_TRIALS);
+  int64_t trials;
+  return strncmp(partial, TUNE_POLICY_TRIALS, prefix) == 0 && o->trials > 0 &&
+         text_to_i64(partial + prefix, strspn(partial + prefix, "0123456789"), 0, INT64_MAX, &trials) &&
+         o->trials <= trials;
+}
+
 /* Nothing was tried anew: the winner that an earlier run published stands, without timing it again. */
 static tune_trial *recall_unchanged(tune_run *run, cache_winner *w, char *kernel_sha256) {
-  if (run->session->options.config || run->session->options.keep_llvm_ir) return NULL;
+  const tune_options *o = &run->session->options;
+  if (o->config || o->keep_llvm_ir || o->fresh) return NULL;
   for (int i = 0; i < run->n_trials; i++)
     if (!run->trials[i]->resumed) return NULL;
   tune_trial *t = tune_store_recall(run, w, kernel_sha256);
   bool fits = t && (w->origin == CACHE_ORIGIN_MEASURED) == tune_run_measures(run) &&
-              strstr(w->policy, TUNE_POLICY_INTERRUPTED) == NULL;
+              tune_search_is_whole(o, w->policy);
   /* Killed before its verdict was stored, a run may have left a better one unverified. */
   if (fits && !tune_run_measures(run) && t->outcome != CACHE_VERIFIED) fits = false;
   return fits ? t : NULL;
+}
+
+/* Whether --trials ended the search before its effort would have. */
+static bool is_limited(const tune_run *run) {
+  const tune_options *o = &run->session->options;
+  if (o->trials <= 0 || run->n_trials < o->trials) return false;
+  int64_t limit = make_plan(run, o->trials).limit, effort = make_plan(run, 0).limit;
+  return limit > 0 && limit < run->candidates.n && limit != effort;
+}
+
+/* What makes the search a partial one, as its policy says it; NULL for a whole one. */
+static const char *partial_mark(const tune_run *run) {
+  if (run->session->interrupted) return TUNE_POLICY_INTERRUPTED;
+  if (run->session->options.config) return TUNE_POLICY_CONFIG;
+  return is_limited(run) ? arena_printf(run->arena, TUNE_POLICY_TRIALS "%d", run->n_trials) : NULL;
 }
 
 static void describe_winner(tune_run *run, const tune_trial *t, cache_winner *w) {
@@ -165,8 +193,9 @@ static void describe_winner(tune_run *run, const tune_trial *t, cache_winner *w)
                     : "ranked by the cost model, verified on the emulator at this shape";
   else
     w->policy = run->policy ? run->policy : "";
-  if (!run->session->interrupted) return;
-  const char *marked = arena_printf(run->arena, "%s " TUNE_POLICY_INTERRUPTED, w->policy);
+  const char *mark = partial_mark(run);
+  if (!mark) return;
+  const char *marked = arena_printf(run->arena, "%s %s", w->policy, mark);
   if (marked) w->policy = marked;
 }
 
@@ -305,7 +334,9 @@ static arke_status run_steps(tune_run *run, tune_result *r, arke_error *err) {
     if (winner && !tune_trial_has_kernel(winner)) winner = NULL;
     if (!winner) return no_winner(run, err);
     describe_winner(run, winner, &w);
-    TRY(tune_store_publish(run, winner, &w, kernel_sha256, err));
+    TRY(tune_store_publish(run, winner, &w, kernel_sha256, &r->stored, err));
+  } else {
+    r->stored = true;
   }
   TRY(fill_winner(run, winner, &w, kernel_sha256, r, err));
   if (run->status != ARKE_OK) return error_set(err, run->status, run->error.stage, "%s", run->error.text);

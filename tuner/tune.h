@@ -38,6 +38,7 @@ typedef struct tune_options {
   const char *config; /* NULL, or the one configuration to build, "BLOCK_M=128,…" */
   const char *cache_path;
   const char *bucket;              /* "" or ranges the entry shall also serve */
+  bool fresh;                      /* take no trial and no winner from the cache; store all anew */
   bool dry_run;                    /* prune and rank only; nothing is compiled or stored */
   bool keep_llvm_ir;               /* fill tune_result.llvm_ir (for --dump) */
   int jobs;                        /* compile workers; 0: one per core */
@@ -95,11 +96,18 @@ typedef struct tune_result {
   double tolerance, worst_error;
   const char *cache_path, *set_aside; /* set_aside: name a damaged cache file was moved to, or NULL */
   double elapsed_s, compile_rate_per_s;
+  bool stored; /* the cache serves it from now on; false: nothing was stored, or a better one stands */
   bool interrupted;
 } tune_result;
 
-/* Stands in the policy of a winner whose search was interrupted: the best so far, not the outcome. */
-#define TUNE_POLICY_INTERRUPTED "search=interrupted"
+/* Stand in the policy of a winner whose search was not a whole one: the best so far, not the outcome. */
+#define TUNE_POLICY_INTERRUPTED CACHE_POLICY_PARTIAL "interrupted"
+#define TUNE_POLICY_CONFIG      CACHE_POLICY_PARTIAL "config"  /* one configuration by name */
+#define TUNE_POLICY_TRIALS      CACHE_POLICY_PARTIAL "trials:" /* and the number of trials that ended it */
+
+/* Whether a winner with this policy (NULL: "") is the outcome of a search at least as long as `o` asks for.
+ */
+bool tune_search_is_whole(const tune_options *o, const char *policy);
 
 typedef struct tune_session tune_session; /* cache handle, device facts, workers; reused over a sweep */
 

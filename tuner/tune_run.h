@@ -125,9 +125,10 @@ void tune_store_trial(tune_run *run, const tune_trial *t);
 /* Takes known trials over and puts winners of nearby problems first. */
 arke_status tune_store_resume(tune_run *run, arke_error *err);
 void tune_store_seed_nearby(tune_run *run);
-/* Publishes the winner; `kernel_sha256` gets the identity of its PTX, cubin and recipe. */
+/* Publishes the winner; `kernel_sha256` gets the identity of its PTX, cubin and recipe. *published: it was
+ * taken. */
 arke_status tune_store_publish(tune_run *run, const tune_trial *winner, const cache_winner *w,
-                               char kernel_sha256[SHA256_HEX_SIZE], arke_error *err);
+                               char kernel_sha256[SHA256_HEX_SIZE], bool *published, arke_error *err);
 /* The stored winner of this problem in this environment with its kernel, if its configuration is one of the
  * trials': then that trial gets the kernel. NULL if there is none. */
 tune_trial *tune_store_recall(tune_run *run, cache_winner *w, char kernel_sha256[SHA256_HEX_SIZE]);

@@ -189,16 +189,16 @@ void tune_store_seed_nearby(tune_run *run) {
 /* --- winners -------------------------------------------------------------------------------------------- */
 
 arke_status tune_store_publish(tune_run *run, const tune_trial *winner, const cache_winner *w,
-                               char kernel_sha256[SHA256_HEX_SIZE], arke_error *err) {
+                               char kernel_sha256[SHA256_HEX_SIZE], bool *published, arke_error *err) {
   kernel_sha256[0] = '\0';
+  *published = false;
   if (!run->problem_id) return ARKE_OK;
   cache_kernel k = {.ptx = winner->ptx.data,
                     .ptx_bytes = winner->ptx.bytes,
                     .cubin = winner->cubin.data,
                     .cubin_bytes = winner->cubin.bytes,
                     .recipe_json = winner->recipe.data};
-  bool published;
-  TRY(cache_put_winner(run->session->cache, run->problem_id, run->environment_id, &k, w, &published, err));
+  TRY(cache_put_winner(run->session->cache, run->problem_id, run->environment_id, &k, w, published, err));
   memcpy(kernel_sha256, k.sha256, SHA256_HEX_SIZE);
   return ARKE_OK;
 }

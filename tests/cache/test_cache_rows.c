@@ -329,6 +329,57 @@ START_TEST(publishing_follows_the_rules) {
 }
 END_TEST
 
+/* A partial search's winner beside a whole one's: who stands when the second comes. */
+static const struct {
+  cache_origin origin;
+  const char *old_policy;
+  double old_ns;
+  const cache_environment *new;
+  const char *new_policy;
+  double new_ns;
+  bool replaced;
+} PARTIAL[] = {
+    {CACHE_ORIGIN_MEASURED, "l2=cold", 10, &FIXTURE_H200, "l2=cold search=config", 12, false},
+    {CACHE_ORIGIN_MEASURED, "l2=cold", 10, &FIXTURE_H200, "l2=cold search=config", 9, true},
+    {CACHE_ORIGIN_MEASURED, "l2=cold", 10, &FIXTURE_H200, "l2=cold search=interrupted", 12, false},
+    {CACHE_ORIGIN_MEASURED, "l2=cold search=config", 10, &FIXTURE_H200, "search=interrupted", 12, true},
+    {CACHE_ORIGIN_MEASURED, "l2=cold search=config", 10, &FIXTURE_H200, "l2=cold", 12, true},
+    {CACHE_ORIGIN_MODELLED, "ranked", 10, &FIXTURE_H200, "ranked search=config", 12, false},
+    {CACHE_ORIGIN_MODELLED, "ranked", 10, &FIXTURE_H200, "ranked search=config", 9, true},
+    {CACHE_ORIGIN_MODELLED, "ranked", 10, &FIXTURE_MODEL, "ranked search=config", 9, false},
+    {CACHE_ORIGIN_MODELLED, "ranked search=config", 10, &FIXTURE_MODEL, "ranked", 12, true},
+};
+
+static bool publish_with(cache *c, const cache_environment *e, cache_origin origin, double ns,
+                         const char *policy) {
+  fixture_problem p;
+  fixture_fill_problem(&p, 64);
+  cache_kernel k = fixture_kernel((int)ns, 100);
+  cache_winner w = fixture_winner(ns, origin);
+  w.policy = policy;
+  bool published;
+  ASSERT_OK(cache_put_winner(c, problem_of(c, &p.problem), environment_of(c, e), &k, &w, &published,
+                             &fixture_error));
+  fixture_free_kernel(&k);
+  return published;
+}
+
+START_TEST(a_partial_search_does_not_displace_a_whole_one) {
+  cache *c = fixture_open("t.arke", CACHE_WRITE);
+  ck_assert(publish_with(c, &FIXTURE_H200, PARTIAL[_i].origin, PARTIAL[_i].old_ns, PARTIAL[_i].old_policy));
+  ck_assert_int_eq(
+      publish_with(c, PARTIAL[_i].new, PARTIAL[_i].origin, PARTIAL[_i].new_ns, PARTIAL[_i].new_policy),
+      PARTIAL[_i].replaced);
+  arena a = ARENA_INIT;
+  cache_entry e;
+  ASSERT_OK(fixture_find(c, 64, &a, &e, &fixture_error));
+  ck_assert_double_eq(e.winner.time.median_ns,
+                      PARTIAL[_i].replaced ? PARTIAL[_i].new_ns : PARTIAL[_i].old_ns);
+  arena_release(&a);
+  cache_close(c);
+}
+END_TEST
+
 START_TEST(replaced_kernels_go_unless_shared) {
   cache *c = fixture_open("t.arke", CACHE_WRITE);
   fixture_problem p, q;
@@ -593,6 +644,7 @@ TCase *cache_rows_case(void) {
   tcase_add_test(t, trials_come_back);
   tcase_add_test(t, trials_belong_to_problem_device_and_generator);
   tcase_add_loop_test(t, publishing_follows_the_rules, 0, COUNT_OF(RULES));
+  tcase_add_loop_test(t, a_partial_search_does_not_displace_a_whole_one, 0, COUNT_OF(PARTIAL));
   tcase_add_test(t, replaced_kernels_go_unless_shared);
   tcase_add_test(t, nonsense_is_refused);
   tcase_add_test(t, found_entry_is_measured_then_fastest);

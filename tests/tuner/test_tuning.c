@@ -335,6 +335,97 @@ START_TEST(one_configuration_by_name) {
 }
 END_TEST
 
+static double stored_ns(fixture *f, const char **policy) {
+  cache *c;
+  cache_entry e;
+  ck_assert_int_eq(cache_open(f->cache_path, CACHE_READ, &c, NULL), ARKE_OK);
+  ck_assert_int_eq(cache_find_entry(c, "twice", "T=f32 M=1000", "sm_90a", true, &f->a, &e, NULL), ARKE_OK);
+  cache_close(c);
+  *policy = e.winner.policy;
+  return e.winner.time.median_ns;
+}
+
+/* The winner of a search stands against a slower configuration that somebody tries by name. */
+START_TEST(a_named_configuration_does_not_displace_the_winner) {
+  fixture f;
+  const char *policy;
+  open_fixture(&f, _i ? TUNE_DEVICE_CUDA : TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  f.options.templates = &hungry_templates;
+  f.options.effort = TUNE_QUICK;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  const char *winner = arena_strdup(&f.a, f.result.config_text);
+  double ns = stored_ns(&f, &policy);
+  ck_assert(f.result.stored && tune_search_is_whole(&f.options, policy));
+  f.options.config = "KIND=0,BLOCK=256,GROUP=31";
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_str_eq(f.result.config_text, f.options.config);
+  ck_assert(!f.result.stored);
+  ck_assert_double_gt(f.result.time.median_ns, ns);
+  ck_assert_double_eq(stored_ns(&f, &policy), ns);
+  f.options.config = NULL;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_str_eq(f.result.config_text, winner);
+  close_fixture(&f);
+}
+END_TEST
+
+/* What one configuration left in an empty cache is no search's outcome. */
+START_TEST(a_named_configuration_is_no_search) {
+  fixture f;
+  const char *policy;
+  open_fixture(&f, _i ? TUNE_DEVICE_CUDA : TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  f.options.templates = &hungry_templates;
+  f.options.effort = TUNE_QUICK;
+  f.options.config = "KIND=0,BLOCK=256,GROUP=31";
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  double slow = stored_ns(&f, &policy);
+  f.options.config = NULL;
+  ck_assert_ptr_nonnull(strstr(policy, "search=config"));
+  ck_assert(!tune_search_is_whole(&f.options, policy));
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_double_lt(stored_ns(&f, &policy), slow);
+  ck_assert(tune_search_is_whole(&f.options, policy));
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(a_limited_search_is_whole_for_that_limit_only) {
+  fixture f;
+  const char *policy;
+  open_fixture(&f, TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  f.options.templates = &hungry_templates;
+  f.options.effort = TUNE_QUICK;
+  f.options.trials = 3;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  stored_ns(&f, &policy);
+  ck_assert_msg(strstr(policy, "search=trials:3"), "%s", policy);
+  ck_assert(tune_search_is_whole(&f.options, policy));
+  f.options.trials = 4;
+  ck_assert(!tune_search_is_whole(&f.options, policy));
+  f.options.trials = 0;
+  ck_assert(!tune_search_is_whole(&f.options, policy));
+  ck_assert(!tune_search_is_whole(&f.options, "l2=cold " TUNE_POLICY_INTERRUPTED));
+  ck_assert(tune_search_is_whole(&f.options, NULL));
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(a_fresh_run_takes_nothing_from_the_cache) {
+  fixture f;
+  open_fixture(&f, _i ? TUNE_DEVICE_CUDA : TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  f.options.templates = &hungry_templates;
+  f.options.effort = TUNE_QUICK;
+  f.options.trials = 4;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  int first = read_log(&f).total;
+  f.options.fresh = true;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_int_eq(f.result.trials.resumed, 0);
+  ck_assert_int_eq(read_log(&f).total, 2 * first);
+  close_fixture(&f);
+}
+END_TEST
+
 /* Redundant says that a search need not try it, not that it is wrong. */
 START_TEST(a_redundant_configuration_by_name) {
   fixture f;
@@ -677,6 +768,10 @@ int main(int argc, char **argv) {
   tcase_add_loop_test(c, no_gpu_falls_back_to_the_model, 0, 2);
   tcase_add_test(c, one_configuration_by_name);
   tcase_add_loop_test(c, a_redundant_configuration_by_name, 0, 2);
+  tcase_add_loop_test(c, a_named_configuration_does_not_displace_the_winner, 0, 2);
+  tcase_add_loop_test(c, a_named_configuration_is_no_search, 0, 2);
+  tcase_add_test(c, a_limited_search_is_whole_for_that_limit_only);
+  tcase_add_loop_test(c, a_fresh_run_takes_nothing_from_the_cache, 0, 2);
   tcase_add_test(c, a_dry_run_touches_nothing);
   tcase_add_test(c, the_budget_is_kept);
   tcase_add_test(c, progress_is_told);
