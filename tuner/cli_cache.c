@@ -21,10 +21,12 @@ static json_t *entry_json(const cache_entry *e, const char *key) {
                            measured ? json_real(e->winner.time.p10_ns) : json_null(), "p90",
                            measured ? json_real(e->winner.time.p90_ns) : json_null(), "samples",
                            measured ? e->winner.time.samples : 0);
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "key", key, "op", e->problem.op_name,
-                   "bindings", e->problem.bindings, "target", e->problem.target, "bucket", e->problem.bucket,
-                   "device", e->environment.device, "origin", measured ? "measured" : "modelled", "config",
-                   e->winner.config, "time_ns", time, "sha256", e->kernel.sha256);
+  return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "key", cli_json_text(key), "op",
+                   cli_json_text(e->problem.op_name), "bindings", cli_json_text(e->problem.bindings),
+                   "target", cli_json_text(e->problem.target), "bucket", cli_json_text(e->problem.bucket),
+                   "device", cli_json_text(e->environment.device), "origin",
+                   measured ? "measured" : "modelled", "config", cli_json_text(e->winner.config), "time_ns",
+                   time, "sha256", cli_json_text(e->kernel.sha256));
 }
 
 static bool list_entry(const cache_entry *e, void *user) {
@@ -70,10 +72,11 @@ static arke_status verify(const cli_settings *s, const char *path, strbuf *out, 
   cache_close(c);
   TRY(status);
   if (s->json) {
-    TRY(cli_json_line(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "cache", path, "environments",
-                                (json_int_t)n.environments, "problems", (json_int_t)n.problems, "trials",
-                                (json_int_t)n.trials, "kernels", (json_int_t)n.kernels, "winners",
-                                (json_int_t)n.winners, "damaged", (json_int_t)n.damaged),
+    TRY(cli_json_line(json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "cache", cli_json_text(path),
+                                "environments", (json_int_t)n.environments, "problems",
+                                (json_int_t)n.problems, "trials", (json_int_t)n.trials, "kernels",
+                                (json_int_t)n.kernels, "winners", (json_int_t)n.winners, "damaged",
+                                (json_int_t)n.damaged),
                       out, err));
   } else {
     strbuf_addf(
@@ -88,6 +91,19 @@ static arke_status verify(const cli_settings *s, const char *path, strbuf *out, 
                    path, (long long)n.damaged);
 }
 
+/* Every source is there and sound in structure, before anything is written. */
+static arke_status check_sources(const char *const *from, int n, arke_error *err) {
+  for (int i = 0; i < n; i++) {
+    cache *one;
+    cache_stats stats;
+    TRY(cache_open(from[i], CACHE_READ, &one, err));
+    arke_status status = cache_verify(one, &stats, err);
+    cache_close(one);
+    TRY(status);
+  }
+  return ARKE_OK;
+}
+
 static arke_status merge(const cli_settings *s, arena *a, const char *const *from, int n, strbuf *out,
                          arke_error *err) {
   const char *into = s->line->texts[CLI_OPT_OUTPUT], *aside = NULL;
@@ -98,7 +114,8 @@ static arke_status merge(const cli_settings *s, arena *a, const char *const *fro
     return cli_usage(
         err,
         "cache merge takes the files to join and the file to write: arke-tune cache merge FILE... -o FILE");
-  status = cli_make_parents(a, into, err);
+  status = check_sources(from, n, err);
+  if (status == ARKE_OK) status = cli_make_parents(a, into, err);
   if (status == ARKE_OK) status = cache_open_set_aside(into, a, &to, &aside, err);
   if (status == ARKE_OK && aside != NULL)
     cli_complain("%s was damaged or not a cache of Arke; it is kept as %s", into, aside);
@@ -113,8 +130,8 @@ static arke_status merge(const cli_settings *s, arena *a, const char *const *fro
   cache_close(to);
   TRY(status);
   if (s->json)
-    return cli_json_line(json_pack("{s:s, s:i, s:I, s:I}", "cache", into, "files", n, "winners",
-                                   (json_int_t)after.winners, "new",
+    return cli_json_line(json_pack("{s:o, s:i, s:I, s:I}", "cache", cli_json_text(into), "files", n,
+                                   "winners", (json_int_t)after.winners, "new",
                                    (json_int_t)(after.winners - before.winners)),
                          out, err);
   strbuf_addf(out, "%s: joined %d files; %lld winners, %lld of them new\n", into, n, (long long)after.winners,

@@ -1,6 +1,8 @@
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tuner/cli_output.h"
 #include "tuner/cli_report.h"
@@ -33,26 +35,38 @@ static json_t *trial_json(const cli_problem *p, const tune_result *r) {
   strbuf title = STRBUF_INIT;
   cli_problem_title(p, &title);
   json_t *trial = cli_result_json(r);
-  json_object_set_new(trial, "problem", json_string(strbuf_text(&title)));
+  json_object_set_new(trial, "problem", cli_json_text(strbuf_text(&title)));
   json_object_set_new(trial, "template", json_string(r->chosen->name));
-  json_object_set_new(trial, "bucket", json_string(p->bucket));
-  json_object_set_new(trial, "policy", json_string(r->policy == NULL ? "" : r->policy));
+  json_object_set_new(trial, "bucket", cli_json_text(p->bucket));
+  json_object_set_new(trial, "policy", cli_json_text(r->policy == NULL ? "" : r->policy));
   json_object_set_new(trial, "tolerance", json_real(r->tolerance));
   json_object_set_new(trial, "worst_error", json_real(r->worst_error));
-  json_object_set_new(trial, "environment",
-                      json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i}", "device", r->environment.device,
-                                "driver", r->environment.driver, "llvm", r->environment.llvm, "generator",
-                                r->environment.generator, "sm_count", r->environment.sm_count, "clock_khz",
-                                r->environment.clock_khz, "memory_clock_khz",
-                                r->environment.memory_clock_khz));
+  json_object_set_new(
+      trial, "environment",
+      json_pack("{s:o, s:o, s:o, s:o, s:i, s:i, s:i}", "device", cli_json_text(r->environment.device),
+                "driver", cli_json_text(r->environment.driver), "llvm", cli_json_text(r->environment.llvm),
+                "generator", cli_json_text(r->environment.generator), "sm_count", r->environment.sm_count,
+                "clock_khz", r->environment.clock_khz, "memory_clock_khz", r->environment.memory_clock_khz));
   strbuf_free(&title);
   return trial;
 }
 
-arke_status cli_dump(const char *directory, const cli_problem *p, const tune_result *r, arke_error *err) {
+arke_status cli_dump_prepare(const char *directory, arena *a, arke_error *err) {
+  const char *shown = cli_printable(a, directory);
   if (mkdir(directory, 0777) != 0 && errno != EEXIST)
-    return error_set(err, ARKE_ERR_IO, "dump", "--dump %s: cannot make the directory: %s", directory,
+    return error_set(err, ARKE_ERR_IO, "dump", "--dump %s: cannot make the directory: %s", shown,
                      strerror(errno));
+  char *probe = arena_printf(a, "%s/.arke-XXXXXX", directory);
+  if (probe == NULL) return error_memory(err, "dump");
+  int file = mkstemp(probe);
+  if (file < 0)
+    return error_set(err, ARKE_ERR_IO, "dump", "--dump %s: cannot write into it: %s", shown, strerror(errno));
+  close(file);
+  unlink(probe);
+  return ARKE_OK;
+}
+
+arke_status cli_dump(const char *directory, const cli_problem *p, const tune_result *r, arke_error *err) {
   strbuf notation = STRBUF_INIT, trial = STRBUF_INIT;
   ir_op_print(p->problem.op, &notation);
   strbuf_add(&notation, "\n");

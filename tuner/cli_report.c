@@ -189,7 +189,7 @@ void cli_result_print(const cli_settings *s, const cli_problem *p, const tune_re
         r->target->rates.device);
 }
 
-static const char *const sweep_states[] = {"tuned", "in cache", "failed"}; /* by cli_sweep_state */
+static const char *const sweep_states[] = {"tuned", "in cache", "failed", "interrupted"}; /* by cli_sweep_state */
 
 json_t *cli_trials_json(const tune_trials *t) {
   json_t *pruned = json_object(), *failed = json_object();
@@ -216,11 +216,12 @@ static const char *origin_name(cache_origin origin) {
 }
 
 json_t *cli_result_json(const tune_result *r) {
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:f, s:f, s:o, s:s, s:s}", "key", r->key, "target",
-                   r->target->name, "device", r->environment.device, "origin", origin_name(r->origin),
-                   "config", r->config_text, "time_ns", time_json(r->origin, &r->time), "tflops",
-                   r->flops / r->time.median_ns * 1e-3, "speed_of_light_ns", r->speed_of_light_ns, "trials",
-                   cli_trials_json(&r->trials), "sha256", r->sha256, "cache", r->cache_path);
+  return json_pack("{s:o, s:s, s:o, s:s, s:o, s:o, s:f, s:f, s:o, s:s, s:o}", "key", cli_json_text(r->key),
+                   "target", r->target->name, "device", cli_json_text(r->environment.device), "origin",
+                   origin_name(r->origin), "config", cli_json_text(r->config_text), "time_ns",
+                   time_json(r->origin, &r->time), "tflops", r->flops / r->time.median_ns * 1e-3,
+                   "speed_of_light_ns", r->speed_of_light_ns, "trials", cli_trials_json(&r->trials), "sha256",
+                   r->sha256, "cache", cli_json_text(r->cache_path));
 }
 
 json_t *cli_stored_json(const cache_entry *e, const cli_sweep_line *line, const char *cache_path) {
@@ -229,14 +230,49 @@ json_t *cli_stored_json(const cache_entry *e, const cli_sweep_line *line, const 
   json_t *object =
       strbuf_failed(&key)
           ? NULL
-          : json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:f, s:f, s:s, s:s}", "state",
-                      sweep_states[CLI_SKIPPED], "key", strbuf_text(&key), "target", e->problem.target,
-                      "device", e->environment.device, "origin", origin_name(e->winner.origin), "config",
-                      e->winner.config, "time_ns", time_json(e->winner.origin, &e->winner.time), "tflops",
+          : json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:f, s:f, s:o, s:o}", "state",
+                      sweep_states[CLI_SKIPPED], "key", cli_json_text(strbuf_text(&key)), "target",
+                      cli_json_text(e->problem.target), "device", cli_json_text(e->environment.device),
+                      "origin", origin_name(e->winner.origin), "config", cli_json_text(e->winner.config),
+                      "time_ns", time_json(e->winner.origin, &e->winner.time), "tflops",
                       line->flops / line->median_ns * 1e-3, "speed_of_light_ns", line->speed_of_light_ns,
-                      "sha256", e->kernel.sha256, "cache", cache_path);
+                      "sha256", cli_json_text(e->kernel.sha256), "cache", cli_json_text(cache_path));
   strbuf_free(&key);
   return object;
+}
+
+/* Bytes of the UTF-8 character at `s`, by the table of well-formed sequences of the Unicode standard; 0:
+ * none. */
+static size_t utf8_length(const unsigned char *s) {
+  static const struct {
+    unsigned char first, last, low, high; /* range of the first byte, then of the second */
+    size_t length;
+  } forms[] = {{0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+               {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+               {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+  for (size_t i = 0; i < COUNT_OF(forms); i++) {
+    if (s[0] < forms[i].first || s[0] > forms[i].last) continue;
+    if (forms[i].length > 1 && (s[1] < forms[i].low || s[1] > forms[i].high)) return 0;
+    for (size_t k = 2; k < forms[i].length; k++)
+      if ((s[k] & 0xc0) != 0x80) return 0;
+    return forms[i].length;
+  }
+  return 0;
+}
+
+json_t *cli_json_text(const char *text) {
+  strbuf valid = STRBUF_INIT;
+  while (*text != '\0') {
+    size_t n = utf8_length((const unsigned char *)text);
+    if (n > 0)
+      strbuf_add_bytes(&valid, text, n);
+    else
+      strbuf_add(&valid, "\xef\xbf\xbd");
+    text += n > 0 ? n : 1;
+  }
+  json_t *string = strbuf_failed(&valid) ? NULL : json_string(strbuf_text(&valid));
+  strbuf_free(&valid);
+  return string;
 }
 
 arke_status cli_json_line(json_t *object, strbuf *out, arke_error *err) {
@@ -265,7 +301,7 @@ void cli_sweep_print(const cli_sweep_line *lines, int n, strbuf *out) {
     strbuf title = STRBUF_INIT, time = STRBUF_INIT;
     cli_problem_title(l->problem, &title);
     count[l->state]++;
-    if (l->state == CLI_FAILED) {
+    if (l->state == CLI_FAILED || l->state == CLI_INTERRUPTED) {
       strbuf_addf(out, "%-*s  %-8s  %s\n", width, strbuf_text(&title), sweep_states[l->state], l->config);
     } else {
       weighted_ns += l->problem->weight * l->median_ns;
@@ -278,8 +314,10 @@ void cli_sweep_print(const cli_sweep_line *lines, int n, strbuf *out) {
     strbuf_free(&title);
     strbuf_free(&time);
   }
-  strbuf_addf(out, "%d problems: %d tuned, %d already in the cache, %d failed; times by weight add up to ", n,
-              count[CLI_SWEPT], count[CLI_SKIPPED], count[CLI_FAILED]);
+  strbuf_addf(out, "%d problems: %d tuned, %d already in the cache, %d failed", n, count[CLI_SWEPT],
+              count[CLI_SKIPPED], count[CLI_FAILED]);
+  if (count[CLI_INTERRUPTED] > 0) strbuf_addf(out, ", %d interrupted", count[CLI_INTERRUPTED]);
+  strbuf_add(out, "; times by weight add up to ");
   cli_time_print(weighted_ns, out);
   strbuf_add(out, "\n");
 }

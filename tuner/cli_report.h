@@ -27,18 +27,21 @@ json_t *cli_result_json(const tune_result *r);
 json_t *cli_trials_json(const tune_trials *t);
 
 /* One line of a sweep's summary. */
-typedef enum cli_sweep_state { CLI_SWEPT, CLI_SKIPPED, CLI_FAILED } cli_sweep_state;
+typedef enum cli_sweep_state { CLI_SWEPT, CLI_SKIPPED, CLI_FAILED, CLI_INTERRUPTED } cli_sweep_state;
 typedef struct cli_sweep_line {
   const cli_problem *problem;
   cli_sweep_state state;
   cache_origin origin;
   double median_ns, speed_of_light_ns, flops;
-  const char *config; /* or the sentence about the failure */
+  const char *config; /* or the sentence about the failure or the interruption */
 } cli_sweep_line;
 /* The object of a problem that was skipped: the fields of a result that an entry holds, and "state". */
 json_t *cli_stored_json(const cache_entry *e, const cli_sweep_line *line, const char *cache_path);
 void cli_sweep_print(const cli_sweep_line *lines, int n, strbuf *out);
 
+/* A JSON string of a text that may hold any bytes, as names of files do: what is not UTF-8 becomes U+FFFD. A
+ * new reference, NULL when memory is out. */
+json_t *cli_json_text(const char *text);
 /* Appends the object and a newline, and releases it; ARKE_ERR_MEMORY when it is NULL or cannot be written. */
 arke_status cli_json_line(json_t *object, strbuf *out, arke_error *err);
 

@@ -185,6 +185,8 @@ arke_status cli_settings_read(const cli_line *line, arena *a, cli_settings *s, a
   TRY(read_count(line, CLI_OPT_ROUNDS, 1, 100000, a, &rounds, err));
   TRY(read_choice(line, CLI_OPT_WHAT, measurements, COUNT_OF(measurements), a, &what, err));
   TRY(read_choice(line, CLI_OPT_BASELINE, baselines, COUNT_OF(baselines), a, &baseline, err));
+  if (line->given[CLI_OPT_DUMP] && line->texts[CLI_OPT_DUMP][0] == '\0')
+    return cli_usage(err, "--dump '': the name of the directory is empty");
   o->trials = (int)trials;
   o->seed = (uint64_t)seed;
   o->jobs = (int)jobs;

@@ -65,6 +65,7 @@ arke_status cli_tune_run(cli_settings *s, arena *a, arke_error *err) {
 
   TRY(cli_settings_cache(s, a, err));
   TRY(cli_make_parents(a, s->tune.cache_path, err));
+  if (s->tune.keep_llvm_ir) TRY(cli_dump_prepare(s->line->texts[CLI_OPT_DUMP], a, err));
   s->tune.bucket = p.bucket;
   arke_status status = cli_tune_once(&s->tune, &p.problem, "", a, &r, err);
   if (r.config_text != NULL && (status == ARKE_OK || status == ARKE_ERR_INTERRUPTED)) {

@@ -17,7 +17,9 @@ arke_status cli_tune_once(const tune_options *o, const ir_problem *p, const char
 /* Says where a damaged cache file went. */
 void cli_tell_set_aside(const tune_result *r);
 
-/* Writes the winner's files into a directory, which is made if missing: operator.txt, kernel.ll, kernel.ptx,
+/* Makes the directory of --dump if it is missing, and tries whether files can be written there. */
+arke_status cli_dump_prepare(const char *directory, arena *a, arke_error *err);
+/* Writes the winner's files into a directory that was prepared: operator.txt, kernel.ll, kernel.ptx,
  * kernel.cubin, recipe.json, trial.json. What there is none of is left out. */
 arke_status cli_dump(const char *directory, const cli_problem *p, const tune_result *r, arke_error *err);
 

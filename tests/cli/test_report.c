@@ -147,6 +147,50 @@ START_TEST(a_sweep_adds_up) {
 }
 END_TEST
 
+START_TEST(an_interrupted_problem_has_not_failed) {
+  sample s;
+  strbuf out = STRBUF_INIT;
+  make(&s, CACHE_ORIGIN_MEASURED, "NVIDIA H200");
+  const cli_sweep_line lines[] = {
+      {&s.problem, CLI_SWEPT, CACHE_ORIGIN_MEASURED, 2000, 1000, 4e9, "A=1"},
+      {&s.problem, CLI_INTERRUPTED, CACHE_ORIGIN_MODELLED, 0, 0, 0, "interrupted before anything"},
+  };
+  cli_sweep_print(lines, 2, &out);
+  const char *text = strbuf_text(&out);
+  ck_assert_ptr_nonnull(strstr(text, "  interrupted  interrupted before anything\n"));
+  ck_assert_ptr_nonnull(
+      strstr(text, "2 problems: 1 tuned, 0 already in the cache, 0 failed, 1 interrupted; "));
+  strbuf_free(&out);
+}
+END_TEST
+
+#define BAD "\xef\xbf\xbd"
+
+START_TEST(bytes_that_are_no_utf8_are_replaced) {
+  static const struct {
+    const char *text, *expected;
+  } cases[] = {{"plain", "plain"},
+               {"", ""},
+               {"\x01\x7f", "\x01\x7f"},
+               {"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+               {"caf\xe9", "caf" BAD},
+               {"\xe9.arke", BAD ".arke"},
+               {"\xc0\xaf", BAD BAD},                 /* overlong */
+               {"\xe0\x80\x80", BAD BAD BAD},         /* overlong */
+               {"\xed\xa0\x80", BAD BAD BAD},         /* a surrogate */
+               {"\xf4\x90\x80\x80", BAD BAD BAD BAD}, /* above U+10FFFF */
+               {"\xe2\x82", BAD BAD},                 /* cut short */
+               {"\xf0\x9f\x98", BAD BAD BAD},
+               {"\xff\xfe", BAD BAD}};
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    json_t *o = cli_json_text(cases[i].text);
+    ck_assert_ptr_nonnull(o);
+    ck_assert_str_eq(json_string_value(o), cases[i].expected);
+    json_decref(o);
+  }
+}
+END_TEST
+
 START_TEST(progress_lines) {
   strbuf out = STRBUF_INIT;
   tune_progress now = {
@@ -185,6 +229,8 @@ TCase *cli_report_case(void) {
   tcase_add_test(t, a_modelled_result_says_so_last);
   tcase_add_test(t, json_has_the_documented_fields);
   tcase_add_test(t, a_sweep_adds_up);
+  tcase_add_test(t, an_interrupted_problem_has_not_failed);
+  tcase_add_test(t, bytes_that_are_no_utf8_are_replaced);
   tcase_add_test(t, progress_lines);
   tcase_add_test(t, colour_is_asked_for);
   return t;
