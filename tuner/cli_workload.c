@@ -37,7 +37,8 @@ typedef struct reader {
   size_t depth;
   cli_workload *out;
   int capacity;
-  json_t *seen; /* printed problems, to drop repeated ones */
+  size_t combinations; /* of the lists of all problems up to here */
+  json_t *seen;        /* printed problems, to drop repeated ones */
 } reader;
 
 static void enter_key(reader *r, const char *key) {
@@ -204,8 +205,6 @@ static arke_status add_problem(reader *r, const problem_text *t, const cli_probl
     r->out->repeated++;
     return ARKE_OK;
   }
-  if (r->out->n_problems == MOST_PROBLEMS)
-    return fault(r, err, "more than %d problems in one file; split it", MOST_PROBLEMS);
   if (r->out->n_problems == r->capacity) {
     int capacity = r->capacity == 0 ? 16 : 2 * r->capacity;
     cli_problem *grown = arena_array(r->memory, (size_t)capacity, sizeof *grown);
@@ -219,6 +218,21 @@ static arke_status add_problem(reader *r, const problem_text *t, const cli_probl
   added->bucket = t->bucket;
   added->weight = t->weight;
   return ARKE_OK;
+}
+
+/* Counted before expanding: even combinations that repeat each other take their time. */
+static arke_status count_combinations(reader *r, const problem_text *t, arke_error *err) {
+  size_t n = 1;
+  bool many = false;
+  for (int i = 0; i < t->op->n_types; i++) many |= __builtin_mul_overflow(n, t->types[i].n, &n);
+  for (int i = 0; i < t->n_axes; i++) many |= __builtin_mul_overflow(n, t->sizes[i].n, &n);
+  many |= __builtin_add_overflow(r->combinations, n, &r->combinations);
+  if (!many && r->combinations <= MOST_PROBLEMS) return ARKE_OK;
+  return fault(
+      r, err,
+      "its lists expand to more than the %d problems that one file may have, repeated ones included; "
+      "split it",
+      MOST_PROBLEMS);
 }
 
 /* Every combination, the last axis fastest, the first type variable slowest. */
@@ -319,6 +333,7 @@ static arke_status read_problem(reader *r, json_t *object, arke_error *err) {
     if (!json_is_number(weight) || t.weight <= 0) return fault(r, err, "accepted: a number above 0");
     leave(r);
   }
+  TRY(count_combinations(r, &t, err));
   return expand(r, &t, err);
 }
 
