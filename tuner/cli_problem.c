@@ -74,7 +74,7 @@ arke_status cli_problem_bind(arena *a, const ir_catalogue_entry *entry, const ir
 }
 
 static arke_status check_range(arena *a, const ir_problem *p, const char *item, size_t length,
-                               arke_error *err) {
+                               bool taken[LIMIT_AXES], arke_error *err) {
   const char *name = cli_printable(a, arena_strndup(a, item, length));
   const char *equals = memchr(item, '=', length);
   const char *dots = equals == NULL ? NULL : memmem(equals, length - (size_t)(equals - item), "..", 2);
@@ -91,6 +91,10 @@ static arke_status check_range(arena *a, const ir_problem *p, const char *item, 
     return cli_usage(err, "'%s' names no axis of %s; accepted: %s", name, p->op->name,
                      axes == NULL ? "" : axes);
   }
+  if (taken[axis])
+    return cli_usage(err, "'%s' is a second range of %s; accepted: one for each axis", name,
+                     p->op->axes[axis]);
+  taken[axis] = true;
   int64_t low, high;
   if (!text_to_i64(equals + 1, (size_t)(dots - equals - 1), 1, LIMIT_AXIS_SIZE, &low) ||
       !text_to_i64(dots + 2, (size_t)(item + length - dots - 2), 1, LIMIT_AXIS_SIZE, &high) || low > high)
@@ -102,9 +106,10 @@ static arke_status check_range(arena *a, const ir_problem *p, const char *item, 
 }
 
 arke_status cli_bucket_check(arena *a, const ir_problem *p, const char *text, arke_error *err) {
+  bool taken[LIMIT_AXES] = {false};
   for (const char *s = text;;) {
     size_t length = strcspn(s, ",");
-    TRY(check_range(a, p, s, length, err));
+    TRY(check_range(a, p, s, length, taken, err));
     if (s[length] == '\0') return ARKE_OK;
     s += length + 1;
   }
