@@ -259,7 +259,8 @@ static arke_status check_tensor(const ir_problem *p, int i, arke_error *err) {
   if (t->role == IR_TEMPORARY) return ARKE_OK;
   if (n < 0 || __builtin_mul_overflow(n, dtype_bits(ir_tensor_dtype(p, i)) / 4, &bytes) ||
       bytes / 2 > MOST_TENSOR_BYTES)
-    return error_set(err, ARKE_ERR_SHAPE, "bind", "%s has more than 2^62 bytes", t->name);
+    return error_set(err, ARKE_ERR_SHAPE, "bind",
+                     "%s has more than 2^62 bytes; accepted: at most 2^62 for one tensor", t->name);
   return ARKE_OK;
 }
 
