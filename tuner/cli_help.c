@@ -22,7 +22,16 @@ static void add_wrapped(strbuf *out, const char *text, size_t indent, size_t wid
   strbuf_add(out, "\n");
 }
 
-static void add_option(strbuf *out, const cli_option_row *row) {
+static const char *help_of(cli_option option, cli_command command) {
+#define X(NAME, COMMAND, text)                                                                               \
+  if (option == CLI_OPT_##NAME && command == CLI_##COMMAND) return text;
+  CLI_COMMAND_HELPS(X)
+#undef X
+  return cli_option_table[option].help;
+}
+
+static void add_option(strbuf *out, cli_option option, cli_command command) {
+  const cli_option_row *row = &cli_option_table[option];
   enum { INDENT = 28, WIDTH = 100 };
   size_t start = out->length;
   if (row->letter != 0)
@@ -36,7 +45,7 @@ static void add_option(strbuf *out, const cli_option_row *row) {
   else
     strbuf_addf(out, "%*s", (int)(INDENT - column), "");
   strbuf help = STRBUF_INIT;
-  strbuf_add(&help, row->help);
+  strbuf_add(&help, help_of(option, command));
   if (row->value != NULL) strbuf_addf(&help, " (default: %s)", row->value);
   add_wrapped(out, strbuf_text(&help), INDENT, WIDTH);
   if (help.failed) out->failed = true;
@@ -64,7 +73,7 @@ void cli_help_print(cli_command command, strbuf *out) {
   }
   strbuf_add(out, "\nOptions:\n");
   for (int i = 0; i < CLI_OPTION_COUNT; i++)
-    if (cli_option_accepts((cli_option)i, command)) add_option(out, &cli_option_table[i]);
+    if (cli_option_accepts((cli_option)i, command)) add_option(out, (cli_option)i, command);
   if (command == CLI_TUNE)
     strbuf_add(out,
                "\nExit status: 0 done, 1 nothing worked, 2 bad usage, 130 interrupted (the best so far is "

@@ -52,8 +52,7 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
   X(ROUNDS, "rounds", 0, "N", "200", "b", "interleaved rounds of one comparison")                            \
   X(SEED, "seed", 0, "N", "0", "tsbf", "seed of the search, the inputs and the emulator")                    \
   X(JOBS, "jobs", 0, "N", NULL, "tsb", "compile workers; one per core unless given")                         \
-  X(OUTPUT, "output", 'o', "FILE", NULL, "sbfc",                                                             \
-    "sweep, cache merge: the cache file to write; bench, selftest: JSON file to write")                      \
+  X(OUTPUT, "output", 'o', "FILE", NULL, "sbfc", "the file to write")                                        \
   X(DUMP, "dump", 0, "DIR", NULL, "t",                                                                       \
     "write operator, LLVM IR, PTX, cubin, recipe and trial of the winner")                                   \
   X(DRY_RUN, "dry-run", 0, NULL, NULL, "ts", "prune and rank only; nothing is compiled or stored")           \
@@ -63,6 +62,13 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
   X(LIST_CONFIGS, "list-configs", 0, NULL, NULL, "t", "list the tuning parameters of --op and --shape")      \
   X(HELP, "help", 'h', NULL, NULL, "tsbfc", "print this help")                                               \
   X(VERSION, "version", 0, NULL, NULL, "t", "print the versions of Arke and LLVM, and the targets")
+
+/* X(option, command, help): instead of the help above, where an option is not the same to every command. */
+#define CLI_COMMAND_HELPS(X)                                                                                 \
+  X(OUTPUT, SWEEP, "the cache file to write; the same as --cache")                                           \
+  X(OUTPUT, BENCH, "JSON file to write the figures to")                                                      \
+  X(OUTPUT, SELFTEST, "JSON file to write the report to")                                                    \
+  X(OUTPUT, CACHE, "the cache file that merge writes")
 
 typedef enum cli_option {
 #define X(NAME, name, letter, argument, value, commands, help) CLI_OPT_##NAME,
