@@ -22,7 +22,8 @@ typedef struct assembled {
 
 /* What is available on this machine, looked for at every call (no global state). */
 assembler_kind assembler_find(void);
-/* Errors carry the assembler's text and the PTX line it points at. */
+/* ARKE_ERR_ASSEMBLE is the assembler's refusal of this PTX, with its text and the PTX line it points at; any
+ * other failure is the machine's: no program, no memory, no time. */
 arke_status assemble_ptx(assembler_kind kind, const char *ptx, const char *target, assembled *out,
                          arke_error *err);
 void assembled_free(assembled *a);

@@ -1,13 +1,15 @@
-/* The ptxas program in a process of its own: found on PATH or in the toolkit's usual folder, given files in a
- * fresh temporary folder, and killed when it takes too long. */
+/* The ptxas program in a process of its own: found on PATH or in the toolkit's usual folder, given files in
+ * memory, killed when it takes too long, and by the kernel when we die. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,8 +17,6 @@
 #include "generator/assemble_log.h"
 
 enum { PATH_BYTES = 1024, TIMEOUT_MS = 120000 };
-
-extern char **environ;
 
 static bool find_program(char path[PATH_BYTES]) {
   const char *dirs = getenv("PATH");
@@ -37,54 +37,54 @@ bool assemble_ptxas_found(void) {
   return find_program(path);
 }
 
-typedef struct work_folder {
-  char path[256], ptx[300], cubin[300];
-} work_folder;
+/* A file without a name that ptxas reaches as /proc/self/fd/N: nothing to leave behind, whatever ends us. */
+typedef struct memory_file {
+  int fd;
+  char path[32];
+} memory_file;
 
-static arke_status make_folder(work_folder *w, arke_error *err) {
-  const char *base = getenv("TMPDIR");
-  snprintf(w->path, sizeof w->path, "%.200s/arke-ptxas-XXXXXX", base && *base ? base : "/tmp");
-  if (!mkdtemp(w->path)) {
-    return error_set(err, ARKE_ERR_IO, "assemble", "cannot make a folder %s: %s", w->path, strerror(errno));
-  }
-  snprintf(w->ptx, sizeof w->ptx, "%s/kernel.ptx", w->path);
-  snprintf(w->cubin, sizeof w->cubin, "%s/kernel.cubin", w->path);
+static arke_status memory_file_open(memory_file *m, const char *name, arke_error *err) {
+  m->fd = memfd_create(name, MFD_CLOEXEC);
+  if (m->fd < 0) return error_set(err, ARKE_ERR_IO, "assemble", "no memory file: %s", strerror(errno));
+  snprintf(m->path, sizeof m->path, "/proc/self/fd/%d", m->fd);
   return ARKE_OK;
 }
 
-static void remove_folder(const work_folder *w) {
-  unlink(w->ptx);
-  unlink(w->cubin);
-  rmdir(w->path);
+static void memory_file_close(const memory_file *m) {
+  if (m->fd >= 0) close(m->fd);
 }
 
-static arke_status write_file(const char *path, const char *text, arke_error *err) {
-  FILE *f = fopen(path, "wb");
-  bool ok = f && fwrite(text, 1, strlen(text), f) == strlen(text);
-  if (f && fclose(f)) ok = false;
-  return ok ? ARKE_OK : error_set(err, ARKE_ERR_IO, "assemble", "cannot write %s: %s", path, strerror(errno));
+static arke_status write_all(int fd, const char *text, arke_error *err) {
+  for (size_t left = strlen(text); left > 0;) {
+    ssize_t n = write(fd, text, left);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0)
+      return error_set(err, ARKE_ERR_IO, "assemble", "cannot hold the PTX in memory: %s", strerror(errno));
+    text += n;
+    left -= (size_t)n;
+  }
+  return ARKE_OK;
 }
 
-static arke_status read_file(const char *path, void **data, size_t *bytes, arke_error *err) {
-  arke_status status = ARKE_OK;
-  FILE *f = fopen(path, "rb");
-  if (!f || fseek(f, 0, SEEK_END) || ftell(f) < 0) {
-    status = error_set(err, ARKE_ERR_IO, "assemble", "cannot read %s: %s", path, strerror(errno));
-    goto done;
+static arke_status read_all(int fd, void **data, size_t *bytes, arke_error *err) {
+  struct stat st;
+  if (fstat(fd, &st) != 0 || st.st_size <= 0)
+    return error_set(err, ARKE_ERR_IO, "assemble", "ptxas ended well, but wrote no cubin");
+  char *buffer = malloc((size_t)st.st_size);
+  if (!buffer) return error_memory(err, "assemble");
+  size_t have = 0;
+  while (have < (size_t)st.st_size) {
+    ssize_t n = pread(fd, buffer + have, (size_t)st.st_size - have, (off_t)have);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      free(buffer);
+      return error_set(err, ARKE_ERR_IO, "assemble", "cannot read the cubin");
+    }
+    have += (size_t)n;
   }
-  *bytes = (size_t)ftell(f);
-  rewind(f);
-  *data = malloc(*bytes ? *bytes : 1);
-  if (!*data) {
-    status = error_memory(err, "assemble");
-  } else if (fread(*data, 1, *bytes, f) != *bytes) {
-    free(*data);
-    *data = NULL;
-    status = error_set(err, ARKE_ERR_IO, "assemble", "cannot read %s", path);
-  }
-done:
-  if (f) fclose(f);
-  return status;
+  *data = buffer;
+  *bytes = have;
+  return ARKE_OK;
 }
 
 static long long now_ms(void) {
@@ -117,58 +117,91 @@ static int wait_for(pid_t pid) {
   return state;
 }
 
-/* Runs the program with output and errors into `log`; *state is waitpid's. */
-static arke_status run_program(char *const argv[], strbuf *log, int *state, arke_error *err) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC)) return error_set(err, ARKE_ERR_IO, "assemble", "no pipe: %s", strerror(errno));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  pid_t pid;
-  int code = posix_spawn(&pid, argv[0], &actions, NULL, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  arke_status status = ARKE_OK;
-  if (code) {
-    status = error_set(err, ARKE_ERR_ASSEMBLE, "assemble", "cannot run %s: %s", argv[0], strerror(code));
-  } else {
-    bool in_time = collect_output(ends[0], log);
-    if (!in_time) kill(pid, SIGKILL);
-    *state = wait_for(pid);
-    if (!in_time) {
-      status =
-          error_set(err, ARKE_ERR_TIMEOUT, "assemble", "%s took more than %d s", argv[0], TIMEOUT_MS / 1000);
-    }
+/* The child's side; only what is safe between fork and exec. */
+static _Noreturn void become(char *const argv[], const int keep[2], int output, int failure, pid_t parent) {
+  /* It must not outlive a worker that is killed, not even one killed before this line. */
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  bool ready = getppid() == parent && dup2(output, STDOUT_FILENO) >= 0 && dup2(output, STDERR_FILENO) >= 0;
+  for (int i = 0; i < 2; i++) ready = ready && fcntl(keep[i], F_SETFD, 0) == 0;
+  if (ready) execv(argv[0], argv);
+  int code = errno;
+  ssize_t told = write(failure, &code, sizeof code);
+  _exit(told == sizeof code ? 127 : 126);
+}
+
+/* Starts the program; *output is the reading end of its stdout and stderr. */
+static arke_status start_program(char *const argv[], const int keep[2], pid_t *pid, int *output,
+                                 arke_error *err) {
+  int out[2], failure[2], code = 0;
+  if (pipe2(out, O_CLOEXEC)) return error_set(err, ARKE_ERR_IO, "assemble", "no pipe: %s", strerror(errno));
+  if (pipe2(failure, O_CLOEXEC)) {
+    close(out[0]);
+    close(out[1]);
+    return error_set(err, ARKE_ERR_IO, "assemble", "no pipe: %s", strerror(errno));
   }
-  close(ends[0]);
-  return status;
+  pid_t parent = getpid();
+  *pid = fork();
+  if (*pid == 0) become(argv, keep, out[1], failure[1], parent);
+  if (*pid < 0) code = errno;
+  close(out[1]);
+  close(failure[1]);
+  ssize_t n = 0;
+  while (*pid > 0 && (n = read(failure[0], &code, sizeof code)) < 0 && errno == EINTR) {
+  }
+  close(failure[0]);
+  if (*pid > 0 && n == 0) {
+    *output = out[0];
+    return ARKE_OK;
+  }
+  if (*pid > 0) wait_for(*pid);
+  close(out[0]);
+  return error_set(err, ARKE_ERR_IO, "assemble", "cannot run %s: %s", argv[0], strerror(code));
+}
+
+/* Runs the program, to which the descriptors `keep` stay open, with output and errors into `log`; *state is
+ * waitpid's. */
+static arke_status run_program(char *const argv[], const int keep[2], strbuf *log, int *state,
+                               arke_error *err) {
+  pid_t pid = -1;
+  int output = -1;
+  TRY(start_program(argv, keep, &pid, &output, err));
+  bool in_time = collect_output(output, log);
+  if (!in_time) kill(pid, SIGKILL);
+  *state = wait_for(pid);
+  close(output);
+  if (in_time) return ARKE_OK;
+  return error_set(err, ARKE_ERR_TIMEOUT, "assemble", "%s took more than %d s", argv[0], TIMEOUT_MS / 1000);
+}
+
+/* What its end says; a SIGKILL is not its own doing, but that of a machine without memory, or of a user. */
+static arke_status judge(int state, const char *log, const char *ptx, arke_error *err) {
+  if (WIFEXITED(state)) return WEXITSTATUS(state) == 0 ? ARKE_OK : assemble_log_error(log, ptx, err);
+  int number = WTERMSIG(state);
+  return error_set(err, number == SIGKILL ? ARKE_ERR_MEMORY : ARKE_ERR_ASSEMBLE, "assemble",
+                   "ptxas died of signal %d%s", number, number == SIGKILL ? ", as when memory runs out" : "");
 }
 
 arke_status assemble_with_ptxas(const char *ptx, const char *target, assembled *out, arke_error *err) {
   char program[PATH_BYTES], arch[64];
   if (!find_program(program)) return error_set(err, ARKE_ERR_UNSUPPORTED, "assemble", "ptxas was not found");
-  work_folder w;
-  TRY(make_folder(&w, err));
+  memory_file source = {.fd = -1}, cubin = {.fd = -1};
   strbuf log = STRBUF_INIT;
   int state = 0;
   snprintf(arch, sizeof arch, "-arch=%s", target);
-  char *argv[] = {program, arch, "-O3", "-v", w.ptx, "-o", w.cubin, NULL};
-  arke_status status = write_file(w.ptx, ptx, err);
-  if (status == ARKE_OK) status = run_program(argv, &log, &state, err);
+  arke_status status = memory_file_open(&source, "kernel.ptx", err);
+  if (status == ARKE_OK) status = memory_file_open(&cubin, "kernel.cubin", err);
+  if (status == ARKE_OK) status = write_all(source.fd, ptx, err);
   if (status != ARKE_OK) goto done;
-  if (strbuf_failed(&log)) {
-    status = error_memory(err, "assemble");
-  } else if (!WIFEXITED(state)) {
-    status = error_set(err, ARKE_ERR_ASSEMBLE, "assemble", "ptxas died of signal %d", WTERMSIG(state));
-  } else if (WEXITSTATUS(state) != 0) {
-    status = assemble_log_error(strbuf_text(&log), ptx, err);
-  } else {
-    assemble_log_read(strbuf_text(&log), out);
-    status = read_file(w.cubin, &out->cubin, &out->cubin_bytes, err);
-  }
+  char *argv[] = {program, arch, "-O3", "-v", source.path, "-o", cubin.path, NULL};
+  status = run_program(argv, (const int[]){source.fd, cubin.fd}, &log, &state, err);
+  if (status == ARKE_OK && strbuf_failed(&log)) status = error_memory(err, "assemble");
+  if (status == ARKE_OK) status = judge(state, strbuf_text(&log), ptx, err);
+  if (status != ARKE_OK) goto done;
+  assemble_log_read(strbuf_text(&log), out);
+  status = read_all(cubin.fd, &out->cubin, &out->cubin_bytes, err);
 done:
-  remove_folder(&w);
+  memory_file_close(&source);
+  memory_file_close(&cubin);
   strbuf_free(&log);
   return status;
 }

@@ -1,7 +1,9 @@
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "generator/assemble.h"
@@ -97,15 +99,91 @@ static arke_status with_script(const char *script, arke_error *err) {
 
 START_TEST(a_ptxas_that_dies) {
   arke_error err = ARKE_ERROR_INIT;
-  ck_assert_int_eq(with_script("kill -9 $$", &err), ARKE_ERR_ASSEMBLE);
+  ck_assert_int_eq(with_script("kill -11 $$", &err), ARKE_ERR_ASSEMBLE);
+  ck_assert_msg(strstr(err.text, "signal 11"), "%s", err.text);
+}
+END_TEST
+
+/* As the kernel does when memory runs out: that says nothing about the PTX. */
+START_TEST(a_ptxas_that_is_killed) {
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(with_script("kill -9 $$", &err), ARKE_ERR_MEMORY);
   ck_assert_msg(strstr(err.text, "signal 9"), "%s", err.text);
+}
+END_TEST
+
+/* A dead process that init has not reaped yet counts as dead. */
+static bool is_alive(pid_t pid) {
+  char path[64], state = 'X';
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  FILE *f = fopen(path, "r");
+  if (!f) return false;
+  if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1) state = 'X';
+  fclose(f);
+  return state != 'X' && state != 'Z';
+}
+
+static pid_t read_pid(const char *path) {
+  int pid = 0;
+  for (int i = 0; i < 250 && pid == 0; i++) {
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%d", &pid) != 1) pid = 0;
+    if (f) fclose(f);
+    usleep(20000);
+  }
+  return pid;
+}
+
+START_TEST(a_ptxas_ends_with_its_parent) {
+  char folder[] = "/tmp/arke-test-XXXXXX", path[64], script[160];
+  ck_assert_ptr_nonnull(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/pid", folder);
+  snprintf(script, sizeof script, "echo $$ > %s; exec /bin/sleep 60", path);
+  pid_t child = fork();
+  ck_assert_int_ge(child, 0);
+  if (child == 0) {
+    with_script(script, NULL);
+    _exit(0);
+  }
+  pid_t ptxas = read_pid(path);
+  ck_assert_int_gt(ptxas, 0);
+  ck_assert_int_eq(kill(child, SIGKILL), 0);
+  waitpid(child, NULL, 0);
+  bool gone = false;
+  for (int i = 0; i < 100 && !gone; i++) {
+    gone = !is_alive(ptxas);
+    usleep(20000);
+  }
+  if (!gone) kill(ptxas, SIGKILL);
+  ck_assert(gone);
+  unlink(path);
+  rmdir(folder);
+}
+END_TEST
+
+/* No folder for temporary files, or one of a very long name, is none of its business. */
+START_TEST(no_temporary_file_is_needed) {
+  if (!present(ASSEMBLER_PTXAS)) return;
+  char longest[900];
+  memset(longest, 'x', sizeof longest - 1);
+  longest[0] = '/';
+  longest[sizeof longest - 1] = '\0';
+  const char *folders[] = {"/nonexistent", longest};
+  for (size_t i = 0; i < COUNT_OF(folders); i++) {
+    assembled out;
+    arke_error err = ARKE_ERROR_INIT;
+    setenv("TMPDIR", folders[i], 1);
+    ck_assert_msg(assemble_ptx(ASSEMBLER_PTXAS, good_ptx, "sm_90a", &out, &err) == ARKE_OK, "%s", err.text);
+    ck_assert_mem_eq(out.cubin, "\177ELF", 4);
+    assembled_free(&out);
+  }
 }
 END_TEST
 
 START_TEST(a_ptxas_that_writes_nothing) {
   arke_error err = ARKE_ERROR_INIT;
   ck_assert_int_eq(with_script("exit 0", &err), ARKE_ERR_IO);
-  ck_assert_msg(strstr(err.text, "kernel.cubin"), "%s", err.text);
+  ck_assert_msg(strstr(err.text, "wrote no cubin"), "%s", err.text);
 }
 END_TEST
 
@@ -159,6 +237,9 @@ TCase *assemble_tests(void) {
   tcase_add_test(tests, an_unknown_target_is_refused);
   tcase_add_test(tests, no_assembler_is_an_answer);
   tcase_add_test(tests, a_ptxas_that_dies);
+  tcase_add_test(tests, a_ptxas_that_is_killed);
+  tcase_add_test(tests, a_ptxas_ends_with_its_parent);
+  tcase_add_test(tests, no_temporary_file_is_needed);
   tcase_add_test(tests, a_ptxas_that_writes_nothing);
   tcase_add_test(tests, a_ptxas_that_fails_without_a_word);
   tcase_add_test(tests, logs_are_read);
