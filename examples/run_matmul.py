@@ -109,7 +109,9 @@ def from_bf16(bits):
 
 
 def to_bf16(value):
-    return C.c_uint32.from_buffer(C.c_float(value)).value >> 16
+    """Rounds to the nearest, in the middle to the even one; bf16 is the upper half of an f32."""
+    bits = C.c_uint32.from_buffer(C.c_float(value)).value
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
 def aligned(count):
@@ -119,6 +121,7 @@ def aligned(count):
 
 
 def with_plain_memory(library, cache):
+    print("device: emulator on the CPU, since there is no PyTorch to take GPU memory from")
     arke = Arke(library, cache, DEVICE_EMULATOR)
     data = [aligned(SIZE * SIZE) for _ in range(3)]
     for i in range(2):
@@ -134,14 +137,16 @@ def with_plain_memory(library, cache):
     a, b, y = ([from_bf16(x) for x in d] for d in data)
     for row, column in ((0, 0), (100, 7), (255, 254)):
         expected = sum(a[row * SIZE + k] * b[k * SIZE + column] for k in range(SIZE))
+        expected = from_bf16(to_bf16(expected))
         found = y[row * SIZE + column]
-        print(f"  Y[{row},{column}] = {found:g}, expected {expected:g}")
+        print(f"  Y[{row},{column}] = {found:g}, expected {expected:g} in bf16")
         if abs(found - expected) > abs(expected) / 256:
             sys.exit("a wrong result")
 
 
 def with_torch(library, cache, torch):
     cuda = torch.cuda.is_available()
+    print("device: GPU, since PyTorch has one" if cuda else "device: emulator on the CPU, since PyTorch has no GPU")
     arke = Arke(library, cache, DEVICE_CUDA if cuda else DEVICE_EMULATOR)
     tensors = [torch.randint(-2, 3, (SIZE, SIZE)).to(torch.bfloat16) for _ in range(3)]
     if cuda:
