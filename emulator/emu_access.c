@@ -40,8 +40,16 @@ bool emu_resolve_shared(emu_warp *w, int lane, ptx_space space, uint64_t address
   return true;
 }
 
+bool emu_launches_awaited(emu_warp *w, int lane) {
+  if (!w->cluster->launch->early_start || w->cta->launches_awaited) return true;
+  return emu_fail(
+      w, EMU_FAULT_EARLY, lane,
+      "global memory is touched before griddepcontrol.wait, while the launches before may still run");
+}
+
 static bool resolve_global(emu_warp *w, int lane, uint64_t address, uint32_t bytes, uint32_t align,
                            emu_place *place) {
+  if (!emu_launches_awaited(w, lane)) return false;
   emu_memory *m = w->cluster->launch->memory;
   if (align > 1 && address % align != 0) return misaligned(w, lane, address, align);
   emu_allocation *a = emu_memory_range(m, address, bytes);

@@ -83,6 +83,7 @@ static bool check_global(emu_warp *w, int lane, uint64_t address, uint64_t bytes
   emu_allocation *a = emu_memory_range(m, address, bytes);
   char where[160];
   uint64_t missing;
+  if (!emu_launches_awaited(w, lane)) return false;
   if (a == NULL) {
     bool inside = emu_memory_find(m, address) != NULL;
     emu_memory_describe(m, inside ? address + bytes - 1 : address, where, sizeof where);

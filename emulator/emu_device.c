@@ -412,6 +412,7 @@ static arke_status launch_locked(emulator *e, device_kernel *k, const device_lau
   l.symbol_address = k->symbol_address;
   l.params = params;
   l.smem_dynamic = in->smem_bytes;
+  l.early_start = in->early_start;
   l.smem_window = EMU_SMEM_RESERVED + k->static_bytes + in->smem_bytes;
   l.local_bytes = k->local_bytes;
   l.registers_per_thread = registers_per_thread(p, l.threads);

@@ -160,6 +160,7 @@ struct emu_cta {
   uint32_t n_groups;
   uint32_t live_warps;
   bool exited;
+  bool launches_awaited;  /* some warp has executed griddepcontrol.wait */
   uint32_t register_pool; /* registers nobody holds */
   uint64_t *symbol_address;
 };
@@ -236,6 +237,7 @@ struct emu_launch {
   uint32_t threads, smem_dynamic, smem_window;
   uint32_t local_bytes;
   uint32_t registers_per_thread;
+  bool early_start;             /* launches before it may still run until griddepcontrol.wait */
   const uint8_t *wgmma_slot;    /* per slot: EMU_WGMMA_D, EMU_WGMMA_A where some wgmma uses it so */
   const uint8_t *touches_wgmma; /* per instruction: has such a slot outside a wgmma */
   uint64_t instruction_limit;
@@ -291,6 +293,10 @@ typedef struct emu_place {
   uint8_t *bytes;             /* host memory behind it */
   emu_allocation *allocation; /* GLOBAL, CONST */
 } emu_place;
+
+/* Whether a launch that starts early has waited for those before it, by any warp of the CTA so far: looser
+ * than the rule, which is a thread's own wait or one it was synchronised with. */
+bool emu_launches_awaited(emu_warp *w, int lane);
 
 /* Resolves and checks [address, address + bytes) of a space for one lane; alignment too when align > 1. */
 bool emu_resolve(emu_warp *w, int lane, ptx_space space, uint64_t address, uint32_t bytes, uint32_t align,

@@ -169,7 +169,8 @@ static bool control(emu_warp *w, const ptx_instruction *i, uint32_t active) {
   case PTX_TRAP: return emu_fail(w, EMU_FAULT_TRAP, __builtin_ctz(active), "the kernel traps");
   case PTX_SETMAXNREG: return set_max_registers(w, i, active);
   case PTX_NANOSLEEP: w->cluster->polls += 64; break;
-  default: break; /* programmatic launch, breakpoints and profiler marks have no effect here */
+  case PTX_GRIDDEPCONTROL_WAIT: w->cta->launches_awaited = true; break;
+  default: break; /* the release of dependent launches, breakpoints and profiler marks have no effect here */
   }
   w->pc++;
   return true;

@@ -25,6 +25,7 @@
   X(DIVERGENCE, "threads that must execute together do not")                                                 \
   X(DESCRIPTOR, "invalid descriptor")                                                                        \
   X(EXIT, "exit with work outstanding")                                                                      \
+  X(EARLY, "access to memory before griddepcontrol.wait")                                                    \
   X(REGISTERS, "misuse of the register pool")                                                                \
   X(TRAP, "trap")                                                                                            \
   X(LAUNCH, "invalid launch")                                                                                \

@@ -39,6 +39,9 @@ static const plant plants[] = {
     {"the epilogue's buffer is reused at once", "stmatrix", "wait_group.read", true, NULL, "",
      BIT(IN_FLIGHT) | BIT(EXIT)},
     {"ten times the bytes expected", NULL, "mbarrier.arrive.expect_tx", true, ";", "0;", BIT(DEADLOCK)},
+    {"a tile is stored that nothing wrote", NULL, "stmatrix", true, NULL, "", BIT(UNINITIALISED)},
+    {"memory is touched while the launches before may run", NULL, "griddepcontrol.wait", true, NULL, "",
+     BIT(EARLY)},
     {"a tile lands 64 bytes off", NULL, "complete_tx::bytes [%r", false, "],", "+64],", BIT(MISALIGNED)},
     {"a tile lands past the end", NULL, "complete_tx::bytes [%r", false, "],", "+262144],",
      BIT(OUT_OF_BOUNDS)},
@@ -107,6 +110,24 @@ static run_outcome run(const gemm_setup *s, const lowered *l, const char *ptx, u
   return o;
 }
 
+START_TEST(an_unknown_instruction_is_named) {
+  static const plant unknown = {
+      .name = "unknown", .line = "wgmma.fence.sync", .every = true, .from = "fence", .to = "fance"};
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  lowered l;
+  emu_report report;
+  gemm_setup s = gemm_class_bind(&a, &classes[0], 256, 256, 256);
+  ck_assert_msg(s.gemm->lower(&s.p, s.t, &s.c, NULL, &a, &l, &err) == ARKE_OK, "%s", err.text);
+  char *bad = apply(l.ptx, &unknown);
+  run_outcome o = run(&s, &l, bad, 0, &report);
+  ck_assert_int_ne(o.status, ARKE_OK);
+  ck_assert_ptr_nonnull(strstr(o.err.text, "wgmma.fance"));
+  free(bad);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(planted_faults_stop_generated_kernels) {
   arena a = ARENA_INIT;
   arke_error err = ARKE_ERROR_INIT;
@@ -137,6 +158,7 @@ int main(void) {
   TCase *c = tcase_create("gemm");
   tcase_set_timeout(c, 120);
   tcase_add_loop_test(c, planted_faults_stop_generated_kernels, 0, (int)COUNT_OF(classes));
+  tcase_add_test(c, an_unknown_instruction_is_named);
   suite_add_tcase(suite, c);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

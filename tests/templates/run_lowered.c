@@ -124,7 +124,7 @@ static arke_status launch(run_state *s, device_module *m, const recipe_launch *l
       return error_set(err, ARKE_ERR_UNSUPPORTED, "test", "parameter %d of a kind no test needed yet", i);
     }
   }
-  device_launch launch = {.args = args, .n_args = l->n_params};
+  device_launch launch = {.args = args, .n_args = l->n_params, .early_start = l->early_start};
   for (int i = 0; i < 3; i++) {
     TRY(eval(s, l->grid[i], &value, err));
     launch.grid[i] = (uint32_t)value;
