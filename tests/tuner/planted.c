@@ -1,6 +1,7 @@
 #include "tests/tuner/planted.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +135,19 @@ static void log_lowering(const config *c) {
   if (slow) usleep((useconds_t)atoi(slow) * 1000);
 }
 
+static void start_child(void) {
+  const char *path = getenv(PLANTED_CHILD);
+  char command[256];
+  if (!path) return;
+  snprintf(command, sizeof command, "sleep 60 & echo $! >> %s; wait", path);
+  if (system(command) != 0) fprintf(stderr, "planted: no child\n");
+}
+
+static void die_if_told(void) {
+  const char *path = getenv(PLANTED_DIE);
+  if (path && unlink(path) == 0) raise(SIGKILL);
+}
+
 static arke_status misbehave(planted_kind kind, arke_error *err) {
   switch (kind) {
   case PLANTED_ABORT: fprintf(stderr, "planted: about to abort\n"); abort();
@@ -175,6 +189,8 @@ static arke_status lower(const ir_problem *p, const target *t, const config *c, 
   (void)t;
   planted_kind kind = (planted_kind)c->values[0];
   log_lowering(c);
+  start_child();
+  die_if_told();
   TRY(misbehave(kind, err));
   out->ptx =
       kind == PLANTED_GARBAGE ? "this is no PTX at all" : arena_printf(a, "%s%s%s", head, body(kind), tail);

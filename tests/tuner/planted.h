@@ -47,9 +47,13 @@ fake_kernel planted_times(uint32_t block, int speed);
 /* Environment variables that reach the workers:
  * PLANTED_LOG     file to which every lowering appends its configuration
  * PLANTED_SLOW_MS each lowering takes at least this long
+ * PLANTED_CHILD   each lowering waits for a child that sleeps, whose process id it appends to this file
+ * PLANTED_DIE     file; while it exists, a lowering removes it and dies of SIGKILL
  * PLANTED_GPU     "none": there is no GPU; "dies": its worker dies when it is opened */
 #define PLANTED_LOG     "ARKE_PLANTED_LOG"
 #define PLANTED_SLOW_MS "ARKE_PLANTED_SLOW_MS"
+#define PLANTED_CHILD   "ARKE_PLANTED_CHILD"
+#define PLANTED_DIE     "ARKE_PLANTED_DIE"
 #define PLANTED_GPU     "ARKE_PLANTED_GPU"
 
 #endif

@@ -39,6 +39,8 @@ static void open_fixture(fixture *f, tune_device_kind kind, const char *bindings
   setenv(PLANTED_LOG, f->log_path, 1);
   unsetenv(PLANTED_SLOW_MS);
   unsetenv(PLANTED_GPU);
+  unsetenv(PLANTED_CHILD);
+  unsetenv(PLANTED_DIE);
   const ir_op *op;
   ck_assert_msg(ir_op_parse(&f->a, PLANTED_OPERATOR, &op, &f->err) == ARKE_OK, "%s", f->err.text);
   ck_assert_msg(ir_problem_bind(op, bindings, &f->problem, &f->err) == ARKE_OK, "%s", f->err.text);
@@ -269,6 +271,37 @@ START_TEST(the_family_that_wins_at_the_power_limit_is_found) {
     if (least) *least = fmin(*least, l.list[i].median_ns);
   }
   ck_assert_double_gt(slower, faster);
+  close_fixture(&f);
+}
+END_TEST
+
+static bool is_sleeping(int pid) {
+  char path[64], state = 'Z'; /* dead, but not reaped yet */
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  FILE *file = fopen(path, "r");
+  bool is = file && fscanf(file, "%*d (sleep) %c", &state) == 1 && state != 'Z';
+  if (file) fclose(file);
+  return is;
+}
+
+START_TEST(what_a_killed_worker_started_ends_with_it) {
+  fixture f;
+  char path[128];
+  open_fixture(&f, TUNE_DEVICE_MODEL, "T=f32 M=1000");
+  snprintf(path, sizeof path, "%s/children", f.folder);
+  setenv(PLANTED_CHILD, path, 1);
+  f.options.config = "KIND=0,BLOCK=128,SPEED=0";
+  f.options.compile_timeout_s = 1;
+  ck_assert_int_eq(tune(&f), ARKE_ERR_NOT_FOUND);
+  ck_assert_ptr_nonnull(strstr(f.err.text, "timeout"));
+  FILE *file = fopen(path, "r");
+  ck_assert_ptr_nonnull(file);
+  int pid, n = 0, left = 0;
+  for (; fscanf(file, "%d", &pid) == 1; n++)
+    if (is_sleeping(pid)) left += kill(pid, SIGKILL) == 0;
+  fclose(file);
+  ck_assert_int_gt(n, 0);
+  ck_assert_int_eq(left, 0);
   close_fixture(&f);
 }
 END_TEST
@@ -786,6 +819,10 @@ int main(int argc, char **argv) {
   tcase_add_test(c, nearby_winners_come_first);
   tcase_add_test(c, a_bad_file_is_set_aside_and_an_unusable_one_refused);
   suite_add_tcase(suite, c);
+  TCase *machine = tcase_create("machine");
+  tcase_set_timeout(machine, 120);
+  tcase_add_test(machine, what_a_killed_worker_started_ends_with_it);
+  suite_add_tcase(suite, machine);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_NORMAL);
   int failed = srunner_ntests_failed(runner);
