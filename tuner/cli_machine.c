@@ -6,12 +6,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "tuner/cli_report.h"
+
 json_t *cli_machine_json(const device_info *info) {
   char cuda[32] = "";
   if (info->driver_version > 0)
     snprintf(cuda, sizeof cuda, "%d.%d", info->driver_version / 1000, info->driver_version % 1000 / 10);
-  return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:i, s:i}", "name", info->name, "driver",
-                   info->driver_text, "cuda", cuda, "sm_count", info->sm_count, "l2_bytes",
+  return json_pack("{s:o, s:o, s:s, s:i, s:I, s:I, s:i, s:i}", "name", cli_json_text(info->name), "driver",
+                   cli_json_text(info->driver_text), "cuda", cuda, "sm_count", info->sm_count, "l2_bytes",
                    (json_int_t)info->l2_bytes, "memory_bytes", (json_int_t)info->memory_bytes, "clock_khz",
                    info->clock_khz, "memory_clock_khz", info->memory_clock_khz);
 }
@@ -102,5 +104,5 @@ json_t *cli_host_json(void) {
     snprintf(processor, sizeof processor, "%.*s", (int)strcspn(colon, "\n"), colon);
   }
   if (file != NULL) fclose(file);
-  return json_pack("{s:s, s:i}", "processor", processor, "cores", cli_usable_cores());
+  return json_pack("{s:o, s:i}", "processor", cli_json_text(processor), "cores", cli_usable_cores());
 }

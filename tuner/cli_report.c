@@ -189,7 +189,8 @@ void cli_result_print(const cli_settings *s, const cli_problem *p, const tune_re
         r->target->rates.device);
 }
 
-static const char *const sweep_states[] = {"tuned", "in cache", "failed", "interrupted"}; /* by cli_sweep_state */
+static const char *const sweep_states[] = {"tuned", "in cache", "failed",
+                                           "interrupted"}; /* by cli_sweep_state */
 
 json_t *cli_trials_json(const tune_trials *t) {
   json_t *pruned = json_object(), *failed = json_object();

@@ -162,8 +162,8 @@ static arke_status test_runtime(selftest *t, const cli_problem *p, const char *n
   else
     tell(t, name, false, "%s", failure.text);
   json_object_set_new(t->report, name,
-                      json_pack("{s:b, s:s, s:f, s:f}", "passed", status == ARKE_OK, "error_text",
-                                failure.text, "error", check.error, "allowed", check.allowed));
+                      json_pack("{s:b, s:o, s:f, s:f}", "passed", status == ARKE_OK, "error_text",
+                                cli_json_text(failure.text), "error", check.error, "allowed", check.allowed));
   arena_release(&a);
   return status == ARKE_ERR_INTERRUPTED || status == ARKE_ERR_MEMORY
              ? error_set(err, status, STAGE, "%s", failure.text)
@@ -200,9 +200,9 @@ static arke_status test_planted(selftest *t, const cli_problem *p, arke_error *e
   else
     tell(t, "planted", false, "%s%s; the winner is %s", status == ARKE_OK ? "failed: " : failure.text,
          strbuf_text(&failed), r.config_text == NULL ? "none" : r.config_text);
-  json_object_set_new(
-      t->report, "planted",
-      json_pack("{s:b, s:s, s:o}", "passed", as_expected, "failed", strbuf_text(&failed), "kernels", list));
+  json_object_set_new(t->report, "planted",
+                      json_pack("{s:b, s:o, s:o}", "passed", as_expected, "failed",
+                                cli_json_text(strbuf_text(&failed)), "kernels", list));
   strbuf_free(&failed);
   arena_release(&a);
   return status == ARKE_ERR_INTERRUPTED || status == ARKE_ERR_MEMORY
