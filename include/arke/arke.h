@@ -131,7 +131,9 @@ typedef struct arke_plan_info {
 
 /* Finds and loads the kernels for `op` on tensors like these: shapes, dtypes, strides, alignment and device
  * are read, the data is not. ARKE_ERR_NOT_TUNED names the nearest key, the fields that differ and the command
- * that would tune it. */
+ * that would tune it. Where kernels exist and none takes these tensors (strides, alignment), the status and
+ * the sentence say what they want. An output without elements gets a plan that launches nothing; an output
+ * that sums over nothing is ARKE_ERR_UNSUPPORTED; one whose elements could overlap is ARKE_ERR_SHAPE. */
 ARKE_API ARKE_MUST_CHECK arke_status arke_plan_create(arke_context *ctx, const char *op,
                                                       const DLTensor *const *tensors, int n_tensors,
                                                       const arke_attr *attrs, int n_attrs, arke_plan **plan,
