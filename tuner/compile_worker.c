@@ -1,9 +1,10 @@
 /* Lowers and assembles one candidate a request:
  *   {"do": "compile", "op", "bindings", "target", "template", "config", "keep_llvm_ir"}
- * Answer: {"lower_ms", "assemble_ms", "registers", "spill_bytes", "log", "ptx", "recipe", "cubin",
- * "llvm_ir"}, the last four being blob numbers, -1 where there is none. Without a cubin the device compiles
- * the PTX when it loads it. The driver's linker is not asked for one: like nvJitLink it compiles inputs as
- * relocatable code, where setmaxnreg is ignored; its loader does not. */
+ * Answer: {"lower_ms", "assemble_ms", "registers", "spill_bytes", "log", "unassembled", "ptx", "recipe",
+ * "cubin", "llvm_ir"}, the last four being blob numbers, -1 where there is none; "unassembled" says why an
+ * assembler that is there could not do its work, which is no fault of the candidate's. Without a cubin the
+ * device compiles the PTX when it loads it. The driver's linker is not asked for one: like nvJitLink it
+ * compiles inputs as relocatable code, where setmaxnreg is ignored; its loader does not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,11 +65,18 @@ static arke_status lower(compile_state *s, const compile_job *job, const json_t 
   return status;
 }
 
-/* Assembles if anything here can; *out stays empty otherwise. */
+/* Assembles if anything here can; *out stays empty otherwise. Only what the assembler says of the PTX is a
+ * failure: that it could not run (no memory, no program any more) goes into `unassembled`. */
 static arke_status assemble(const compile_state *s, const char *ptx, const char *target_name, assembled *out,
-                            arke_error *err) {
+                            arke_error *unassembled, arke_error *err) {
   *out = (assembled){.registers = -1, .spill_bytes = -1};
-  return s->assembler == ASSEMBLER_NONE ? ARKE_OK : assemble_ptx(s->assembler, ptx, target_name, out, err);
+  if (s->assembler == ASSEMBLER_NONE) return ARKE_OK;
+  arke_error failure = ARKE_ERROR_INIT;
+  arke_status status = assemble_ptx(s->assembler, ptx, target_name, out, &failure);
+  if (status == ARKE_ERR_ASSEMBLE || status == ARKE_ERR_TIMEOUT)
+    return error_set(err, status, failure.stage, "%s", failure.text);
+  if (status != ARKE_OK) *unassembled = failure;
+  return ARKE_OK;
 }
 
 static arke_status resolve(const compile_state *s, const json_t *body, arena *a, compile_job *job,
@@ -109,9 +117,8 @@ static arke_status compile(compile_state *s, const json_t *body, arena *a, tune_
   TRY(lower(s, &job, body, a, &code, err));
   double lowered_at = now_ms();
   tune_worker_stage("assemble");
-  arke_status status = assemble(s, code.ptx, job.target->name, out, err);
-  /* The caller's record says ASSEMBLE_FAILED whatever code the assembler's wrapper chose. */
-  if (status != ARKE_OK) return status == ARKE_ERR_MEMORY ? status : ARKE_ERR_ASSEMBLE;
+  arke_error unassembled = ARKE_ERROR_INIT;
+  TRY(assemble(s, code.ptx, job.target->name, out, &unassembled, err));
   double assembled_at = now_ms();
   TRY(recipe_print(&code.recipe, recipe_text, err));
 
@@ -122,6 +129,10 @@ static arke_status compile(compile_state *s, const json_t *body, arena *a, tune_
   json_object_set_new(b, "spill_bytes", json_integer(out->spill_bytes));
   json_t *log = json_string(out->log);
   if (log) json_object_set_new(b, "log", log);
+  if (unassembled.code != ARKE_OK) {
+    json_t *why = json_string(unassembled.text);
+    json_object_set_new(b, "unassembled", why ? why : json_string("the assembler could not run"));
+  }
   TRY(add_blob(reply, "ptx", code.ptx, code.ptx_bytes, err));
   TRY(add_blob(reply, "recipe", strbuf_text(recipe_text), recipe_text->length, err));
   TRY(add_blob(reply, "cubin", out->cubin, out->cubin_bytes, err));

@@ -152,12 +152,16 @@ bool tune_search_is_whole(const tune_options *o, const char *policy) {
          o->trials <= trials;
 }
 
-/* Nothing was tried anew: the winner that an earlier run published stands, without timing it again. */
+/* Nothing was tried anew, or nothing that works: the winner that an earlier run published stands, without
+ * timing it again. */
 static tune_trial *recall_unchanged(tune_run *run, cache_winner *w, char *kernel_sha256) {
   const tune_options *o = &run->session->options;
   if (o->config || o->keep_llvm_ir || o->fresh) return NULL;
-  for (int i = 0; i < run->n_trials; i++)
-    if (!run->trials[i]->resumed) return NULL;
+  for (int i = 0; i < run->n_trials; i++) {
+    const tune_trial *known = run->trials[i];
+    bool failed = known->state == TRIAL_OVER && is_failure(known->outcome); /* changes no winner */
+    if (!known->resumed && !failed) return NULL;
+  }
   tune_trial *t = tune_store_recall(run, w, kernel_sha256);
   bool fits = t && (w->origin == CACHE_ORIGIN_MEASURED) == tune_run_measures(run) &&
               tune_search_is_whole(o, w->policy);
@@ -263,6 +267,7 @@ static void fill_facts(const tune_run *run, tune_result *r) {
   r->set_aside = s->set_aside ? arena_strdup(run->arena, s->set_aside) : NULL;
   r->elapsed_s = tune_now_s() - run->begin_s;
   r->interrupted = s->interrupted;
+  r->warning = run->warning;
   double compiling = run->compile_end_s - run->compile_begin_s;
   if (compiling > 0) r->compile_rate_per_s = run->compilations / compiling;
   fill_trials(run, &r->trials);

@@ -45,16 +45,43 @@ static void take_kernel(tune_trial *t, tune_message *m) {
   t->spill_bytes = (int)tune_message_integer(b, "spill_bytes", -1);
 }
 
-/* The outcome and the reason of a compilation that failed; CACHE_LOWERED when it did not. */
-static cache_outcome judge(const tune_reply *reply, const char **reason) {
+/* The outcome and the reason of a compilation that failed; CACHE_LOWERED when it did not. What the machine
+ * lacked is no outcome of the candidate's: *status then says what. */
+static cache_outcome judge(const tune_reply *reply, const char **reason, arke_status *status) {
   *reason = reply->cause;
+  *status = ARKE_OK;
   if (reply->kind == TUNE_REPLY_CRASHED) return CACHE_CRASHED;
   if (reply->kind == TUNE_REPLY_TIMEOUT) return CACHE_TIMEOUT;
   const json_t *b = reply->message->body;
-  int64_t status = tune_message_integer(b, "status", ARKE_ERR_INTERNAL);
+  arke_status answer = status_from_code((int)tune_message_integer(b, "status", ARKE_ERR_INTERNAL));
   *reason = tune_message_text(b, "error", "");
-  if (status == ARKE_OK) return CACHE_LOWERED;
-  return status == ARKE_ERR_ASSEMBLE ? CACHE_ASSEMBLE_FAILED : CACHE_LOWER_FAILED;
+  switch (answer) {
+  case ARKE_OK: return CACHE_LOWERED;
+  case ARKE_ERR_ASSEMBLE: return CACHE_ASSEMBLE_FAILED;
+  case ARKE_ERR_TIMEOUT: return CACHE_TIMEOUT;
+  case ARKE_ERR_MEMORY:
+  case ARKE_ERR_IO: *status = answer; return CACHE_LOWER_FAILED;
+  default: return CACHE_LOWER_FAILED;
+  }
+}
+
+/* Once for the whole run, not for each of a thousand candidates. */
+static void note_unassembled(tune_run *run, const json_t *b) {
+  const char *why = tune_message_text(b, "unassembled", "");
+  if (!why[0] || run->warning) return;
+  run->warning = arena_printf(
+      run->arena, "some kernels have no cubin, the driver will compile their PTX when it loads them: %s",
+      why);
+}
+
+/* A worker that died or hung may be the machine's doing (memory, load). So it gets a second try, unless it is
+ * one already, or an earlier run's outcome is being checked. */
+bool tune_trial_try_again(tune_trial *t, cache_outcome outcome) {
+  if (outcome != CACHE_CRASHED && outcome != CACHE_TIMEOUT) return false;
+  if (t->tried_again || t->doubted || tune_run_stopped(t->run) || tune_run_left_s(t->run, 0) <= 0)
+    return false;
+  t->tried_again = true;
+  return true;
 }
 
 static void on_compiled(const tune_reply *reply, void *user) {
@@ -62,10 +89,12 @@ static void on_compiled(const tune_reply *reply, void *user) {
   tune_run *run = t->run;
   bool again = t->resumed || t->ptx_sha256[0]; /* its outcome is known; only the kernel is wanted */
   const char *reason;
-  cache_outcome outcome = judge(reply, &reason);
+  arke_status status;
+  cache_outcome outcome = judge(reply, &reason, &status);
   run->compile_end_s = tune_now_s();
   if (outcome == CACHE_LOWERED) {
     take_kernel(t, reply->message);
+    note_unassembled(run, reply->message->body);
     if (!tune_trial_has_kernel(t)) {
       outcome = CACHE_LOWER_FAILED;
       reason = "the worker's answer holds no kernel";
@@ -83,6 +112,11 @@ static void on_compiled(const tune_reply *reply, void *user) {
     strbuf_free(&text);
   } else if (outcome == CACHE_LOWERED) {
     t->state = again ? TRIAL_OVER : TRIAL_READY;
+  } else if (status != ARKE_OK) {
+    t->state = again ? TRIAL_OVER : TRIAL_DROPPED;
+    tune_run_fail(run, status, tune_message_text(reply->message->body, "stage", STAGE), reason);
+  } else if (!again && tune_trial_try_again(t, outcome)) {
+    t->state = TRIAL_WAITING;
   } else if (again) {
     tune_trial_change(t, outcome, reason);
   } else {

@@ -81,7 +81,9 @@ static void on_device_answer(const tune_reply *reply, void *user) {
     take_answer(t, reply->message->body);
   } else if (reply->kind != TUNE_REPLY_MESSAGE && guilty) {
     cache_outcome outcome = reply->kind == TUNE_REPLY_TIMEOUT ? CACHE_TIMEOUT : CACHE_CRASHED;
-    if (tune_run_measures(t->run))
+    if (tune_trial_try_again(t, outcome))
+      t->state = TRIAL_READY;
+    else if (tune_run_measures(t->run))
       tune_trial_finish(t, outcome, reply->cause);
     else
       tune_trial_change(t, outcome, reply->cause);

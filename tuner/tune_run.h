@@ -10,9 +10,12 @@
 
 #define TUNE_LONG_S 30.0 /* budgets from here on have longer finals */
 #define TUNE_FAMILY 3    /* finalists of one family */
-#define TUNE_KEPT   36   /* trials whose kernels stay in memory: the finalists and some to replace them */
+/* Ends the reason of a trial whose worker died or hung again when a later run tried it. */
+#define TUNE_CONFIRMED "; so in an earlier run too"
+#define TUNE_KEPT      36 /* trials whose kernels stay in memory: the finalists and some to replace them */
 
 typedef enum tune_trial_state {
+  TRIAL_WAITING, /* to be compiled, once more */
   TRIAL_COMPILING,
   TRIAL_READY, /* compiled, waits for a device */
   TRIAL_RUNNING,
@@ -24,7 +27,9 @@ typedef struct tune_trial {
   struct tune_run *run;
   int64_t index; /* in run->candidates.ranked */
   tune_trial_state state;
-  bool resumed; /* its outcome is from the cache */
+  bool resumed;     /* its outcome is from the cache */
+  bool tried_again; /* its worker died or hung before, in this run */
+  bool doubted;     /* the same in an earlier run, which is checked now */
   cache_outcome outcome;
   char config[LIMIT_CONFIG_BYTES];
   char *reason;   /* malloc'ed; NULL: none */
@@ -58,7 +63,9 @@ typedef struct tune_run {
   double begin_s, last_progress_s;
   double compile_begin_s, compile_end_s;
   int compilations, lost_workers; /* lost: in a row, for no candidate's fault */
-  const char *policy;
+  const char *policy, *warning;
+  int64_t *doubted; /* candidates whose stored outcome is checked */
+  int n_doubted;
   arke_status status; /* of the run itself: a device that cannot be used, a full disk */
   arke_error error;
 } tune_run;
@@ -95,6 +102,8 @@ void tune_compile_start(tune_trial *t);
 /* Compiles again those of the trials that have no kernel, and waits. One that now fails becomes OVER with its
  * outcome and still has none. */
 void tune_compile_missing(tune_run *run, tune_trial **list, int n);
+/* Whether a trial that ended so shall be tried once more; counts it. */
+bool tune_trial_try_again(tune_trial *t, cache_outcome outcome);
 
 /* --- running on a device (tune_device.c) --- */
 
@@ -122,7 +131,8 @@ tune_trial *tune_run_verify_leading(tune_run *run);
 
 arke_status tune_store_open(tune_run *run, arke_error *err);
 void tune_store_trial(tune_run *run, const tune_trial *t);
-/* Takes known trials over and puts winners of nearby problems first. */
+/* Takes known trials over. Of those whose worker died or hung, only what a second run confirmed: the others
+ * come first in the search. */
 arke_status tune_store_resume(tune_run *run, arke_error *err);
 void tune_store_seed_nearby(tune_run *run);
 /* Publishes the winner; `kernel_sha256` gets the identity of its PTX, cubin and recipe. *published: it was

@@ -20,6 +20,10 @@ static int count_state(const tune_run *run, tune_trial_state state) {
   return n;
 }
 
+static int count_compiling(const tune_run *run) {
+  return count_state(run, TRIAL_WAITING) + count_state(run, TRIAL_COMPILING) + count_state(run, TRIAL_READY);
+}
+
 static tune_trial *first_ready(const tune_run *run) {
   for (int i = 0; i < run->n_trials; i++)
     if (run->trials[i]->state == TRIAL_READY) return run->trials[i];
@@ -41,8 +45,17 @@ static void on_compiled(tune_trial *t) {
   if (t->state == TRIAL_READY && !tune_run_measures(t->run)) tune_trial_finish(t, CACHE_LOWERED, NULL);
 }
 
+/* Second tries of those whose worker died or hung. */
+static void start_again(tune_run *run) {
+  for (int i = 0; i < run->n_trials; i++) {
+    if (tune_pool_idle(run->session->compilers) == 0 || tune_run_stopped(run)) return;
+    if (run->trials[i]->state == TRIAL_WAITING) tune_compile_start(run->trials[i]);
+  }
+}
+
 static void start_compiling(tune_run *run) {
   tune_pool *pool = run->session->compilers;
+  start_again(run);
   /* Enough ready ones to keep the device busy, not so many that the search runs ahead of its results. */
   int backlog = tune_pool_size(pool) + 4;
   while (tune_pool_idle(pool) > 0 && count_state(run, TRIAL_READY) + tune_pool_busy(pool) < 2 * backlog &&
@@ -90,7 +103,7 @@ void tune_run_search(tune_run *run) {
       tune_pool_abandon(s->compilers);
     }
     bool running = count_state(run, TRIAL_RUNNING) > 0; /* a trial on the device is short: let it end */
-    bool compiling = !out_of_time && count_state(run, TRIAL_COMPILING) + count_state(run, TRIAL_READY) > 0;
+    bool compiling = !out_of_time && count_compiling(run) > 0;
     if (!running && !compiling) break;
     tune_run_progress(run, tune_run_measures(run) ? TUNE_MEASURING : TUNE_COMPILING, false);
     uv_run(&s->loop, UV_RUN_ONCE);

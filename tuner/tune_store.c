@@ -94,11 +94,30 @@ static bool find_candidate(const tune_run *run, const char *template_name, const
   return status == ARKE_OK;
 }
 
+static bool is_doubtful(const cache_trial *row) {
+  return (row->outcome == CACHE_CRASHED || row->outcome == CACHE_TIMEOUT) &&
+         (!row->reason || !strstr(row->reason, TUNE_CONFIRMED));
+}
+
+static void doubt(tune_run *run, int64_t index) {
+  int64_t *grown = realloc(run->doubted, (size_t)(run->n_doubted + 1) * sizeof *grown);
+  if (!grown) {
+    tune_run_fail(run, ARKE_ERR_MEMORY, STAGE, "out of memory");
+    return;
+  }
+  run->doubted = grown;
+  run->doubted[run->n_doubted++] = index;
+}
+
 static void take_known(const cache_trial *row, void *user) {
   tune_run *run = user;
   int64_t index;
   /* The space may have changed since: what is no point of it any more is of no use. */
   if (!find_candidate(run, row->template_name, row->config, &index)) return;
+  if (is_doubtful(row)) {
+    doubt(run, index);
+    return;
+  }
   tune_trial *t = tune_trial_begin(run, index);
   if (!t) return;
   t->state = TRIAL_OVER;
@@ -137,6 +156,7 @@ arke_status tune_store_resume(tune_run *run, arke_error *err) {
     const tune_trial *t = run->trials[i];
     tune_search_known(run->search, t->index, is_ranked(t) ? t->rank_ns : INFINITY);
   }
+  for (int i = 0; i < run->n_doubted; i++) tune_search_seed(run->search, run->doubted[i]);
   return ARKE_OK;
 }
 

@@ -38,6 +38,7 @@ tune_trial *tune_trial_begin(tune_run *run, int64_t index) {
   }
   *t = (tune_trial){.run = run, .index = index, .registers = -1, .spill_bytes = -1};
   t->rank_ns = tune_trial_model_ns(t);
+  for (int i = 0; i < run->n_doubted; i++) t->doubted = t->doubted || run->doubted[i] == index;
   const tune_source *source = &run->candidates.sources[run->candidates.ranked[index].source];
   config at;
   strbuf text = STRBUF_INIT;
@@ -105,11 +106,18 @@ static bool is_success(cache_outcome o) {
   return o == CACHE_MEASURED || o == CACHE_VERIFIED || o == CACHE_LOWERED;
 }
 
+static char *join(const char *a, const char *b) {
+  strbuf both = STRBUF_INIT;
+  strbuf_addf(&both, "%s%s", a, b);
+  return strbuf_take(&both);
+}
+
 static void set_outcome(tune_trial *t, cache_outcome outcome, const char *reason) {
   t->state = TRIAL_OVER;
   t->outcome = outcome;
   free(t->reason);
-  t->reason = reason && reason[0] ? strdup(reason) : NULL;
+  bool confirmed = t->doubted && (outcome == CACHE_CRASHED || outcome == CACHE_TIMEOUT);
+  t->reason = reason && reason[0] ? join(reason, confirmed ? TUNE_CONFIRMED : "") : NULL;
   if (!is_success(outcome)) tune_trial_forget_kernel(t);
   tune_store_trial(t->run, t);
 }
@@ -132,6 +140,8 @@ void tune_trials_release(tune_run *run) {
     free(run->trials[i]);
   }
   free(run->trials);
+  free(run->doubted);
+  run->doubted = NULL;
   run->trials = NULL;
   run->n_trials = run->capacity = run->n_kept = 0;
 }

@@ -7,10 +7,8 @@
 
 #include "tuner/worker.h"
 
-#define STAGE "worker"
-#define DRAIN_MS                                                                                             \
-  300 /* for the last words of a dead worker whose child still holds the pipe                                \
-       */
+#define STAGE      "worker"
+#define DRAIN_MS   300 /* for the last words of a dead worker whose child still holds the pipe */
 #define LEAVE_MS   2000
 #define LOG_BYTES  4096
 #define TAIL_BYTES 700
@@ -57,9 +55,7 @@ typedef struct write_job {
   char *bytes;
 } write_job;
 
-/* --- the end of a worker
- * --------------------------------------------------------------------------------
- */
+/* --- the end of a worker -------------------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle) {
   pool_worker *w = handle->data;
@@ -156,9 +152,7 @@ static void on_timeout(uv_timer_t *timer) {
   kill_worker(w);
 }
 
-/* --- what a worker says
- * ---------------------------------------------------------------------------------
- */
+/* --- what a worker says --------------------------------------------------------------------------------- */
 
 static void give_up(pool_worker *w, const char *why) {
   snprintf(w->broken, sizeof w->broken, "%.*s", (int)sizeof w->broken - 1, why);
@@ -193,8 +187,7 @@ static void take_message(pool_worker *w, tune_message *m) {
     return;
   }
   w->on_reply = NULL;
-  /* A worker whose device context is lost says that it leaves, so that no new
-   * request meets a dying process.
+  /* A worker whose device context is lost says that it leaves, so that no new request meets a dying process.
    */
   bool leaving = json_is_true(json_object_get(m->body, "leaving"));
   w->state = leaving ? WORKER_LEAVING : WORKER_IDLE;
@@ -256,9 +249,7 @@ static void on_log_bytes(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
   free(buffer->base);
 }
 
-/* --- starting and asking
- * --------------------------------------------------------------------------------
- */
+/* --- starting and asking -------------------------------------------------------------------------------- */
 
 static arke_status spawn(pool_worker *w, arke_error *err) {
   tune_pool *p = w->pool;
@@ -274,18 +265,17 @@ static arke_status spawn(pool_worker *w, arke_error *err) {
   uv_stdio_container_t stdio[4] = {0};
   stdio[0].flags = UV_CREATE_PIPE | UV_READABLE_PIPE;
   stdio[0].data.stream = (uv_stream_t *)&w->in;
-  stdio[1].flags = UV_IGNORE; /* libraries may print; replies have a descriptor
-                                 of their own */
+  stdio[1].flags = UV_IGNORE; /* libraries may print; replies have a descriptor of their own */
   stdio[2].flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE;
   stdio[2].data.stream = (uv_stream_t *)&w->log;
   stdio[TUNE_WORKER_REPLY_FD].flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE;
   stdio[TUNE_WORKER_REPLY_FD].data.stream = (uv_stream_t *)&w->out;
   char self[] = "/proc/self/exe";
   char *args[] = {self, p->argument, NULL};
+  /* Detached, it leads a group of its own; it dies with its parent all the same (worker.c). */
   uv_process_options_t options = {.file = self,
                                   .args = args,
-                                  .flags = UV_PROCESS_DETACHED, /* leads a group of its own; worker.c has it
-                                                                   die with its parent */
+                                  .flags = UV_PROCESS_DETACHED,
                                   .exit_cb = on_process_exit,
                                   .stdio = stdio,
                                   .stdio_count = 4};
@@ -303,8 +293,7 @@ static arke_status spawn(pool_worker *w, arke_error *err) {
 }
 
 static void on_written(uv_write_t *request, int status) {
-  (void)status; /* a failed write means a dead worker, which on_process_exit
-                   reports */
+  (void)status; /* a failed write means a dead worker, which on_process_exit reports */
   write_job *job = (write_job *)request;
   free(job->bytes);
   free(job);
@@ -362,9 +351,7 @@ arke_status tune_pool_submit(tune_pool *pool, const tune_message *m, double time
   return ARKE_OK;
 }
 
-/* --- the pool
- * -------------------------------------------------------------------------------------------
- */
+/* --- the pool ------------------------------------------------------------------------------------------- */
 
 arke_status tune_pool_open(uv_loop_t *loop, const char *role, int workers, tune_pool **pool,
                            arke_error *err) {

@@ -89,6 +89,26 @@ START_TEST(another_cubin_is_kept) {
 }
 END_TEST
 
+/* Killed as when memory runs out, and gone since the worker began: the PTX stands, and a word is said. */
+START_TEST(an_assembler_that_cannot_run_is_no_refusal) {
+  fixture f;
+  open_fixture(&f, _i ? "" : "$(kill -9 $$)", false);
+  if (_i) {
+    ck_assert_int_eq(truncate(f.ptxas, 0), 0);
+    ck_assert_int_eq(chmod(f.ptxas, 0700), 0);
+    FILE *file = fopen(f.ptxas, "w");
+    fputs("#!/nonexistent/sh\n", file);
+    fclose(file);
+  }
+  ck_assert_msg(compile(&f, "BLOCK_M=128,BLOCK_N=64") == ARKE_OK, "%s", f.err.text);
+  ck_assert_int_eq(number(&f, "cubin"), -1);
+  ck_assert_int_ge(number(&f, "ptx"), 0);
+  const char *why = tune_message_text(f.reply.body, "unassembled", "");
+  ck_assert_msg(strstr(why, _i ? "cannot run" : "signal 9"), "%s", why);
+  close_fixture(&f);
+}
+END_TEST
+
 START_TEST(without_an_assembler_the_ptx_is_all) {
   fixture f;
   open_fixture(&f, "", true);
@@ -124,6 +144,7 @@ int main(void) {
   tcase_set_timeout(c, 60);
   tcase_add_test(c, a_cubin_that_ignores_setmaxnreg_is_not_kept);
   tcase_add_test(c, another_cubin_is_kept);
+  tcase_add_loop_test(c, an_assembler_that_cannot_run_is_no_refusal, 0, 2);
   tcase_add_test(c, without_an_assembler_the_ptx_is_all);
   tcase_add_test(c, requests_do_not_change_each_other);
   suite_add_tcase(suite, c);
