@@ -317,6 +317,25 @@ static void fill_dry(tune_run *run, int64_t index, tune_result *r) {
   r->policy = "ranked by the cost model";
 }
 
+static int count_over(const tune_run *run) {
+  int n = 0;
+  for (int i = 0; i < run->n_trials; i++) n += run->trials[i]->state == TRIAL_OVER;
+  return n;
+}
+
+/* The winner of what the search found. If the budget cut it short and none is right, the search goes on until
+ * one is, or until it finds no more. */
+static tune_trial *decide(tune_run *run) {
+  for (;;) {
+    tune_trial *winner = tune_run_measures(run) ? tune_run_finals(run) : tune_run_verify_leading(run);
+    if (winner && tune_trial_has_kernel(winner)) return winner;
+    if (tune_run_stopped(run) || tune_run_left_s(run, 0) > 0) return NULL;
+    int before = count_over(run);
+    tune_run_search(run);
+    if (count_over(run) == before) return NULL;
+  }
+}
+
 static arke_status run_steps(tune_run *run, tune_result *r, arke_error *err) {
   TRY(begin(run, err));
   TRY(tune_store_open(run, err));
@@ -335,8 +354,7 @@ static arke_status run_steps(tune_run *run, tune_result *r, arke_error *err) {
   char kernel_sha256[SHA256_HEX_SIZE] = "";
   tune_trial *winner = recall_unchanged(run, &w, kernel_sha256);
   if (!winner) {
-    winner = tune_run_measures(run) ? tune_run_finals(run) : tune_run_verify_leading(run);
-    if (winner && !tune_trial_has_kernel(winner)) winner = NULL;
+    winner = decide(run);
     if (!winner) return no_winner(run, err);
     describe_winner(run, winner, &w);
     TRY(tune_store_publish(run, winner, &w, kernel_sha256, &r->stored, err));

@@ -31,7 +31,7 @@ typedef struct tune_options {
   tune_device_kind device;
   int device_index;
   const target *target; /* NULL: the device's own, or sm_90a without one */
-  double budget_s;      /* <= 0: no time limit */
+  double budget_s;      /* of the search; passed until one configuration is right. <= 0: no limit */
   int trials;           /* most candidates compiled; 0: no limit */
   tune_effort effort;
   uint64_t seed;

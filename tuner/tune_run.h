@@ -119,7 +119,8 @@ bool tune_device_survives(tune_run *run, const tune_reply *reply);
 
 /* --- steps --- */
 
-/* Search: proposes, compiles and, on a GPU, verifies and times until the search or the budget ends. */
+/* Search: proposes, compiles and, on a GPU, verifies and times until the search ends, or the budget with at
+ * least one result. Called again, it goes on from there. */
 void tune_run_search(tune_run *run);
 /* Times the leading trials interleaved and returns the winner, or NULL. */
 tune_trial *tune_run_finals(tune_run *run);

@@ -78,6 +78,31 @@ static void start_trials(tune_run *run) {
   }
 }
 
+/* Something to publish, or to verify first. A budget that ends before there is any has no say. */
+static bool has_result(const tune_run *run) {
+  if (tune_run_measures(run)) return best_measured_ns(run) > 0;
+  for (int i = 0; i < run->n_trials; i++) {
+    const tune_trial *t = run->trials[i];
+    if (t->state == TRIAL_OVER && (t->outcome == CACHE_LOWERED || t->outcome == CACHE_VERIFIED)) return true;
+  }
+  return false;
+}
+
+/* Those an earlier search dropped are compiled anew. */
+static void revive_dropped(tune_run *run) {
+  for (int i = 0; i < run->n_trials; i++) {
+    tune_trial *t = run->trials[i];
+    if (t->state != TRIAL_DROPPED) continue;
+    t->state = TRIAL_WAITING;
+    t->ptx_sha256[0] = t->identity[0] = '\0';
+  }
+}
+
+/* Workers of an earlier search are still going down. */
+static bool awaits_workers(const tune_run *run) {
+  return tune_pool_idle(run->session->compilers) == 0 && !tune_search_done(run->search);
+}
+
 /* Trials under way when the time ends: nothing is known of them, so nothing is stored. */
 static void drop_unfinished(tune_run *run) {
   for (int i = 0; i < run->n_trials; i++) {
@@ -92,9 +117,10 @@ void tune_run_search(tune_run *run) {
   tune_session *s = run->session;
   double reserve = reserve_s(run);
   bool out_of_time = false;
+  revive_dropped(run);
   for (;;) {
     uv_run(&s->loop, UV_RUN_NOWAIT);
-    out_of_time = out_of_time || tune_run_left_s(run, reserve) <= 0;
+    out_of_time = out_of_time || (tune_run_left_s(run, reserve) <= 0 && has_result(run));
     if (tune_run_stopped(run)) break;
     if (!out_of_time) {
       start_compiling(run);
@@ -103,7 +129,7 @@ void tune_run_search(tune_run *run) {
       tune_pool_abandon(s->compilers);
     }
     bool running = count_state(run, TRIAL_RUNNING) > 0; /* a trial on the device is short: let it end */
-    bool compiling = !out_of_time && count_compiling(run) > 0;
+    bool compiling = !out_of_time && (count_compiling(run) > 0 || awaits_workers(run));
     if (!running && !compiling) break;
     tune_run_progress(run, tune_run_measures(run) ? TUNE_MEASURING : TUNE_COMPILING, false);
     uv_run(&s->loop, UV_RUN_ONCE);
