@@ -16,7 +16,7 @@ typedef struct sweep {
   cli_sweep_line *lines; /* one a problem, filled up to n_lines */
   int n_lines;
   arena *memory; /* lives as long as the sweep */
-  bool told_aside;
+  bool told_aside, warned;
 } sweep;
 
 static arke_status print_stored(const cache_entry *e, const cli_sweep_line *line, const char *cache_path,
@@ -80,6 +80,8 @@ static arke_status tune_one(sweep *w, const cli_problem *p, cli_sweep_line *line
   cli_progress_end(&progress);
   if (!w->told_aside) cli_tell_set_aside(&r);
   w->told_aside |= r.set_aside != NULL;
+  if (!w->warned && r.warning != NULL) cli_complain("%s", r.warning);
+  w->warned |= r.warning != NULL;
   *line = (cli_sweep_line){.problem = p, .state = CLI_FAILED};
   if (r.config_text != NULL && (status == ARKE_OK || status == ARKE_ERR_INTERRUPTED)) {
     line->state = CLI_SWEPT;

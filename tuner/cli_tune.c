@@ -51,6 +51,7 @@ arke_status cli_tune_once(const tune_options *o, const ir_problem *p, const char
   arke_status status = tune_problem(session, p, cli_progress_show, &progress, a, r, err);
   cli_progress_end(&progress);
   cli_tell_set_aside(r);
+  if (r->warning != NULL) cli_complain("%s", r->warning);
   tune_session_close(session);
   return status;
 }
