@@ -174,6 +174,10 @@ void cli_result_print(const cli_settings *s, const cli_problem *p, const tune_re
   strbuf_addf(out, "sha256 %s\n", r->sha256);
   add_label(out, "cache");
   strbuf_addf(out, "%s\n", r->cache_path);
+  if (!r->stored) {
+    add_label(out, "not stored");
+    strbuf_add(out, "the cache holds a better result for this problem\n");
+  }
   if (r->interrupted) {
     add_label(out, "interrupted");
     strbuf_add(out, "the best so far is stored; the same command goes on from here\n");
@@ -185,8 +189,8 @@ void cli_result_print(const cli_settings *s, const cli_problem *p, const tune_re
     strbuf_addf(
         out,
         "modelled: no GPU was measured; the configuration was ranked by the cost model of %s and verified on "
-        "the emulator, and the entry is stored as modelled\n",
-        r->target->rates.device);
+        "the emulator%s\n",
+        r->target->rates.device, r->stored ? ", and the entry is stored as modelled" : "");
 }
 
 static const char *const sweep_states[] = {"tuned", "in cache", "failed",

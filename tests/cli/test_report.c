@@ -44,6 +44,7 @@ static void make(sample *s, cache_origin origin, const char *device) {
       .cache_path = "my cache.arke",
       .tolerance = 1e-2,
       .worst_error = 1e-3,
+      .stored = true,
   };
   s->result.trials.pruned[TEMPLATE_SHARED_MEMORY] = 40;
   s->result.trials.pruned[TEMPLATE_REGISTERS] = 10;
@@ -102,6 +103,18 @@ START_TEST(a_modelled_result_says_so_last) {
   ck_assert_ptr_nonnull(strstr(text, "the cost model's estimate, not measured"));
   ck_assert_ptr_null(strstr(text, "samples"));
   ck_assert_ptr_nonnull(strstr(text, "--device model "));
+  strbuf_free(&out);
+}
+END_TEST
+
+START_TEST(a_result_that_was_not_stored) {
+  sample s;
+  strbuf out = STRBUF_INIT;
+  make(&s, CACHE_ORIGIN_MODELLED, "model:NVIDIA H200");
+  s.result.stored = false;
+  cli_result_print(&s.settings, &s.problem, &s.result, &out);
+  ck_assert_ptr_nonnull(strstr(strbuf_text(&out), "not stored      the cache holds a better result"));
+  ck_assert_ptr_null(strstr(strbuf_text(&out), "stored as modelled"));
   strbuf_free(&out);
 }
 END_TEST
@@ -227,6 +240,7 @@ TCase *cli_report_case(void) {
   tcase_add_test(t, times_have_four_figures);
   tcase_add_test(t, a_measured_result);
   tcase_add_test(t, a_modelled_result_says_so_last);
+  tcase_add_test(t, a_result_that_was_not_stored);
   tcase_add_test(t, json_has_the_documented_fields);
   tcase_add_test(t, a_sweep_adds_up);
   tcase_add_test(t, an_interrupted_problem_has_not_failed);
