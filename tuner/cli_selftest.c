@@ -1,7 +1,9 @@
 #include "tuner/cli_selftest.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tuner/cli_call.h"
 #include "tuner/cli_fidelity.h"
@@ -241,14 +243,34 @@ static arke_status find_device(selftest *t, arke_error *err) {
   return status;
 }
 
+static void fill_signals(sigset_t *signals) {
+  sigemptyset(signals);
+  sigaddset(signals, SIGINT);
+  sigaddset(signals, SIGTERM);
+}
+
+/* SIGINT and SIGTERM are held back over the whole selftest, so that none falls between two parts and ends it
+ * without a report. Takes one that came. */
+static arke_status check_interrupt(const char *before, arke_error *err) {
+  const struct timespec now = {0, 0};
+  sigset_t signals;
+  fill_signals(&signals);
+  if (sigtimedwait(&signals, NULL, &now) <= 0) return ARKE_OK;
+  return error_set(err, ARKE_ERR_INTERRUPTED, STAGE, "interrupted %s", before);
+}
+
 static arke_status run_parts(selftest *t, arena *a, arke_error *err) {
   cli_problem p;
   TRY(cli_problem_make(a, "matmul", t->kind == ARKE_DEVICE_CUDA ? "1000x1024x1032" : "136x200x136",
                        t->settings->type, &p, err));
   TRY(test_fidelity(t, err));
+  TRY(check_interrupt("before the runtime's part", err));
   TRY(test_runtime(t, &p, "runtime", err));
+  TRY(check_interrupt("before the planted faults", err));
   TRY(test_planted(t, &p, err));
-  return test_runtime(t, &p, "afterwards", err); /* the device must still be sound */
+  TRY(check_interrupt("before the last part", err));
+  TRY(test_runtime(t, &p, "afterwards", err)); /* the device must still be sound */
+  return check_interrupt("at the end", err);
 }
 
 static arke_status report(selftest *t, arke_error *err) {
@@ -271,6 +293,9 @@ arke_status cli_selftest_run(cli_settings *s, arena *a, arke_error *err) {
     return cli_usage(err, "selftest takes no file; found %s", cli_printable(a, s->line->operands[0]));
   TRY(find_device(&t, err));
   TRY(cli_scratch_open(&t.scratch, err));
+  sigset_t signals, before;
+  fill_signals(&signals);
+  pthread_sigmask(SIG_BLOCK, &signals, &before);
   t.report =
       json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "what", "selftest", "date", cli_date_json(), "device",
                 cli_machine_json(&t.info), "target", t.target->name, "host", cli_host_json(), "clocks_before",
@@ -289,6 +314,7 @@ arke_status cli_selftest_run(cli_settings *s, arena *a, arke_error *err) {
   }
   if (status == ARKE_OK && t.failed > 0)
     status = error_set(err, ARKE_ERR_MISMATCH, STAGE, "%d parts of the selftest failed", t.failed);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
   json_decref(t.report);
   strbuf_free(&t.text);
   return status;

@@ -220,12 +220,19 @@ static arke_status open_loop(tune_session *s, arke_error *err) {
   s->on_interrupt.data = s->on_terminate.data = s;
   uv_signal_start(&s->on_interrupt, on_signal, SIGINT);
   uv_signal_start(&s->on_terminate, on_signal, SIGTERM);
+  /* A caller that holds signals back between sessions gets them handled here. */
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_UNBLOCK, &signals, &s->mask_before);
   uv_timer_start(&s->ticker, on_tick, TICK_MS, TICK_MS);
   return ARKE_OK;
 }
 
 static void close_loop(tune_session *s) {
   if (s->loop_open) {
+    pthread_sigmask(SIG_SETMASK, &s->mask_before, NULL);
     uv_close((uv_handle_t *)&s->on_interrupt, NULL);
     uv_close((uv_handle_t *)&s->on_terminate, NULL);
     uv_close((uv_handle_t *)&s->ticker, NULL);

@@ -2,6 +2,8 @@
 #ifndef ARKE_TUNER_TUNE_SESSION_H
 #define ARKE_TUNER_TUNE_SESSION_H
 
+#include <signal.h>
+
 #include "runtime/device.h"
 #include "tuner/tune.h"
 #include "tuner/worker_pool.h"
@@ -18,7 +20,8 @@ struct tune_session {
   const char *set_aside;
   uv_loop_t loop;
   uv_signal_t on_interrupt, on_terminate;
-  uv_timer_t ticker; /* wakes the loop for progress and the budget */
+  uv_timer_t ticker;    /* wakes the loop for progress and the budget */
+  sigset_t mask_before; /* the thread's signal mask, put back at the end */
   bool loop_open, interrupted;
   int interrupts; /* signals received: the second one ends even what is left to do after the first */
   void (*old_sigpipe)(int);
