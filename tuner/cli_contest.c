@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/random.h"
 #include "tuner/statistics.h"
 
 #define STAGE     "bench"
@@ -15,19 +14,11 @@ static double *times_of(const cli_contest *c, int i) {
   return c->times + (size_t)i * (size_t)c->rounds;
 }
 
-static void shuffle(tune_meter *m, int *order, int n) {
-  for (int i = n - 1; i > 0; i--) {
-    int j = (int)(random_uniform(m->seed, m->draws++) * (i + 1)), saved = order[i];
-    order[i] = order[j];
-    order[j] = saved;
-  }
-}
-
 static arke_status run_round(cli_contest *c, tune_meter *m, const tune_burst *bursts, int round,
                              arke_error *err) {
   int order[CLI_CONTESTANTS_MAX];
   for (int i = 0; i < c->n; i++) order[i] = i;
-  shuffle(m, order, c->n);
+  tune_meter_shuffle(m, order, c->n);
   for (int k = 0; k < c->n; k++) {
     const tune_burst *b = &bursts[order[k]];
     double ns, one = fmax(b->estimate_ns * b->launches, 1);

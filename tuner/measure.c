@@ -32,6 +32,15 @@ void tune_meter_close(tune_meter *m) {
   *m = (tune_meter){0};
 }
 
+void tune_meter_shuffle(tune_meter *m, int *order, int n) {
+  for (int i = n - 1; i > 0; i--) {
+    int j = (int)(random_uniform(m->seed, m->draws++) * (i + 1));
+    int saved = order[i];
+    order[i] = order[j];
+    order[j] = saved;
+  }
+}
+
 /* One run outside a graph, to learn how many make a burst. */
 static arke_status time_single(tune_meter *m, const tune_runnable *r, double *ns, arke_error *err) {
   const device_ops *ops = m->dev->ops;

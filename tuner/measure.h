@@ -23,6 +23,8 @@ typedef struct tune_meter {
 
 arke_status tune_meter_open(device *dev, uint64_t seed, tune_meter *m, arke_error *err);
 void tune_meter_close(tune_meter *m);
+/* A new random order of the contestants of a round, from the meter's seed. */
+void tune_meter_shuffle(tune_meter *m, int *order, int n);
 
 /* A runnable captured as a graph of `launches` runs. */
 typedef struct tune_burst {

@@ -1,7 +1,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/random.h"
 #include "tuner/measure.h"
 #include "tuner/statistics.h"
 
@@ -69,15 +68,6 @@ static bool settle(finals *f, const tune_finals_options *o) {
   return settled;
 }
 
-static void shuffle(tune_meter *m, int *order, int n) {
-  for (int i = n - 1; i > 0; i--) {
-    int j = (int)(random_uniform(m->seed, m->draws++) * (i + 1));
-    int saved = order[i];
-    order[i] = order[j];
-    order[j] = saved;
-  }
-}
-
 static int replays_for(const tune_burst *b, const tune_finals_options *o) {
   return (int)fmax(1, ceil(o->sample_ns / fmax(b->estimate_ns * b->launches, 1)));
 }
@@ -100,7 +90,7 @@ static arke_status run_round(tune_meter *m, finals *f, const tune_finals_options
     times_of(f, i)[f->rounds] = NAN;
     if (!f->list[i].separated) order[alive++] = i;
   }
-  shuffle(m, order, alive);
+  tune_meter_shuffle(m, order, alive);
   for (int k = 0; k < alive; k++) {
     const tune_burst *b = &f->list[order[k]].burst;
     if (fn) fn(order[k], user);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tuner/measure.h"
 #include "tuner/tune_run.h"
 
 #define STAGE         "measure"
@@ -96,8 +97,9 @@ static void take_times(finals *f, const json_t *b) {
   f->winner = winner >= 0 && winner < f->n ? (int)winner : 0;
   f->timed = true;
   f->run->policy =
-      arena_printf(f->run->arena, "%s finals=interleaved rounds=%lld finalists=%d tie=0.3%%",
-                   tune_message_text(b, "policy", ""), (long long)tune_message_integer(b, "rounds", 0), f->n);
+      arena_printf(f->run->arena, "%s finals=interleaved rounds=%lld finalists=%d tie=%g%%",
+                   tune_message_text(b, "policy", ""), (long long)tune_message_integer(b, "rounds", 0), f->n,
+                   100 * tune_finals_default.tie);
 }
 
 static void on_event(const json_t *event, void *user) {
