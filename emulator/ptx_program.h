@@ -225,8 +225,6 @@ const char *ptx_type_text(ptx_type type);
 const char *ptx_opcode_text(ptx_opcode opcode);
 ptx_unit ptx_opcode_unit(ptx_opcode opcode);
 int ptx_special_bits(ptx_special special);
-const char *ptx_space_text(ptx_space space);
-const char *ptx_special_text(ptx_special special);
 
 /* Run-time registers of one warp, structure of arrays; the machine owns the memory. */
 typedef struct ptx_registers {

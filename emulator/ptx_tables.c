@@ -25,18 +25,6 @@ static const uint8_t units[PTX_OPCODE_COUNT] = {
 #undef X
 };
 
-static const char *const spaces[PTX_SPACE_COUNT] = {
-#define X(NAME, text) [PTX_SPACE_##NAME] = text,
-    PTX_SPACES(X)
-#undef X
-};
-
-static const char *const specials[PTX_SPECIAL_COUNT] = {
-#define X(NAME, text, bits) [PTX_SPECIAL_##NAME] = text,
-    PTX_SPECIALS(X)
-#undef X
-};
-
 static const uint8_t special_bits[PTX_SPECIAL_COUNT] = {
 #define X(NAME, text, bits) [PTX_SPECIAL_##NAME] = bits,
     PTX_SPECIALS(X)
@@ -65,14 +53,6 @@ ptx_unit ptx_opcode_unit(ptx_opcode opcode) {
 
 int ptx_special_bits(ptx_special special) {
   return (unsigned)special < PTX_SPECIAL_COUNT ? special_bits[special] : 0;
-}
-
-const char *ptx_space_text(ptx_space space) {
-  return (unsigned)space < PTX_SPACE_COUNT ? spaces[space] : "?";
-}
-
-const char *ptx_special_text(ptx_special special) {
-  return (unsigned)special < PTX_SPECIAL_COUNT ? specials[special] : "?";
 }
 
 void ptx_slot_name(const ptx_kernel *kernel, uint32_t use, char *out, size_t out_bytes) {
