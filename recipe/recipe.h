@@ -126,7 +126,10 @@ typedef struct recipe_tensor_rule {
   bool contiguous_last;
 } recipe_tensor_rule;
 
-enum { RECIPE_MAX_REQUIREMENTS = 64 }; /* templates have a handful; bounds a hostile file */
+enum {
+  RECIPE_MAX_OTHERWISE = 8,
+  RECIPE_MAX_REQUIREMENTS = 64
+}; /* templates have a handful; bounds a hostile file */
 
 typedef struct recipe {
   int n_tensors;
@@ -136,6 +139,9 @@ typedef struct recipe {
   int n_launches;
   recipe_launch *launches;
   const recipe_expr *workspace_bytes; /* NULL: none */
+  /* Tried where a rule or requirement above does not hold for the call's tensors: a kernel for any strides
+   * after one for rows without gaps. Same n_tensors; NULL: the call is refused. */
+  const struct recipe *otherwise;
 } recipe;
 
 /* Every count, range and missing part, whoever made the recipe; recipe_print and recipe_parse call it. Errors

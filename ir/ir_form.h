@@ -1,0 +1,105 @@
+/* The form of an operator: every output as one expression over one set of loops, whatever temporaries and
+ * index names it was written with. Templates match and lower forms, never the text.
+ *
+ *   softmax(X: T[M,N]) -> (Y: T[M,N]) { m[i] = max(j) X[i,j]; s[i] = sum(k) exp(X[i,k] - m[i]); … }
+ *
+ * has the loops M and N, and Y[0,1] = exp(X[0,1] - max(1) X[0,1]) / sum(1) exp(X[0,1] - max(1) X[0,1]), where
+ * equal expressions are one node. How it is made:
+ *   - temporaries are substituted, with the subscripts they are read at; an output that a later definition
+ * reads is cast to its dtype there, since it is read as stored;
+ *   - left indices become loops, outermost first, in the order of the first definition's left side; other
+ * definitions' indices of equal range take the same loops, in order; "[...]" stands for one loop over all
+ * leading elements;
+ *   - a reduction's index takes the first loop of equal range on which its body does not depend otherwise and
+ * which no reduction around it binds, else it gets a loop of its own after the left ones: reductions over the
+ * same axis are over the same loop, and what they read is the same node;
+ *   - nodes are hash-consed: pointer equality is structural equality.
+ * Forms are read-only once made; all memory is the arena's. */
+#ifndef ARKE_IR_IR_FORM_H
+#define ARKE_IR_IR_FORM_H
+
+#include "base/arena.h"
+#include "ir/ir.h"
+
+enum { IR_FORM_LOOPS = 16, IR_FORM_SPAN = LIMIT_RANK };
+
+/* A loop's range: the product of dimensions, outermost first; more than one after ir_form_merge. A `leading`
+ * one is the product of the leading axes' sizes (and then of `dims`). */
+typedef struct ir_loop {
+  const char *name; /* of the first index that took it; for messages and dumps */
+  bool leading;
+  int n_dims;
+  ir_dim dims[IR_FORM_SPAN];
+  bool reduced; /* no output is indexed by it */
+} ir_loop;
+
+/* One subscript of an access: dimensions [first, first + count) of the tensor (of those after the leading
+ * ones; -1 as `first`: the leading ones come first), which lie without gaps, taken as one. IR_INDEX nodes'
+ * `id` is a loop. */
+typedef struct ir_subscript {
+  bool leading;
+  int first, count;
+  const ir_expr *e;
+} ir_subscript;
+
+/* A read of an argument (expression nodes IR_READ have `id` = number of the access), or where an output is
+ * written. */
+typedef struct ir_access {
+  int tensor; /* of the signature */
+  int n;
+  ir_subscript subscripts[LIMIT_RANK + 1];
+  const ir_expr *other; /* value of a read outside the tensor; NULL: there is none */
+  bool conditional;     /* under ?:, where, && or ||: may be out of range where its value is not used */
+} ir_access;
+
+typedef struct ir_form_output {
+  int definition; /* of the operator */
+  int access;     /* where it is written */
+  int positions;  /* topk: access of the positions; else -1 */
+  int rank_loop;  /* topk: the loop over ranks; else -1 */
+  ir_update update;
+  const ir_expr *value; /* not yet cast to the tensor's dtype; topk: the REDUCE node over candidates */
+} ir_form_output;
+
+typedef struct ir_form {
+  const ir_problem *problem;
+  int n_loops;
+  ir_loop loops[IR_FORM_LOOPS];
+  int n_accesses;
+  ir_access *accesses; /* hash-consed as nodes are: two reads of one element share one */
+  int n_outputs;       /* in the order of the definitions; a tensor written twice (scatter) stands twice */
+  ir_form_output *outputs;
+  int n_nodes; /* nodes are numbered; ir_form_number */
+} ir_form;
+
+/* ARKE_ERR_UNSUPPORTED with a sentence where the operator has more loops or nodes than fit. In a form's
+ * expressions IR_INDEX `id` and REDUCE `index` are loops, READ `id` is an access and has no args. `p` must
+ * outlive the form. */
+arke_status ir_form_make(const ir_problem *p, arena *a, ir_form *form, arke_error *err);
+
+/* Loops on which an expression depends (bit l: loop l), not counting those its own reductions bind. */
+unsigned ir_form_free(const ir_form *form, const ir_expr *e);
+/* 0 … n_nodes - 1, for memo tables. */
+int ir_form_number(const ir_form *form, const ir_expr *e);
+/* Distinct REDUCE nodes of all outputs, inner ones first; returns how many, at most `capacity`. */
+int ir_form_reductions(const ir_form *form, const ir_expr **list, int capacity);
+
+/* The same operator with adjacent loops merged wherever every access that uses one uses both, in order, each
+ * as a plain subscript of neighbouring dimensions, and nothing else mentions them: right for tensors without
+ * gaps alone. */
+arke_status ir_form_merge(const ir_form *form, arena *a, ir_form *merged, arke_error *err);
+
+/* How an access moves with a loop, the others fixed. */
+typedef enum ir_motion {
+  IR_MOTION_NONE,      /* it does not depend on the loop */
+  IR_MOTION_UNIT,      /* one element further in its last dimension for each step: constant + loop */
+  IR_MOTION_STRIDE,    /* a plain or affine step in another dimension, or another factor */
+  IR_MOTION_IRREGULAR, /* divided, gathered, … */
+} ir_motion;
+ir_motion ir_form_motion(const ir_form *form, int access, int loop);
+
+int64_t ir_form_extent(const ir_form *form, int loop); /* elements of a loop in this problem */
+/* "loops …; Y[…] = …": for tests and messages. */
+void ir_form_print(const ir_form *form, strbuf *out);
+
+#endif

@@ -1,0 +1,49 @@
+/* From kernels to a lowering: what every template does after it has planned. A kernel's parameters are
+ * declared once; the recipe and the text are made from the same list, so they cannot disagree. */
+#ifndef ARKE_TEMPLATES_KERNEL_LOWER_H
+#define ARKE_TEMPLATES_KERNEL_LOWER_H
+
+#include "generator/gen_kernel.h"
+#include "ir/ir_form.h"
+#include "templates/template.h"
+
+/* Adders return the parameter's number (for gen_param) and never fail: what is missing or too much is
+ * reported by kernel_lower. Equal parameters are passed once. */
+typedef struct kernel_args {
+  arena *a;
+  int n;
+  gen_param_kind kinds[LIMIT_KERNEL_ARGS];
+  recipe_param params[LIMIT_KERNEL_ARGS];
+  bool incomplete, too_many;
+} kernel_args;
+
+int kernel_args_pointer(kernel_args *args, int tensor);
+int kernel_args_i32(kernel_args *args, const recipe_expr *value);
+int kernel_args_i64(kernel_args *args, const recipe_expr *value);
+int kernel_args_workspace(kernel_args *args, const recipe_expr *offset_bytes);
+
+/* One launch. `emit` writes the kernel's body; it reads its parameters by the numbers the adders gave. */
+typedef struct kernel_launch {
+  const char *name;
+  int threads, min_ctas_per_sm;
+  int cluster[3];
+  const recipe_expr *grid[3];    /* NULL: 1 */
+  const recipe_expr *smem_bytes; /* NULL: 0 */
+  bool early_start;
+  kernel_args args;
+  arke_status (*emit)(gen_builder *b, const target *t, void *user, arke_error *err);
+  void *user;
+} kernel_launch;
+
+/* Makes the image of all kernels and `out->recipe`'s launches, whose other fields (tensor rules,
+ * requirements, workspace) `rules` gives. */
+arke_status kernel_lower(const kernel_launch *launches, int n, const recipe *rules, const target *t,
+                         const lower_options *options, arena *a, lowered *out, arke_error *err);
+
+/* Recipe expressions of a form's loops and of a tensor's strides. */
+const recipe_expr *kernel_extent(const ir_form *form, int loop, arena *a);
+/* Elements from one index to the next in subscript `s` of an access, for tensors without gaps (`dense`: a
+ * product of sizes) or any ("X.stride1"). */
+const recipe_expr *kernel_stride(const ir_form *form, const ir_access *access, int s, bool dense, arena *a);
+
+#endif
