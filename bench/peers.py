@@ -1,0 +1,358 @@
+#!/usr/bin/env python3
+"""Times Arke beside PyTorch, eager and compiled, in one process on one GPU.
+
+    bench/peers.py --arke-tune build/arke-tune --library build/libarke.so --op relu,softmax \\
+        --shape 4096x4096,8192x8192 --dtype bf16,f32 --tune 5s --output peers.json
+
+Each operator at each shape and dtype: tunes what the cache lacks (--tune), checks Arke's and the peers' results against
+PyTorch in double precision, then times all of them interleaved (bench/device_times.py). Prints a table; --output writes
+JSON. Ratios are the best peer's time over Arke's: above 1 Arke is faster."""
+import argparse
+import itertools
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+
+import torch  # noqa: E402
+
+import arke  # noqa: E402
+import device_times  # noqa: E402
+import peers_torch  # noqa: E402
+
+DTYPES = {
+    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
+    "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2,
+    "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool,
+}  # fmt: skip
+POSITIONS = {"argmax", "argmin", "topk"}
+SIGNATURE = re.compile(r"(\w+(?:, \w+)*): (\w+)\[([^]]*)\]")
+
+
+class Problem:
+    """One operator at one shape: what a row of the table is about."""
+
+    def __init__(self, entry, sizes, types, attrs):
+        self.name, self.notation = entry["op"], entry["notation"]
+        self.sizes, self.types, self.attrs = sizes, types, attrs
+        head = self.notation[: self.notation.index("{")]
+        inputs, outputs = head.split("->", 1)
+        self.inputs = self.tensors(inputs)
+        self.outputs = self.tensors(outputs)
+        in_place = re.match(r"\s*\((\w+)\)", outputs)
+        if in_place:
+            self.outputs = [t for t in self.inputs if t[0] == in_place.group(1)]
+        self.output_dtypes = [t[1] for t in self.outputs]
+
+    def tensors(self, text):
+        found = []
+        for names, dtype, dims in SIGNATURE.findall(text):
+            shape = [n for dim in dims.split(",") if dim.strip() for n in self.dim(dim.strip())]
+            found += [(name, DTYPES[self.types.get(dtype, dtype)], shape) for name in names.split(", ")]
+        return found
+
+    def dim(self, text):
+        if text == "...":
+            return self.sizes["..."]
+        product = 1
+        for factor in text.split("*"):
+            product *= int(factor) if factor.isdigit() else self.sizes[factor]
+        return [product]
+
+    def index_limit(self, name):
+        """The size of the axis that an index tensor points into: the dimension it is a subscript of."""
+        body = self.notation[self.notation.index("{") :]
+        for tensor, _, shape in self.inputs + self.outputs:
+            for subscripts in re.findall(rf"\b{tensor}\[((?:[^\[\]]|\[[^\]]*\])*)\]", body):
+                parts = re.split(r",(?![^\[]*\])", subscripts)
+                for position, part in enumerate(parts):
+                    if re.search(rf"\b{name}\[", part):
+                        return shape[position]
+        return None
+
+    def make_inputs(self, seed):
+        generator = torch.Generator(device="cuda").manual_seed(seed)
+        made = []
+        for name, dtype, shape in self.inputs:
+            if dtype == torch.bool:
+                made.append(torch.rand(shape, device="cuda", generator=generator) < 0.5)
+            elif dtype.is_floating_point:
+                values = torch.randn(shape, device="cuda", generator=generator)
+                made.append((values.abs() + 0.01 if self.name == "rsqrt" else values).to(dtype))
+            else:
+                limit = self.index_limit(name)
+                low, high = (0, limit) if limit else (-100, 101)
+                values = torch.randint(low, high, shape, device="cuda", generator=generator)
+                made.append(values.clamp(min=0 if dtype == torch.uint8 else -100).to(dtype) if not limit else values.to(dtype))
+        return made
+
+    def make_outputs(self):
+        return [torch.empty(shape, dtype=dtype, device="cuda") for _, dtype, shape in self.outputs]
+
+    def min_bytes(self):
+        tensors = self.inputs + self.outputs
+        size = {t[0]: math.prod(t[2]) * torch.empty(0, dtype=t[1]).element_size() for t in tensors}
+        if self.name == "embedding":  # only the rows that are looked up
+            size["W"] = min(size["W"], size["Y"])
+        return sum(size.values())
+
+    def label(self):
+        return f"{self.name} {'x'.join(str(n) for n in self.shape_numbers())} {'/'.join(self.types.values())}"
+
+    def shape_numbers(self):
+        return [n for v in self.sizes.values() for n in (v if isinstance(v, list) else [v])]
+
+    def workload_entry(self):
+        return {"op": self.name, "dtypes": self.types, "sizes": self.sizes, "attrs": self.attrs}
+
+
+def as_tuple(result):
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+def widened(tensor):
+    return tensor.double() if tensor.dtype.is_floating_point else tensor
+
+
+def worst_error(got, expected):
+    """Largest difference over the scale of the expected values; positions and integers must be equal."""
+    got, expected = got.double(), expected.double()
+    if torch.equal(got, expected):
+        return 0.0
+    same = (got == expected) | (got.isnan() & expected.isnan())
+    scale = expected[expected.isfinite()].square().mean().sqrt().item() or 1.0
+    return torch.where(same, 0.0, (got - expected).abs() / (expected.abs() + scale)).max().item()
+
+
+def at_positions(x, positions):
+    flat = positions if positions.dim() == x.dim() else positions.unsqueeze(-1)
+    return torch.gather(x, -1, flat)
+
+
+def tolerance(dtype, length):
+    roundoff = torch.finfo(dtype).eps / 2 if dtype.is_floating_point else 0.0
+    return 2.5 * roundoff + 2e-7 * math.sqrt(length) + 2e-6
+
+
+class Comparison:
+    def __init__(self, options):
+        self.options = options
+        self.flusher = device_times.Flusher()
+        self.context = None
+
+    def open(self):
+        self.context = arke.Context(self.options.library, self.options.cache, "cuda")
+
+    def arke_call(self, problem, inputs, outputs):
+        call = arke.Call(inputs + outputs)
+        plan = self.context.plan(problem.name, call, problem.attrs)
+        space = torch.empty(plan.workspace_bytes + 256, dtype=torch.uint8, device="cuda")
+        address = (space.data_ptr() + 255) // 256 * 256
+        stream = torch.cuda.current_stream().cuda_stream
+        run = lambda: plan.run(call, stream, address)  # noqa: E731
+        run.keep = (plan, call, space)
+        return run, plan
+
+    def row(self, problem):
+        inputs, outputs = problem.make_inputs(1), problem.make_outputs()
+        function = peers_torch.OPERATORS[problem.name]
+        result = {"op": problem.name, "sizes": problem.sizes, "dtypes": problem.types, "attrs": problem.attrs}
+        contestants = {}
+        run, plan = self.arke_call(problem, inputs, outputs)
+        result["match"], result["config"], result["launches"] = plan.match, plan.config, plan.launches
+        run()
+        expected = as_tuple(function(problem, *(widened(x) for x in inputs)))
+        length = max(x.shape[-1] if x.dim() else 1 for x in inputs)
+        result["error"] = self.check("arke", problem, inputs, outputs, expected, length)
+        contestants["arke"] = run
+        eager = lambda: function(problem, *inputs)  # noqa: E731
+        contestants["eager"] = eager
+        if not self.options.no_compile:
+            torch._dynamo.reset()
+            compiled = torch.compile(lambda *x: function(problem, *x), dynamic=False)
+            contestants["compile"] = lambda: compiled(*inputs)
+        times = device_times.interleaved(contestants, self.flusher, self.options.rounds)
+        result["times"] = {name: device_times.summary(t) for name, t in times.items()}
+        self.compare(problem, result)
+        plan.close()
+        return result
+
+    def check(self, who, problem, inputs, outputs, expected, length):
+        worst = 0.0
+        for (name, dtype, _), got, want in zip(problem.outputs, outputs, expected):
+            if problem.name in POSITIONS and dtype == torch.int64:  # equal values may stand in either order
+                got, want = (at_positions(inputs[0], p) for p in (got, want))
+            error = worst_error(got, want.to(torch.float64))
+            allowed = tolerance(dtype, length)
+            if not error <= allowed and not self.options.no_check:
+                raise RuntimeError(f"{who}'s {name} of {problem.label()} is off by {error:.3g}; {allowed:.3g} is allowed")
+            worst = max(worst, error)
+        return worst
+
+    def compare(self, problem, result):
+        medians = {name: t["median_us"] for name, t in result["times"].items()}
+        ours = medians["arke"]
+        best = min((m, name) for name, m in medians.items() if name != "arke")
+        rate = problem.min_bytes() / (ours * 1e-6)
+        result.update(best_peer=best[1], ratio=best[0] / ours, bytes=problem.min_bytes(), copy_share=rate / self.copy_rate)
+
+    def measure_copy(self):
+        self.copy_rate = device_times.copy_bandwidth(self.flusher)
+
+
+def tune(options, problems):
+    """Tunes what the cache lacks, by the command a person would use."""
+    path = Path(options.cache).with_suffix(".workload.json")
+    path.write_text(json.dumps({"problems": [p.workload_entry() for p in problems]}))
+    command = [options.arke_tune, "sweep", str(path), "-o", options.cache, "--budget", options.tune]
+    return subprocess.run(command, stdout=sys.stderr).returncode
+
+
+def warm_compile_cache(options, argv):
+    """Compiles the peers in several processes, so that the measuring process finds its kernels on disk."""
+    jobs = [
+        subprocess.Popen([sys.executable, __file__, *argv, "--compile-share", f"{i}/{options.compile_jobs}"], stdout=sys.stderr)
+        for i in range(options.compile_jobs)
+    ]
+    for job in jobs:
+        job.wait()
+
+
+def compile_share(options, problems):
+    share, of = map(int, options.compile_share.split("/"))
+    for problem in problems[share::of]:
+        function = peers_torch.OPERATORS[problem.name]
+        torch._dynamo.reset()
+        inputs = problem.make_inputs(1)
+        torch.compile(lambda *x: function(problem, *x), dynamic=False)(*inputs)  # noqa: B023
+        del inputs
+        torch.cuda.empty_cache()
+
+
+def parse_shape(entry, text):
+    axes = [a for a in re.split(r"[x,]", entry["shape"]) if a]
+    numbers = [int(n) for n in text.split("x")]
+    if "..." in axes:
+        fixed = len(axes) - 1
+        lead = numbers[: len(numbers) - fixed]
+        return {"...": lead, **dict(zip([a for a in axes if a != "..."], numbers[len(lead) :]))}
+    if len(numbers) != len(axes):
+        sys.exit(f"bench/peers.py: {entry['op']} takes the sizes {entry['shape']}; {text} has {len(numbers)}")
+    return dict(zip(axes, numbers))
+
+
+def problems_of(options):
+    listing = subprocess.run([options.arke_tune, "--list-ops", "--json"], check=True, capture_output=True, text=True)
+    catalogue = {e["op"]: e for e in map(json.loads, listing.stdout.splitlines())}
+    if options.workload:
+        rows = json.loads(Path(options.workload).read_text())["problems"]
+        return [from_workload(catalogue, row) for row in rows]
+    problems = []
+    for name, shape, types in itertools.product(options.op.split(","), options.shape.split(","), options.dtype.split(",")):
+        if name not in catalogue:
+            sys.exit(f"bench/peers.py: no operator {name}; arke-tune --list-ops shows them")
+        names = type_variables(catalogue[name])
+        given = types.split("/")
+        bound = dict(zip(names, given + given[-1:] * (len(names) - len(given))))
+        attrs = dict((k, float(v)) for k, v in (a.split("=") for a in options.attr.split(",") if a))
+        problems.append(Problem(catalogue[name], parse_shape(catalogue[name], shape), bound, attrs))
+    return problems
+
+
+def type_variables(entry):
+    return list(dict.fromkeys(t for _, t, _ in SIGNATURE.findall(entry["notation"]) if t not in DTYPES))
+
+
+def from_workload(catalogue, row):
+    entry = catalogue[row["op"]]
+    types = row["dtypes"] if isinstance(row["dtypes"], dict) else {v: row["dtypes"] for v in type_variables(entry)}
+    return Problem(entry, row["sizes"], types, row.get("attrs", {}))
+
+
+def print_row(label, r):
+    if "error_text" in r:
+        print(f"{label:44} {r['error_text']}", flush=True)
+        return
+    t = {name: s["median_us"] for name, s in r["times"].items()}
+    compiled = f"{t['compile']:10.2f}" if "compile" in t else " " * 10
+    print(f"{label:44} {t['arke']:10.2f} {t['eager']:10.2f} {compiled} {r['ratio']:7.3f} {100 * r['copy_share']:6.1f} %  "
+          f"{r['config']}", flush=True)  # fmt: skip
+
+
+def geomean(values):
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+
+
+def read_options(argv):
+    o = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    o.add_argument("--arke-tune", required=True)
+    o.add_argument("--library", required=True, help="libarke.so")
+    o.add_argument("--cache", default="peers.arke")
+    o.add_argument("--workload", help="a workload file, instead of --op, --shape and --dtype")
+    o.add_argument("--op", default="", help="operators, with commas")
+    o.add_argument("--shape", default="", help="shapes, with commas")
+    o.add_argument("--dtype", default="bf16", help="dtypes, with commas; f32/i8 binds two type variables")
+    o.add_argument("--attr", default="", help="attributes of all operators: k=8,eps=1e-5")
+    o.add_argument("--tune", help="tune what the cache lacks, so long each: 5s")
+    o.add_argument("--rounds", type=int, default=10)
+    o.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    o.add_argument("--no-check", action="store_true", help="report wrong results, but time them")
+    o.add_argument("--compile-jobs", type=int, default=0, help="processes that compile the peers first")
+    o.add_argument("--compile-share", help=argparse.SUPPRESS)
+    o.add_argument("--seconds", type=float, default=0, help="start no row after so long")
+    o.add_argument("--output", help="JSON file")
+    return o.parse_args(argv)
+
+
+def environment():
+    query = "name,driver_version,clocks.max.sm,clocks.sm,power.limit"
+    smi = subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"], capture_output=True, text=True)
+    return {"device": torch.cuda.get_device_name(), "nvidia_smi": smi.stdout.strip(), "torch": torch.__version__,
+            "date": time.strftime("%Y-%m-%d")}  # fmt: skip
+
+
+def main():
+    began = time.monotonic()
+    options = read_options(sys.argv[1:])
+    problems = problems_of(options)
+    if options.compile_share:
+        return compile_share(options, problems)
+    if options.tune:
+        tune(options, problems)
+    if options.compile_jobs and not options.no_compile:
+        warm_compile_cache(options, sys.argv[1:])
+    comparison = Comparison(options)
+    comparison.open()
+    comparison.measure_copy()
+    print(f"copy: {comparison.copy_rate / 1e12:.3f} TB/s")
+    print(f"{'operator':44} {'arke us':>10} {'eager us':>10} {'compile us':>10} {'ratio':>7} {'of copy':>8}")
+    rows = []
+    for problem in problems:
+        if options.seconds and time.monotonic() - began > options.seconds:
+            break
+        try:
+            row = comparison.row(problem)
+        except (RuntimeError, KeyError) as e:  # a row that fails costs that row
+            row = {"op": problem.name, "sizes": problem.sizes, "dtypes": problem.types, "error_text": str(e)[:300]}
+        print_row(problem.label(), row)
+        rows.append(row)
+        torch.cuda.empty_cache()
+    ratios = [r["ratio"] for r in rows if "ratio" in r]
+    print(f"geometric mean {geomean(ratios):.3f} over {len(ratios)} of {len(problems)} rows, least {min(ratios, default=0):.3f}")
+    if options.output:
+        report = {"method": "CUPTI device times, L2 flushed before each call, interleaved A B B A, median",
+                  "environment": environment(), "copy_bytes_per_s": comparison.copy_rate, "rows": rows}  # fmt: skip
+        Path(options.output).write_text(json.dumps(report, indent=1) + "\n")
+    return 0 if ratios else 1
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "1")
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""PyTorch's side of the comparison: for each operator of the catalogue, a function of its inputs that gives its outputs.
+
+`call` holds the sizes and attributes by name, and the dtypes of the outputs. Functions are written as a PyTorch user
+writes them, with the library's own operators where there are any."""
+import torch
+import torch.nn.functional as F
+
+OPERATORS = {}
+
+
+def peer(*names):
+    def register(function):
+        for name in names:
+            OPERATORS[name] = function
+        return function
+
+    return register
+
+
+def unary(name, function):
+    OPERATORS[name] = lambda call, x: function(x)
+
+
+unary("relu", F.relu)
+unary("gelu", F.gelu)
+unary("silu", F.silu)
+unary("tanh", torch.tanh)
+unary("sigmoid", torch.sigmoid)
+unary("neg", torch.neg)
+unary("exp", torch.exp)
+unary("rsqrt", torch.rsqrt)
+OPERATORS["add"] = lambda call, a, b: a + b
+OPERATORS["mul"] = lambda call, a, b: a * b
+OPERATORS["where_"] = lambda call, c, x, y: torch.where(c, x, y)
+OPERATORS["cast"] = lambda call, x: x.to(call.output_dtypes[0])
+
+OPERATORS["softmax"] = lambda call, x: F.softmax(x, -1)
+OPERATORS["layernorm"] = lambda call, x, w, b: F.layer_norm(x, (x.shape[-1],), w, b, call.attrs.get("eps", 1e-5))
+OPERATORS["rmsnorm"] = lambda call, x, w: F.rms_norm(x, (x.shape[-1],), w, call.attrs.get("eps", 1e-6))
+OPERATORS["reduce_sum"] = lambda call, x: x.sum(-1)
+OPERATORS["reduce_max"] = lambda call, x: x.amax(-1)
+OPERATORS["reduce_mean"] = lambda call, x: x.mean(-1)
+OPERATORS["argmax"] = lambda call, x: x.argmax(-1)
+OPERATORS["topk"] = lambda call, x: torch.topk(x, call.sizes["K"], -1)
+OPERATORS["cumsum"] = lambda call, x: torch.cumsum(x, -1)
+OPERATORS["transpose"] = lambda call, x: x.t().contiguous()
+OPERATORS["gather"] = lambda call, x, idx: torch.gather(x, 1, idx)
+OPERATORS["scatter"] = lambda call, x, idx, s: torch.scatter(x, 1, idx, s)
+OPERATORS["scatter_add"] = lambda call, x, idx, s: torch.scatter_add(x, 1, idx, s)
+OPERATORS["embedding"] = lambda call, w, idx: F.embedding(idx, w)
+OPERATORS["matmul"] = lambda call, a, b: a @ b
+OPERATORS["linear"] = lambda call, x, w: F.linear(x, w)
+
+
+@peer("rmsnorm_residual")
+def rmsnorm_residual(call, x, r, w):
+    z = x + r
+    return F.rms_norm(z, (z.shape[-1],), w, call.attrs.get("eps", 1e-6)), z
+
+
+@peer("silu_and_mul")
+def silu_and_mul(call, x):
+    gate, up = x.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+@peer("gelu_and_mul")
+def gelu_and_mul(call, x):
+    gate, up = x.chunk(2, -1)
+    return F.gelu(gate) * up
+
+
+@peer("cross_entropy")
+def cross_entropy(call, logits, target):
+    return F.cross_entropy(logits.float(), target, label_smoothing=call.attrs.get("label_smoothing", 0.0))
+
+
+@peer("quantize_per_token")
+def quantize_per_token(call, x):
+    limit = torch.finfo(call.output_dtypes[0]).max if call.output_dtypes[0].is_floating_point else 127
+    scale = x.abs().amax(-1).float() / limit
+    scale = torch.where(scale == 0, 1.0, scale)
+    q = x.float() / scale[:, None]
+    return (q if call.output_dtypes[0].is_floating_point else q.round()).to(call.output_dtypes[0]), scale
+
+
+@peer("dequantize_per_channel")
+def dequantize_per_channel(call, q, s, z):
+    return ((q.float() - z.float()) * s).to(call.output_dtypes[0])
+
+
+def rotate(x, cos, sin):
+    half = x.shape[-1] // 2
+    low, high = x[..., :half].float(), x[..., half:].float()
+    return torch.cat((low * cos - high * sin, high * cos + low * sin), -1).to(x.dtype)
+
+
+@peer("rope_halves")
+def rope_halves(call, q, k, pos):
+    half = q.shape[-1] // 2
+    base = call.attrs.get("base", 10000.0)
+    angle = pos[:, None].float() * base ** (-torch.arange(half, device=q.device).float() / half)
+    return rotate(q, angle.cos(), angle.sin()), rotate(k, angle.cos(), angle.sin())
