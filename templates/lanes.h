@@ -29,9 +29,14 @@ typedef struct lanes_options {
   bool dense;        /* tensors without gaps: strides are products of sizes; else they are parameters */
   bool wide_offsets; /* 64-bit element offsets; else every tensor has fewer than 2^31 elements */
   uint64_t wide;     /* bit i: access i is aligned for a load of `width` elements */
-  /* The value of a REDUCE node, which the template has computed; NULL: there are none. */
   void *user;
-  arke_status (*reduce)(void *user, const ir_expr *e, gen_value *value, arke_error *err);
+  /* The value of a REDUCE node, which the template has computed: `width` values where e depends on the lane
+   * loop (a reduction over another one), else one. NULL: there are none. */
+  arke_status (*reduce)(void *user, const ir_expr *e, gen_value *values, arke_error *err);
+  /* Bit i: access i is not loaded but asked for (it waits in shared memory): its elements, of the tensor's
+   * own type as gen_load_global gives it, `width` where it moves with the lane loop, else one. */
+  uint64_t given;
+  arke_status (*read)(void *user, int access, gen_value *elements, arke_error *err);
 } lanes_options;
 
 /* Declares the pointers, sizes and strides that expressions of the form need. Call before the kernel is
@@ -50,6 +55,9 @@ void lanes_set(lanes *l, int loop, gen_value value);
 gen_value lanes_extent(lanes *l, int loop); /* of the same type */
 
 arke_status lanes_load(lanes *l, const ir_expr *e, arke_error *err);
+/* The elements of one access as loaded, of the tensor's own type: what a template stages in shared memory. n
+ * as lanes_eval. */
+arke_status lanes_elements(lanes *l, int access, gen_value *elements, int *n, arke_error *err);
 arke_status lanes_eval(lanes *l, const ir_expr *e, gen_value *values, int *n, arke_error *err);
 /* Converts (gen_convert) and stores where `active` (i1; NULL: always) holds. n as lanes_eval gave it. Updates
  * other than IR_ASSIGN are atomic. */
