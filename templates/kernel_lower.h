@@ -40,6 +40,24 @@ typedef struct kernel_launch {
 arke_status kernel_lower(const kernel_launch *launches, int n, const recipe *rules, const target *t,
                          const lower_options *options, arena *a, lowered *out, arke_error *err);
 
+/* One way to run an operator: its kernels, and what they take for granted (as `rules` above). */
+typedef struct kernel_way {
+  const kernel_launch *launches;
+  int n;
+  const recipe *rules;
+} kernel_way;
+/* Ways in the order they are tried (recipe.otherwise), all kernels in one image under names of their own:
+ * dense tensors first, then any strides. kernel_lower is one way. */
+arke_status kernel_lower_ways(const kernel_way *ways, int n, const target *t, const lower_options *options,
+                              arena *a, lowered *out, arke_error *err);
+
+/* Adds a requirement to `rules`, whose list is the arena's: expr % divisor == 0, or with divisor 0 expr <=
+ * max. What is missing is reported by kernel_lower. */
+void kernel_require(recipe *rules, arena *a, const recipe_expr *expr, int64_t divisor, int64_t max,
+                    const char *why);
+/* Requires that every argument lies without gaps: its strides are the products of its sizes. */
+void kernel_require_dense(recipe *rules, const ir_problem *p, arena *a);
+
 /* Recipe expressions of a form's loops and of a tensor's strides. */
 const recipe_expr *kernel_extent(const ir_form *form, int loop, arena *a);
 /* Elements from one index to the next in subscript `s` of an access, for tensors without gaps (`dense`: a
