@@ -40,6 +40,8 @@ typedef struct kernel_launch {
 arke_status kernel_lower(const kernel_launch *launches, int n, const recipe *rules, const target *t,
                          const lower_options *options, arena *a, lowered *out, arke_error *err);
 
+enum { KERNEL_MAX_WAYS = RECIPE_MAX_OTHERWISE };
+
 /* One way to run an operator: its kernels, and what they take for granted (as `rules` above). */
 typedef struct kernel_way {
   const kernel_launch *launches;

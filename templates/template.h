@@ -51,6 +51,8 @@ typedef struct lower_options {
   gen_context *context; /* the process's, reused over calls; NULL: one is made for the call */
 } lower_options;
 
+struct kernel_way;
+
 typedef struct kernel_template {
   const char *name;    /* "gemm" */
   const char *meaning; /* one line */
@@ -68,6 +70,10 @@ typedef struct kernel_template {
    * LLVM can abort. */
   arke_status (*lower)(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                        arena *a, lowered *out, arke_error *err);
+  /* Optional: the kernels that `lower` makes one image of, for whoever joins them with others' (compose):
+   * what kernel_lower_ways takes (templates/kernel_lower.h), at most KERNEL_MAX_WAYS of them. */
+  arke_status (*ways)(const ir_problem *p, const target *t, const config *c, arena *a,
+                      struct kernel_way *ways, int *n, arke_error *err);
   /* A small problem of the same kind on which this configuration takes every path it has: several tiles in
    * each axis, ragged edges, more k-steps than stages, more tiles than `sm_count` CTAs. Feasible for `c`, or
    * REDUNDANT. */
