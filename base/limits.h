@@ -13,8 +13,8 @@
 #define LIMIT_OPERATOR_BYTES 65536       /* operator text; a larger one is a mistake or an attack */
 #define LIMIT_EXPR_DEPTH     200         /* nesting in the notation; bounds the parser's stack */
 #define LIMIT_AXIS_SIZE      (1ll << 40) /* one axis; products are checked separately */
-#define LIMIT_KERNEL_ARGS    32
-#define LIMIT_LAUNCHES       16         /* kernels in one plan */
-#define LIMIT_KERNEL_BYTES   (64 << 20) /* PTX or cubin of one cache row */
+#define LIMIT_KERNEL_ARGS    128         /* 16 tensors of any strides, each with up to 6 numbers */
+#define LIMIT_LAUNCHES       16          /* kernels in one plan */
+#define LIMIT_KERNEL_BYTES   (64 << 20)  /* PTX or cubin of one cache row */
 
 #endif

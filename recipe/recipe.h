@@ -2,11 +2,12 @@
  * cache stores them as JSON, the runtime evaluates them without knowing any template.
  *
  * A plan is a list of launches; each names a kernel of an image and gives its parameters, grid, block,
- * cluster, dynamic shared memory as expressions over the axis sizes ("M"), tensor strides in elements
- * ("A.stride0"), and the device's number of SMs ("SMS"). Workspace is one expression for the whole plan. */
+ * cluster, dynamic shared memory as expressions over the call's sizes and strides and the device's number of
+ * SMs ("variables" below). Workspace is one expression for the whole plan. */
 #ifndef ARKE_RECIPE_RECIPE_H
 #define ARKE_RECIPE_RECIPE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
@@ -52,8 +53,31 @@ const recipe_expr *recipe_binary(arena *a, recipe_op op, const recipe_expr *x, c
 arke_status recipe_expr_parse(arena *a, const char *text, const recipe_expr **expr, arke_error *err);
 void recipe_expr_print(strbuf *out, const recipe_expr *expr);
 
-/* The variable for the number of elements of the axes that "[...]" stands for. */
+/* --- variables ----------------------------------------------------------------------------------------
+ *
+ *   M                   elements of the axis M
+ *   X.stride0           elements from one index to the next in dimension 0 of tensor X, counted as its
+ *                       signature declares them: those behind "..." do not count
+ *   X.span              elements from X's first to past its last one, gaps included; 0 without elements
+ *   SMS                 streaming multiprocessors of the device
+ *   LEAD                elements of all axes that "[...]" stands for; 1 where there are none
+ *   LEAD0 … LEAD3       the same, as few axes as they collapse to: LEAD0 varies fastest, and their product is
+ *                       LEAD. Axes that are not there have 1 element
+ *   X.lead0 … X.lead3   X's strides along them; 0 where the axis is not there
+ *
+ * Leading axes are collapsed for all tensors with "[...]" together: axes of one element are dropped, the
+ * others ordered by the outputs' strides, and neighbours become one wherever every such tensor steps from
+ * the end of the inner one to the next of the outer one. So tensors without gaps, or all transposed alike,
+ * have one leading axis; a broadcast row (stride 0) or one transposed operand makes it two. A kernel for any
+ * views splits its position p: p % LEAD0, p / LEAD0 % LEAD1, … A recipe covers as many leading axes as it
+ * names (LEAD2 or X.lead2: three), but at least one, and is refused where there are more.
+ *
+ * Axes with one element have the stride of a tensor without gaps, since theirs means nothing. No stride is
+ * negative. */
 #define RECIPE_LEADING "LEAD"
+enum { RECIPE_LEAD_AXES = 4 };
+/* Whether an axis of this name would hide a variable: SMS, LEAD, LEAD0 … */
+bool recipe_name_is_taken(const char *axis);
 
 /* One variable of an environment. */
 typedef struct recipe_binding {
@@ -120,10 +144,12 @@ typedef struct recipe_requirement {
   const char *why;
 } recipe_requirement;
 
-/* Required alignment of a tensor's address, in bytes, and whether its last axis must be contiguous. */
+/* What a tensor must be. Axes with one element, and tensors without elements, are as every rule wants them.
+ */
 typedef struct recipe_tensor_rule {
-  int alignment;
-  bool contiguous_last;
+  int alignment;        /* of its address, in bytes */
+  bool contiguous_last; /* its last axis (LEAD0 where "..." ends its signature) has stride 1 */
+  bool dense;           /* row-major without gaps, its leading axes in the order of LEAD0, LEAD1, … */
 } recipe_tensor_rule;
 
 enum {
