@@ -80,9 +80,7 @@ static arke_status run_passes(gen_builder *b, bool keep_llvm_ir, arena *a, gen_o
 arke_status gen_builder_finish(gen_builder *b, bool keep_llvm_ir, arena *a, gen_output *out,
                                arke_error *err) {
   *out = (gen_output){0};
-  if (b->open_blocks) gen_misuse(b, "%d loops or branches not ended", b->open_blocks);
-  if (b->misuse.code) return error_set(err, b->misuse.code, b->misuse.stage, "%s", b->misuse.text);
-  LLVMBuildRetVoid(b->ir);
+  TRY(gen_end_kernel(b, err));
   fatal_trap trap;
   arke_status status;
   LLVMResetFatalErrorHandler();

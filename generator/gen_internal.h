@@ -6,6 +6,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
+#include "base/limits.h"
 #include "base/strbuf.h"
 #include "generator/gen_kernel.h"
 
@@ -33,9 +34,10 @@ struct gen_builder {
   LLVMModuleRef module;
   LLVMBuilderRef ir;
   LLVMValueRef function;
+  int n_kernels;                                        /* begun */
   LLVMTypeRef types[GEN_TYPE_COUNT], none, pointers[8]; /* pointers by address space */
-  LLVMAttributeRef nounwind, convergent;
-  gen_value params[64];
+  LLVMAttributeRef nounwind, convergent, willreturn, no_memory;
+  gen_value params[LIMIT_KERNEL_ARGS];
   int n_params;
   int open_blocks;    /* loops and branches begun and not ended */
   strbuf diagnostics; /* LLVM's errors */
@@ -46,12 +48,14 @@ struct gen_builder {
 arke_status gen_context_machine(gen_context *ctx, const target *t, LLVMTargetMachineRef *machine,
                                 arke_error *err);
 
+/* Ends the current kernel with a return; the first misuse so far. */
+arke_status gen_end_kernel(gen_builder *b, arke_error *err);
 LLVMBasicBlockRef gen_block(gen_builder *b, const char *name);
 /* Calls an LLVM intrinsic by its full name. */
 gen_value gen_intrinsic(gen_builder *b, const char *name, LLVMTypeRef result, const gen_value *args, int n);
 
 typedef enum gen_asm_flags {
-  GEN_ASM_PURE = 0,       /* result depends on operands alone */
+  GEN_ASM_PURE = 0,       /* result depends on operands alone: computed once, or not at all if unused */
   GEN_ASM_EFFECT = 1,     /* not removed, kept in order with other effects */
   GEN_ASM_MEMORY = 2,     /* reads or writes memory: no load or store moves across */
   GEN_ASM_CONVERGENT = 4, /* not made dependent on more control flow */

@@ -28,6 +28,7 @@ static void collect_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
   LLVMDisposeMessage(text);
 }
 
+/* Of value 0, which for "memory" says that none is touched. */
 static LLVMAttributeRef enum_attribute(LLVMContextRef c, const char *name) {
   return LLVMCreateEnumAttribute(c, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
 }
@@ -77,7 +78,13 @@ static void mark_tensormap(gen_builder *b, LLVMAttributeIndex at) {
   string_attribute(b, at, "nvvm.grid_constant", "");
 }
 
-static void make_function(gen_builder *b, const gen_kernel *k) {
+static arke_status make_function(gen_builder *b, const gen_kernel *k, arke_error *err) {
+  if (k->n_params > (int)COUNT_OF(b->params)) {
+    return error_set(err, ARKE_ERR_INTERNAL, "generate", "kernel of %d parameters", k->n_params);
+  }
+  if (LLVMGetNamedFunction(b->module, k->name)) {
+    return error_set(err, ARKE_ERR_INTERNAL, "generate", "two kernels named %s", k->name);
+  }
   LLVMTypeRef types[COUNT_OF(b->params)];
   for (int i = 0; i < k->n_params; i++) types[i] = param_type(b, k->params[i]);
   LLVMTypeRef type = LLVMFunctionType(b->none, types, (unsigned)k->n_params, 0);
@@ -103,6 +110,8 @@ static void make_function(gen_builder *b, const gen_kernel *k) {
     b->params[i] = address ? LLVMBuildPtrToInt(b->ir, v, b->types[GEN_I64], "") : v;
   }
   b->n_params = k->n_params;
+  b->n_kernels++;
+  return ARKE_OK;
 }
 
 arke_status gen_builder_create(gen_context *ctx, const target *t, const gen_kernel *k, gen_builder **out,
@@ -112,10 +121,6 @@ arke_status gen_builder_create(gen_context *ctx, const target *t, const gen_kern
   TRY(gen_context_machine(ctx, t, &machine, err));
   gen_builder *b = calloc(1, sizeof *b);
   if (!b) return error_memory(err, "generate");
-  if (k->n_params > (int)COUNT_OF(b->params)) {
-    free(b);
-    return error_set(err, ARKE_ERR_INTERNAL, "generate", "kernel of %d parameters", k->n_params);
-  }
   b->context = ctx;
   b->target = t;
   b->machine = machine;
@@ -131,9 +136,27 @@ arke_status gen_builder_create(gen_context *ctx, const target *t, const gen_kern
   make_types(b);
   b->nounwind = enum_attribute(b->llvm, "nounwind");
   b->convergent = enum_attribute(b->llvm, "convergent");
-  make_function(b, k);
+  b->willreturn = enum_attribute(b->llvm, "willreturn");
+  b->no_memory = enum_attribute(b->llvm, "memory");
+  arke_status status = make_function(b, k, err);
+  if (status != ARKE_OK) {
+    gen_builder_destroy(b);
+    return status;
+  }
   *out = b;
   return ARKE_OK;
+}
+
+arke_status gen_end_kernel(gen_builder *b, arke_error *err) {
+  if (b->open_blocks) gen_misuse(b, "%d loops or branches not ended", b->open_blocks);
+  if (b->misuse.code) return error_set(err, b->misuse.code, b->misuse.stage, "%s", b->misuse.text);
+  LLVMBuildRetVoid(b->ir);
+  return ARKE_OK;
+}
+
+arke_status gen_builder_next_kernel(gen_builder *b, const gen_kernel *k, arke_error *err) {
+  TRY(gen_end_kernel(b, err));
+  return make_function(b, k, err);
 }
 
 void gen_builder_destroy(gen_builder *b) {
@@ -198,6 +221,10 @@ gen_value gen_asm(gen_builder *b, LLVMTypeRef result, const char *text, const ch
   gen_value call = LLVMBuildCall2(b->ir, type, block, operands, (unsigned)n, "");
   LLVMAddCallSiteAttribute(call, GEN_AT_FUNCTION, b->nounwind);
   if (flags & GEN_ASM_CONVERGENT) LLVMAddCallSiteAttribute(call, GEN_AT_FUNCTION, b->convergent);
+  if (flags == GEN_ASM_PURE) {
+    LLVMAddCallSiteAttribute(call, GEN_AT_FUNCTION, b->willreturn);
+    LLVMAddCallSiteAttribute(call, GEN_AT_FUNCTION, b->no_memory);
+  }
   return call;
 }
 
@@ -209,6 +236,10 @@ gen_value gen_asm(gen_builder *b, LLVMTypeRef result, const char *text, const ch
   }
 GEN_SREGS(X)
 #undef X
+
+gen_value gen_warp_index(gen_builder *b) {
+  return gen_warp_uniform(b, gen_lshr(b, gen_tid_x(b), gen_i32(b, 5)));
+}
 
 gen_value gen_warp_uniform(gen_builder *b, gen_value x) {
   return gen_asm(b, b->types[GEN_I32], "shfl.sync.idx.b32 $0, $1, 0, 31, -1;", "=r,r", &x, 1,

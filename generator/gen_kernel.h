@@ -1,5 +1,5 @@
-/* The kernel builder: one kernel as typed values, without basic blocks or LLVM types in sight. The other
- * gen_*.h headers add control flow, memory, barriers, copies and matrix instructions to it.
+/* The kernel builder: one kernel after the other as typed values, without basic blocks or LLVM types in
+ * sight. The other gen_*.h headers add control flow, memory, barriers, copies and matrix instructions to it.
  *
  * A builder is used by one thread. Its functions do not fail: a misuse (operands of different types, an
  * unclosed loop, too many operands) is recorded, and gen_builder_finish reports it. A gen_value belongs to
@@ -69,6 +69,11 @@ typedef struct gen_output {
 /* Starts a kernel. *b is the caller's until gen_builder_destroy; NULL on failure. */
 arke_status gen_builder_create(gen_context *ctx, const target *t, const gen_kernel *k, gen_builder **b,
                                arke_error *err);
+/* Ends the kernel with a return and starts another one in the same image. Values of the kernel before, its
+ * parameters and its static shared objects are not this one's; names of static shared objects may be the
+ * same. Fails with the first misuse so far, and when two kernels have one name: an image of kernels is then
+ * given up. */
+arke_status gen_builder_next_kernel(gen_builder *b, const gen_kernel *k, arke_error *err);
 /* Ends the kernel with a return, verifies the module, optimises it (LLVM's default<O3>) and prints PTX.
  * Errors of the verifier, of LLVM's diagnostics and LLVM's fatal errors come back as ARKE_ERR_CODEGEN with
  * LLVM's text. After a fatal error the context refuses further work: LLVM's state is then unknown, and the
@@ -159,7 +164,10 @@ gen_value gen_lane(gen_builder *b, gen_value vector, int i);
   X(tid_x, "tid.x")                                                                                          \
   X(ctaid_x, "ctaid.x")                                                                                      \
   X(ctaid_y, "ctaid.y")                                                                                      \
+  X(ctaid_z, "ctaid.z")                                                                                      \
   X(nctaid_x, "nctaid.x")                                                                                    \
+  X(nctaid_y, "nctaid.y")                                                                                    \
+  X(nctaid_z, "nctaid.z")                                                                                    \
   X(laneid, "laneid")                                                                                        \
   X(cluster_ctarank, "cluster.ctarank")                                                                      \
   X(clusterid_x, "clusterid.x")                                                                              \
@@ -168,6 +176,8 @@ gen_value gen_lane(gen_builder *b, gen_value vector, int i);
 GEN_SREGS(X)
 #undef X
 
+/* tid.x / 32, known to be the same in all lanes of a warp: for kernels with one-dimensional CTAs. */
+gen_value gen_warp_index(gen_builder *b);
 /* The value of lane 0 in all lanes of a (converged) warp: tells the assembler that `x` is uniform. */
 gen_value gen_warp_uniform(gen_builder *b, gen_value x);
 /* `x` (i32), computed by this point of the program and not later, where it might be on the critical path. */

@@ -1,5 +1,6 @@
 #include "generator/gen_memory.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "generator/gen_internal.h"
@@ -21,6 +22,14 @@ gen_value gen_shared_dynamic(gen_builder *b) {
 }
 
 gen_value gen_shared_static(gen_builder *b, const char *name, int bytes, int alignment) {
+  /* Globals are the module's: those of later kernels carry the kernel's name. */
+  char own[128];
+  size_t length;
+  if (b->n_kernels > 1) {
+    int n = snprintf(own, sizeof own, "%s$%s", LLVMGetValueName2(b->function, &length), name);
+    if (n >= (int)sizeof own) gen_misuse(b, "a shared object with too long a name: %s", name);
+    name = own;
+  }
   if (LLVMGetNamedGlobal(b->module, name)) gen_misuse(b, "two shared objects named %s", name);
   LLVMTypeRef type = LLVMArrayType2(b->types[GEN_I8], (uint64_t)bytes);
   LLVMValueRef object = LLVMAddGlobalInAddressSpace(b->module, type, name, GEN_SPACE_SHARED);

@@ -1,5 +1,7 @@
 #include <string.h>
 
+#include "emulator/emulator.h"
+#include "generator/assemble.h"
 #include "generator/gen_barrier.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
@@ -167,6 +169,83 @@ START_TEST(the_same_kernel_gives_the_same_text) {
 }
 END_TEST
 
+/* Two kernels of one image: each has its own parameters and its own shared object of the same name. */
+static gen_output make_two(arena *a) {
+  static const gen_param_kind one[] = {GEN_PARAM_POINTER, GEN_PARAM_I32},
+                              two[] = {GEN_PARAM_I32, GEN_PARAM_POINTER};
+  gen_kernel first = {.name = "first",
+                      .threads = THREADS,
+                      .min_ctas_per_sm = 1,
+                      .cluster = {1, 1, 1},
+                      .n_params = 2,
+                      .params = one};
+  gen_kernel second = first;
+  second.name = "second";
+  second.params = two;
+  arke_error err = ARKE_ERROR_INIT;
+  gen_context *ctx;
+  gen_builder *b;
+  gen_output out;
+  ck_assert_int_eq(gen_context_create(&ctx, &err), ARKE_OK);
+  ck_assert_int_eq(gen_builder_create(ctx, target_find("sm_90a", NULL), &first, &b, &err), ARKE_OK);
+  for (int k = 0; k < 2; k++) {
+    if (k == 1) ck_assert_msg(gen_builder_next_kernel(b, &second, &err) == ARKE_OK, "%s", err.text);
+    gen_value t = gen_tid_x(b), n = gen_param(b, 1 - k),
+              shared = gen_shared_static(b, "words", THREADS * 4, 16);
+    gen_value own = gen_mul_imm(b, t, 4), other = gen_mul_imm(b, gen_xor(b, t, gen_i32(b, 33)), 4);
+    gen_store_shared(b, k == 0 ? gen_add(b, t, n) : gen_mul(b, t, n), gen_add(b, shared, own));
+    gen_cta_sync(b);
+    gen_store_global(b, gen_load_shared(b, GEN_I32, 1, gen_add(b, shared, other)), own_word(b, k));
+  }
+  ck_assert_msg(gen_builder_finish(b, false, a, &out, &err) == ARKE_OK, "%s", err.text);
+  gen_builder_destroy(b);
+  gen_context_destroy(ctx);
+  return out;
+}
+
+START_TEST(two_kernels_make_one_image) {
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  gen_output k = make_two(&a);
+  device *d;
+  device_module *m;
+  device_ptr words;
+  int32_t out[THREADS], n = 7;
+  ck_assert_int_eq(device_open_emulator("sm_90a", 1, &d, &err), ARKE_OK);
+  ck_assert_msg(d->ops->module_load(d, k.ptx, k.ptx_bytes, &m, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_int_eq(d->ops->mem_alloc(d, sizeof out, "words", &words, &err), ARKE_OK);
+  for (int i = 0; i < 2; i++) {
+    device_kernel *kernel;
+    void *args[] = {i == 0 ? (void *)&words : &n, i == 0 ? (void *)&n : &words};
+    device_launch launch = {
+        .grid = {1, 1, 1}, .block = {THREADS, 1, 1}, .cluster = {1, 1, 1}, .args = args, .n_args = 2};
+    ck_assert_msg(d->ops->kernel_get(d, m, i == 0 ? "first" : "second", 0, &kernel, &err) == ARKE_OK, "%s",
+                  err.text);
+    ck_assert_msg(d->ops->launch(d, kernel, &launch, &err) == ARKE_OK, "%s", err.text);
+    ck_assert_int_eq(d->ops->copy_out(d, out, words, sizeof out, &err), ARKE_OK);
+    for (int t = 0; t < THREADS; t++) ck_assert_int_eq(out[t], i == 0 ? (t ^ 33) + n : (t ^ 33) * n);
+  }
+  d->ops->mem_free(d, words);
+  d->ops->module_unload(d, m);
+  d->ops->close(d);
+  arena_release(&a);
+}
+END_TEST
+
+/* An assembler takes the names of its objects. */
+START_TEST(two_kernels_assemble) {
+  assembler_kind kind = assembler_find();
+  if (kind == ASSEMBLER_NONE) return;
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  gen_output k = make_two(&a);
+  assembled out;
+  ck_assert_msg(assemble_ptx(kind, k.ptx, "sm_90a", &out, &err) == ARKE_OK, "%s", err.text);
+  assembled_free(&out);
+  arena_release(&a);
+}
+END_TEST
+
 TCase *builder_tests(void) {
   TCase *tests = tcase_create("builder");
   tcase_set_timeout(tests, 60);
@@ -175,6 +254,8 @@ TCase *builder_tests(void) {
   tcase_add_test(tests, shared_memory_is_seen_after_a_barrier);
   tcase_add_test(tests, vectors_load_and_store_wide);
   tcase_add_test(tests, halves_pack_low_first);
+  tcase_add_test(tests, two_kernels_make_one_image);
+  tcase_add_test(tests, two_kernels_assemble);
   tcase_add_test(tests, the_same_kernel_gives_the_same_text);
   return tests;
 }

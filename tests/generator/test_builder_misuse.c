@@ -80,6 +80,36 @@ START_TEST(a_carried_value_that_changes_type) {
 }
 END_TEST
 
+/* The kernel that ends is checked before another one begins. */
+START_TEST(a_loop_left_open_at_the_next_kernel) {
+  gen_loop loop;
+  gen_value i = gen_i32(b, 0);
+  gen_kernel next = {.name = "next", .threads = 32, .min_ctas_per_sm = 1, .cluster = {1, 1, 1}};
+  arke_error err = ARKE_ERROR_INIT;
+  gen_loop_begin(b, &loop, &i, 1);
+  ck_assert_int_eq(gen_builder_next_kernel(b, &next, &err), ARKE_ERR_INTERNAL);
+  ck_assert_ptr_nonnull(strstr(err.text, "not ended"));
+}
+END_TEST
+
+START_TEST(a_kernel_twice) {
+  gen_kernel again = {.name = "k", .threads = 32, .min_ctas_per_sm = 1, .cluster = {1, 1, 1}};
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(gen_builder_next_kernel(b, &again, &err), ARKE_ERR_INTERNAL);
+  ck_assert_ptr_nonnull(strstr(err.text, "two kernels named k"));
+}
+END_TEST
+
+/* Parameters are the current kernel's. */
+START_TEST(a_parameter_of_the_kernel_before) {
+  gen_kernel next = {.name = "next", .threads = 32, .min_ctas_per_sm = 1, .cluster = {1, 1, 1}};
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(gen_builder_next_kernel(b, &next, &err), ARKE_OK);
+  gen_param(b, 1);
+  expect(ARKE_ERR_INTERNAL, "parameter 1 of 0");
+}
+END_TEST
+
 START_TEST(a_shared_object_twice) {
   gen_shared_static(b, "x", 8, 8);
   gen_shared_static(b, "x", 8, 8);
@@ -147,6 +177,9 @@ TCase *builder_misuse_tests(void) {
   tcase_add_test(tests, a_loop_not_ended);
   tcase_add_test(tests, a_loop_without_an_exit);
   tcase_add_test(tests, a_carried_value_that_changes_type);
+  tcase_add_test(tests, a_loop_left_open_at_the_next_kernel);
+  tcase_add_test(tests, a_kernel_twice);
+  tcase_add_test(tests, a_parameter_of_the_kernel_before);
   tcase_add_test(tests, a_shared_object_twice);
   tcase_add_test(tests, a_product_no_instruction_does);
   tcase_add_test(tests, registers_out_of_range);
