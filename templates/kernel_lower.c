@@ -64,6 +64,12 @@ static const recipe_expr *dim_size(const ir_op *op, ir_dim dim, arena *a) {
   return dim.axis < 0 ? factor : product(a, factor, recipe_var(a, op->axes[dim.axis]));
 }
 
+const recipe_expr *kernel_variable(const ir_op *op, int tensor, const char *what, int number, arena *a) {
+  const char *name = op->tensors[tensor].name;
+  return recipe_var(a, number < 0 ? arena_printf(a, "%s.%s", name, what)
+                                  : arena_printf(a, "%s.%s%d", name, what, number));
+}
+
 const recipe_expr *kernel_extent(const ir_form *form, int loop, arena *a) {
   const ir_loop *l = &form->loops[loop];
   const recipe_expr *e = l->leading ? recipe_var(a, RECIPE_LEADING) : recipe_const(a, 1);
@@ -76,8 +82,7 @@ const recipe_expr *kernel_stride(const ir_form *form, const ir_access *access, i
   const ir_tensor *t = &op->tensors[access->tensor];
   int last = access->subscripts[s].first + access->subscripts[s].count - 1; /* -1: the leading axes */
   if (!dense)
-    return recipe_var(a, last < 0 ? arena_printf(a, "%s.stride_lead", t->name)
-                                  : arena_printf(a, "%s.stride%d", t->name, last));
+    return kernel_variable(op, access->tensor, last < 0 ? "lead" : "stride", last < 0 ? 0 : last, a);
   const recipe_expr *e = recipe_const(a, 1);
   for (int i = last + 1; i < t->rank; i++) e = product(a, e, dim_size(op, t->dims[i], a));
   return e;
@@ -103,33 +108,46 @@ static arke_status fill_launch(const kernel_launch *from, arena *a, recipe_launc
   return ARKE_OK;
 }
 
-static arke_status fill_recipe(const kernel_launch *launches, int n, const recipe *rules, int alternative,
-                               arena *a, recipe *r, arke_error *err) {
-  *r = *rules;
-  r->n_launches = 0;
-  r->otherwise = NULL;
-  r->launches = ARENA_NEW_N(a, recipe_launch, (size_t)n);
-  if (!r->launches) return error_memory(err, STAGE);
-  for (int i = 0; i < n; i++) {
-    if (launches[i].alternative == alternative)
-      TRY(fill_launch(&launches[i], a, &r->launches[r->n_launches++], err));
+static arke_status fill_recipe(const kernel_way *way, arena *a, recipe *r, arke_error *err) {
+  *r = *way->rules;
+  r->n_launches = way->n;
+  r->launches = ARENA_NEW_N(a, recipe_launch, (size_t)way->n);
+  if (!r->launches || (r->n_requirements > 0 && !r->requirements)) return error_memory(err, STAGE);
+  for (int i = 0; i < r->n_requirements && i < RECIPE_MAX_REQUIREMENTS; i++) {
+    if (!r->requirements[i].expr || !r->requirements[i].why) return error_memory(err, STAGE);
   }
+  for (int i = 0; i < way->n; i++) TRY(fill_launch(&way->launches[i], a, &r->launches[i], err));
   return ARKE_OK;
 }
 
-static arke_status make_recipe(const kernel_launch *launches, int n, const recipe *rules, arena *a,
-                               recipe *first, arke_error *err) {
+/* Each way is the `otherwise` of the one before it. */
+static arke_status make_recipe(const kernel_way *ways, int n, arena *a, recipe *first, arke_error *err) {
   recipe *r = first;
-  for (int alternative = 0;; alternative++) {
-    TRY(fill_recipe(launches, n, rules, alternative, a, r, err));
-    rules = rules->otherwise;
-    if (!rules) break;
+  for (int i = 0; i < n; i++) {
+    TRY(fill_recipe(&ways[i], a, r, err));
+    r->otherwise = NULL;
+    if (i + 1 == n) break;
     recipe *next = ARENA_NEW(a, recipe);
     if (!next) return error_memory(err, STAGE);
     r->otherwise = next;
     r = next;
   }
   return recipe_check(first, err);
+}
+
+void kernel_require(recipe *rules, arena *a, const recipe_expr *expr, int64_t divisor, int64_t max,
+                    const char *why) {
+  if (!rules->requirements) rules->requirements = ARENA_NEW_N(a, recipe_requirement, RECIPE_MAX_REQUIREMENTS);
+  if (rules->requirements && rules->n_requirements < RECIPE_MAX_REQUIREMENTS) {
+    rules->requirements[rules->n_requirements] =
+        (recipe_requirement){.expr = expr, .divisor = divisor, .max = max, .why = why};
+  }
+  rules->n_requirements++; /* recipe_check reports too many */
+}
+
+void kernel_require_dense(recipe *rules, const ir_problem *p, arena *a) {
+  (void)a;
+  for (int i = 0; i < p->op->n_args; i++) rules->tensors[i].dense = true;
 }
 
 /* --- the image --- */
@@ -144,41 +162,39 @@ static gen_kernel described(const kernel_launch *l) {
   return k;
 }
 
-static arke_status check(const kernel_launch *launches, int n, arke_error *err) {
+static arke_status emit_launch(gen_context *ctx, const kernel_launch *l, const target *t, gen_builder **b,
+                               arke_error *err) {
+  if (l->args.too_many)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "kernel %s would have more than %d parameters",
+                     l->name, LIMIT_KERNEL_ARGS);
+  if (!l->emit) return ARKE_OK;
+  gen_kernel k = described(l);
+  TRY(*b ? gen_builder_next_kernel(*b, &k, err) : gen_builder_create(ctx, t, &k, b, err));
+  return l->emit(*b, t, l->user, err);
+}
+
+static arke_status emit_all(gen_context *ctx, const kernel_way *ways, int n, const target *t, gen_builder **b,
+                            arke_error *err) {
   for (int i = 0; i < n; i++) {
-    if (launches[i].args.too_many)
-      return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "kernel %s would have more than %d parameters",
-                       launches[i].name, LIMIT_KERNEL_ARGS);
+    for (int k = 0; k < ways[i].n; k++) TRY(emit_launch(ctx, &ways[i].launches[k], t, b, err));
   }
   return ARKE_OK;
 }
 
-static arke_status emit_all(gen_context *ctx, const kernel_launch *launches, int n, const target *t,
-                            gen_builder **b, arke_error *err) {
-  for (int i = 0; i < n; i++) {
-    if (!launches[i].emit) continue;
-    gen_kernel k = described(&launches[i]);
-    if (*b) return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "an image of several kernels");
-    TRY(gen_builder_create(ctx, t, &k, b, err));
-    TRY(launches[i].emit(*b, t, launches[i].user, err));
-  }
-  return ARKE_OK;
-}
-
-arke_status kernel_lower(const kernel_launch *launches, int n, const recipe *rules, const target *t,
-                         const lower_options *options, arena *a, lowered *out, arke_error *err) {
+arke_status kernel_lower_ways(const kernel_way *ways, int n, const target *t, const lower_options *options,
+                              arena *a, lowered *out, arke_error *err) {
   gen_context *own = NULL, *ctx = options ? options->context : NULL;
   gen_builder *b = NULL;
   gen_output text = {0};
+  arke_status status = ARKE_OK;
   *out = (lowered){0};
-  arke_status status = check(launches, n, err);
-  if (status == ARKE_OK && !ctx) {
+  if (!ctx) {
     status = gen_context_create(&own, err);
     ctx = own;
   }
-  if (status == ARKE_OK) status = emit_all(ctx, launches, n, t, &b, err);
+  if (status == ARKE_OK) status = emit_all(ctx, ways, n, t, &b, err);
   if (status == ARKE_OK) status = gen_builder_finish(b, options && options->keep_llvm_ir, a, &text, err);
-  if (status == ARKE_OK) status = make_recipe(launches, n, rules, a, &out->recipe, err);
+  if (status == ARKE_OK) status = make_recipe(ways, n, a, &out->recipe, err);
   if (status == ARKE_OK) {
     out->ptx = text.ptx;
     out->ptx_bytes = text.ptx_bytes;
@@ -187,4 +203,10 @@ arke_status kernel_lower(const kernel_launch *launches, int n, const recipe *rul
   gen_builder_destroy(b);
   gen_context_destroy(own);
   return status;
+}
+
+arke_status kernel_lower(const kernel_launch *launches, int n, const recipe *rules, const target *t,
+                         const lower_options *options, arena *a, lowered *out, arke_error *err) {
+  kernel_way way = {launches, n, rules};
+  return kernel_lower_ways(&way, 1, t, options, a, out, err);
 }

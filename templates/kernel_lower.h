@@ -25,7 +25,6 @@ int kernel_args_workspace(kernel_args *args, const recipe_expr *offset_bytes);
 /* One launch. `emit` writes the kernel's body; it reads its parameters by the numbers the adders gave. NULL:
  * the kernel of an earlier launch of this name, of the same shape, with other arguments. */
 typedef struct kernel_launch {
-  int alternative; /* 0: of the recipe itself; n: of the n-th `otherwise` behind it */
   const char *name;
   int threads, min_ctas_per_sm;
   int cluster[3];
@@ -37,8 +36,8 @@ typedef struct kernel_launch {
   void *user;
 } kernel_launch;
 
-/* Makes the image of all kernels and the launches of `out->recipe` and of the recipes behind it, whose other
- * fields (tensor rules, requirements, workspace, otherwise) `rules` gives. */
+/* Makes the image of all kernels and `out->recipe`'s launches, whose other fields (tensor rules,
+ * requirements, workspace) `rules` gives. */
 arke_status kernel_lower(const kernel_launch *launches, int n, const recipe *rules, const target *t,
                          const lower_options *options, arena *a, lowered *out, arke_error *err);
 
@@ -62,10 +61,12 @@ void kernel_require(recipe *rules, arena *a, const recipe_expr *expr, int64_t di
 /* Requires that every argument lies without gaps: its strides are the products of its sizes. */
 void kernel_require_dense(recipe *rules, const ir_problem *p, arena *a);
 
+/* A variable of recipes: "X.stride1", "X.lead0"; with number -1 "X.span". */
+const recipe_expr *kernel_variable(const ir_op *op, int tensor, const char *what, int number, arena *a);
 /* Recipe expressions of a form's loops and of a tensor's strides; NULL: out of memory. */
 const recipe_expr *kernel_extent(const ir_form *form, int loop, arena *a);
 /* Elements from one index to the next in subscript `s` of an access, for tensors without gaps (`dense`: a
- * product of sizes) or any ("X.stride1"). */
+ * product of sizes) or any ("X.stride1"; of leading axes "X.lead0", which is right where they are one). */
 const recipe_expr *kernel_stride(const ir_form *form, const ir_access *access, int s, bool dense, arena *a);
 
 #endif
