@@ -1,0 +1,137 @@
+#include "template_cases.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator/emulator.h"
+#include "generator/assemble.h"
+#include "tests/support/failing_alloc.h"
+
+enum { SM_COUNT = 2, SAMPLE = 6000 };
+
+static ir_problem bind(arena *a, const char *text, const char *bindings) {
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  ir_problem p;
+  ck_assert_msg(ir_op_parse(a, text, &op, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_msg(ir_problem_bind(op, bindings, &p, &err) == ARKE_OK, "%s: %s", text, err.text);
+  return p;
+}
+
+template_case template_case_bind(arena *a, const kernel_template *k, const char *text, const char *bindings,
+                                 const char *settings) {
+  arke_error err = ARKE_ERROR_INIT;
+  template_case c = {.k = k, .t = target_find("sm_90a", NULL), .p = bind(a, text, bindings)};
+  config defaults;
+  strbuf detail = STRBUF_INIT;
+  template_reason reason = k->fits(&c.p, c.t, &detail);
+  ck_assert_msg(reason == TEMPLATE_OK, "%s %s: %s, %s", text, bindings, template_reason_name(reason),
+                strbuf_text(&detail));
+  strbuf_free(&detail);
+  k->defaults(&c.p, c.t, &defaults);
+  ck_assert_msg(config_parse(k->space(c.t), settings, &defaults, &c.c, &err) == ARKE_OK, "%s", err.text);
+  reason = k->feasible(&c.p, c.t, &c.c);
+  ck_assert_msg(reason == TEMPLATE_OK || (*settings && reason == TEMPLATE_REDUNDANT), "%s %s %s: %s", text,
+                bindings, settings, template_reason_name(reason));
+  ck_assert(k->cost_ns(&c.p, c.t, &c.t->rates, &c.c) > c.t->rates.launch_ns);
+  return c;
+}
+
+lowered template_case_lower(arena *a, const template_case *c) {
+  arke_error err = ARKE_ERROR_INIT;
+  lowered l;
+  arke_status status = c->k->lower(&c->p, c->t, &c->c, NULL, a, &l, &err);
+  ck_assert_msg(status == ARKE_OK, "%s: %s", c->p.op->text, err.text);
+  return l;
+}
+
+static run_views_result run(const template_case *c, const lowered *l, const run_view *views) {
+  arke_error err = ARKE_ERROR_INIT;
+  device *d;
+  ck_assert_msg(device_open_emulator(c->t->name, 1, &d, &err) == ARKE_OK, "%s", err.text);
+  run_views_result r = run_views(d, &c->p, l, SM_COUNT, views, 7, SAMPLE);
+  d->ops->close(d);
+  return r;
+}
+
+void template_case_run(arena *a, const template_case *c, const run_view *views, int way) {
+  lowered l = template_case_lower(a, c);
+  run_views_result r = run(c, &l, views);
+  strbuf point = STRBUF_INIT;
+  config_print(c->k->space(c->t), &c->c, &point);
+  ck_assert_msg(r.status == ARKE_OK && r.wrong == 0 && r.intact && (way < 0 || r.way == way),
+                "%s\n%s: way %d, %s %lld of %lld wrong, %s%s", c->p.op->text, strbuf_text(&point), r.way,
+                r.err.text, (long long)r.wrong, (long long)r.elements, r.first,
+                r.intact ? "" : ", wrote elsewhere");
+  strbuf_free(&point);
+  ck_assert_int_gt(r.elements, 0);
+}
+
+void template_case_run_reduced(arena *a, const template_case *c) {
+  template_case small = *c;
+  c->k->reduced_problem(&c->p, c->t, &c->c, SM_COUNT, &small.p);
+  template_reason reason = c->k->feasible(&small.p, c->t, &c->c);
+  ck_assert_msg(reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT, "%s: %s", c->p.op->text,
+                template_reason_name(reason));
+  template_case_run(a, &small, NULL, -1);
+}
+
+void template_case_assemble(arena *a, const template_case *c) {
+  assembler_kind kind = assembler_find();
+  if (kind != ASSEMBLER_PTXAS) return;
+  arke_error err = ARKE_ERROR_INIT;
+  assembled out;
+  lowered l = template_case_lower(a, c);
+  ck_assert_msg(assemble_ptx(kind, l.ptx, c->t->name, &out, &err) == ARKE_OK, "%s: %s", c->p.op->text,
+                err.text);
+  ck_assert_msg(out.spill_bytes == 0, "%s spills %d bytes", c->p.op->text, out.spill_bytes);
+  assembled_free(&out);
+}
+
+void template_case_fail_allocations(const template_case *c) {
+  long n = 0;
+  for (;; n++) {
+    arena a = ARENA_INIT;
+    arke_error err = ARKE_ERROR_INIT;
+    lowered l;
+    failing_alloc_arm(n);
+    arke_status status = c->k->lower(&c->p, c->t, &c->c, NULL, &a, &l, &err);
+    bool failed = failing_alloc_disarm();
+    arena_release(&a);
+    if (!failed) {
+      ck_assert_int_eq(status, ARKE_OK);
+      break;
+    }
+    ck_assert_msg(status == ARKE_ERR_MEMORY, "allocation %ld: %s, %s", n, arke_status_name(status), err.text);
+  }
+  ck_assert_int_gt(n, 5);
+}
+
+void template_refuses(const kernel_template *k, const char *text, const char *bindings,
+                      template_reason reason) {
+  arena a = ARENA_INIT;
+  ir_problem p = bind(&a, text, bindings);
+  strbuf detail = STRBUF_INIT;
+  template_reason got = k->fits(&p, target_find("sm_90a", NULL), &detail);
+  ck_assert_msg(got == reason, "%s: %s", text, template_reason_name(got));
+  ck_assert_str_ne(strbuf_text(&detail), "");
+  strbuf_free(&detail);
+  arena_release(&a);
+}
+
+void template_case_miss(arena *a, const template_case *c, const char *line) {
+  lowered l = template_case_lower(a, c);
+  char *text = arena_strndup(a, l.ptx, l.ptx_bytes);
+  ck_assert_ptr_nonnull(text);
+  int taken = 0;
+  for (char *at = strstr(text, line); at; at = strstr(at + 1, line), taken++) {
+    char *begin = at, *end = strchr(at, '\n');
+    while (begin > text && begin[-1] != '\n') begin--;
+    memset(begin, ' ', (size_t)(end - begin));
+  }
+  ck_assert_msg(taken > 0, "no line has %s", line);
+  l.ptx = text;
+  run_views_result r = run(c, &l, NULL);
+  ck_assert_msg(r.status == ARKE_ERR_FAULT || r.wrong > 0, "%s without %s passed", c->p.op->text, line);
+}

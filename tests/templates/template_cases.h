@@ -1,0 +1,36 @@
+/* What tests of templates over forms have in common: an operator bound to a problem, a configuration of a
+ * template, and the checks that every such template must pass. Failures end the test. */
+#ifndef ARKE_TESTS_TEMPLATE_CASES_H
+#define ARKE_TESTS_TEMPLATE_CASES_H
+
+#include "run_views.h"
+#include "templates/template.h"
+
+typedef struct template_case {
+  const kernel_template *k;
+  const target *t;
+  ir_problem p;
+  config c;
+} template_case;
+
+/* `settings`: "TILE_X=32,…", what is left out takes the template's defaults. The problem must fit. */
+template_case template_case_bind(arena *a, const kernel_template *k, const char *text, const char *bindings,
+                                 const char *settings);
+lowered template_case_lower(arena *a, const template_case *c);
+/* Lowers and runs on the emulator with `views` (NULL: no gaps): every element right, nothing else written, by
+ * way `way` (-1: any). */
+void template_case_run(arena *a, const template_case *c, const run_view *views, int way);
+/* The template's small problem for the configuration is feasible, and right. */
+void template_case_run_reduced(arena *a, const template_case *c);
+/* Assembles without spills, where there is an assembler. */
+void template_case_assemble(arena *a, const template_case *c);
+/* Every allocation of `lower` fails once and is reported. */
+void template_case_fail_allocations(const template_case *c);
+/* The operator is refused with `reason` and a sentence. */
+void template_refuses(const kernel_template *k, const char *text, const char *bindings,
+                      template_reason reason);
+/* The emulator stops the kernel, or its results are wrong, when every line of the text that contains `line`
+ * is taken out. */
+void template_case_miss(arena *a, const template_case *c, const char *line);
+
+#endif
