@@ -10,9 +10,13 @@
  *   - left indices become loops, outermost first, in the order of the first definition's left side; other
  * definitions' indices of equal range take the same loops, in order; "[...]" stands for one loop over all
  * leading elements;
- *   - a reduction's index takes the first loop of equal range on which its body does not depend otherwise and
- * which no reduction around it binds, else it gets a loop of its own after the left ones: reductions over the
- * same axis are over the same loop, and what they read is the same node;
+ *   - a reduction's index takes the first loop of equal range on which its body does not depend otherwise,
+ * else it gets a loop of its own after the left ones: reductions over the same axis are over the same loop,
+ * and what they read is the same node, also where one stands inside another (max above);
+ *   - a reduction takes the values of its index for which its reads are inside their tensors: what of that
+ * does not follow from the loop's range is part of its condition;
+ *   - choices that attributes decide are decided, where(c, x, y) is c ? x : y, neg(x) is -x, casts are to
+ * dtypes, and subscripts are folded (i + 0 is i, integer attributes are integers);
  *   - nodes are hash-consed: pointer equality is structural equality.
  * Forms are read-only once made; all memory is the arena's. */
 #ifndef ARKE_IR_IR_FORM_H
@@ -34,8 +38,8 @@ typedef struct ir_loop {
 } ir_loop;
 
 /* One subscript of an access: dimensions [first, first + count) of the tensor (of those after the leading
- * ones; -1 as `first`: the leading ones come first), which lie without gaps, taken as one. IR_INDEX nodes'
- * `id` is a loop. */
+ * ones), which lie without gaps, taken as one. The leading axes are dimension -1 here, whatever their number:
+ * the subscript that has them has `leading` and -1 as `first`. IR_INDEX nodes' `id` is a loop. */
 typedef struct ir_subscript {
   bool leading;
   int first, count;
@@ -49,12 +53,13 @@ typedef struct ir_access {
   int n;
   ir_subscript subscripts[LIMIT_RANK + 1];
   const ir_expr *other; /* value of a read outside the tensor; NULL: there is none */
-  bool conditional;     /* under ?:, where, && or ||: may be out of range where its value is not used */
+  bool conditional;     /* under ?:, where, &&, || or a reduction's condition, and not known to be inside: may
+                           be out of range where its value is not used */
 } ir_access;
 
 typedef struct ir_form_output {
   int definition; /* of the operator */
-  int access;     /* where it is written */
+  int access;     /* where it is written; its loops are this output's */
   int positions;  /* topk: access of the positions; else -1 */
   int rank_loop;  /* topk: the loop over ranks; else -1 */
   ir_update update;
@@ -81,6 +86,9 @@ arke_status ir_form_make(const ir_problem *p, arena *a, ir_form *form, arke_erro
 unsigned ir_form_free(const ir_form *form, const ir_expr *e);
 /* 0 … n_nodes - 1, for memo tables. */
 int ir_form_number(const ir_form *form, const ir_expr *e);
+/* What an expression computes in: DTYPE_F32, F64, I32, I64 or BOOL (docs/notation.md, types); I64 also for
+ * integers that no tensor has typed. */
+dtype ir_form_type(const ir_form *form, const ir_expr *e);
 /* Distinct REDUCE nodes of all outputs, inner ones first; returns how many, at most `capacity`. */
 int ir_form_reductions(const ir_form *form, const ir_expr **list, int capacity);
 
@@ -99,7 +107,8 @@ typedef enum ir_motion {
 ir_motion ir_form_motion(const ir_form *form, int access, int loop);
 
 int64_t ir_form_extent(const ir_form *form, int loop); /* elements of a loop in this problem */
-/* "loops …; Y[…] = …": for tests and messages. */
+/* "loops M, N; Y[i0,i1] = …", where i0 is the first loop; "..." is the leading one, and what one subscript of
+ * several merged dimensions is indexed by stands once. For tests and messages. */
 void ir_form_print(const ir_form *form, strbuf *out);
 
 #endif

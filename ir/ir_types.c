@@ -56,9 +56,10 @@ ir_type ir_kind_type(ir_kind k) {
   return (ir_type){-1, fixed, k.joins};
 }
 
-static ir_kind join_args(const ir_op *op, const ir_expr *e, int first) {
+/* Of `args`, the kinds of e's operands, from the first-th on. */
+static ir_kind join_args(const ir_expr *e, const ir_kind *args, int first) {
   ir_kind k = {LEVEL_WEAK, 0};
-  for (int i = first; i < e->n_args; i++) k = ir_kind_join(k, ir_expr_kind(op, e->args[i]));
+  for (int i = first; i < e->n_args; i++) k = ir_kind_join(k, args[i]);
   return k;
 }
 
@@ -68,14 +69,14 @@ static ir_kind arithmetic(ir_kind k) {
   return k;
 }
 
-static ir_kind call_kind(const ir_op *op, const ir_expr *e) {
-  if (e->id == IR_FN_WHERE) return join_args(op, e, 1);
-  ir_kind k = join_args(op, e, 0);
+static ir_kind call_kind(const ir_expr *e, const ir_kind *args) {
+  if (e->id == IR_FN_WHERE) return join_args(e, args, 1);
+  ir_kind k = join_args(e, args, 0);
   if (ir_function_keeps_integers((ir_function)e->id)) return arithmetic(k);
   return ir_kind_join(k, (ir_kind){LEVEL_F32, 0});
 }
 
-static ir_kind operator_kind(const ir_op *op, const ir_expr *e) {
+static ir_kind operator_kind(const ir_expr *e, const ir_kind *args) {
   switch ((ir_operator)e->id) {
   case IR_OP_LT:
   case IR_OP_LE:
@@ -86,24 +87,24 @@ static ir_kind operator_kind(const ir_op *op, const ir_expr *e) {
   case IR_OP_AND:
   case IR_OP_OR:
   case IR_OP_NOT: return (ir_kind){LEVEL_BOOL, 0};
-  case IR_OP_SELECT: return join_args(op, e, 1);
-  default: return arithmetic(join_args(op, e, 0));
+  case IR_OP_SELECT: return join_args(e, args, 1);
+  default: return arithmetic(join_args(e, args, 0));
   }
 }
 
-static ir_kind reduce_kind(const ir_op *op, const ir_expr *e) {
+static ir_kind reduce_kind(const ir_expr *e, const ir_kind *args) {
   switch ((ir_reduction)e->id) {
   case IR_RED_ANY:
   case IR_RED_ALL: return (ir_kind){LEVEL_BOOL, 0};
   case IR_RED_ARGMAX:
   case IR_RED_ARGMIN: return (ir_kind){LEVEL_I64, 0};
   case IR_RED_SUM:
-  case IR_RED_PROD: return arithmetic(ir_expr_kind(op, e->args[0]));
-  default: return ir_expr_kind(op, e->args[0]);
+  case IR_RED_PROD: return arithmetic(args[0]);
+  default: return args[0];
   }
 }
 
-ir_kind ir_expr_kind(const ir_op *op, const ir_expr *e) {
+ir_kind ir_node_kind(const ir_op *op, const ir_expr *e, const ir_kind *args) {
   switch (e->node) {
   case IR_FLOAT: return (ir_kind){LEVEL_F32, 0};
   case IR_INT:
@@ -117,17 +118,23 @@ ir_kind ir_expr_kind(const ir_op *op, const ir_expr *e) {
     }
   case IR_READ: {
     ir_kind k = ir_type_kind(op->tensors[e->id].type);
-    return e->has_else ? ir_kind_join(k, ir_expr_kind(op, e->args[e->n_args - 1])) : k;
+    return e->has_else ? ir_kind_join(k, args[e->n_args - 1]) : k;
   }
-  case IR_CALL: return call_kind(op, e);
-  case IR_OPERATOR: return operator_kind(op, e);
-  case IR_REDUCE: return reduce_kind(op, e);
+  case IR_CALL: return call_kind(e, args);
+  case IR_OPERATOR: return operator_kind(e, args);
+  case IR_REDUCE: return reduce_kind(e, args);
   case IR_CAST:
     if (ir_cast_variable(e) >= 0) return (ir_kind){LEVEL_WEAK, 1u << ir_cast_variable(e)};
     if (ir_cast_attr(e) >= 0) return (ir_kind){LEVEL_WEAK, 1u << (IR_JOIN_ATTR + ir_cast_attr(e))};
     return (ir_kind){ir_level_of((dtype)e->id), 0};
   }
   return (ir_kind){LEVEL_F64, 0};
+}
+
+ir_kind ir_expr_kind(const ir_op *op, const ir_expr *e) {
+  ir_kind args[LIMIT_RANK + 1];
+  for (int i = 0; i < e->n_args; i++) args[i] = ir_expr_kind(op, e->args[i]);
+  return ir_node_kind(op, e, args);
 }
 
 ir_level ir_kind_level(const ir_problem *p, ir_kind k) {

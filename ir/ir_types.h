@@ -29,6 +29,8 @@ static inline int ir_cast_attr(const ir_expr *e) {
 ir_level ir_level_of(dtype t);
 dtype ir_level_dtype(ir_level l);
 ir_kind ir_expr_kind(const ir_op *op, const ir_expr *e);
+/* The same where the kinds of e's operands are known. */
+ir_kind ir_node_kind(const ir_op *op, const ir_expr *e, const ir_kind *args);
 ir_kind ir_kind_join(ir_kind a, ir_kind b);
 /* The type of a temporary computed in `k`, and back. */
 ir_type ir_kind_type(ir_kind k);

@@ -5,7 +5,8 @@
  *   --- text            the whole error text
  *   --- bind BINDINGS   then "flops N", "bytes N", "reduction TENSOR N", "shape TENSOR AxB", "dtype TENSOR
  * NAME", "prints BINDINGS" or "error TEXT"
- *   --- eval BINDINGS   then "X = 1 2 3 …" for every input and every output to check, or "error TEXT" */
+ *   --- eval BINDINGS   then "X = 1 2 3 …" for every input and every output to check, or "error TEXT"
+ *   --- form BINDINGS   see form_cases.h */
 #ifndef ARKE_TESTS_IR_OPERATOR_CASES_H
 #define ARKE_TESTS_IR_OPERATOR_CASES_H
 

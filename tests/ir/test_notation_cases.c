@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "ir/ir.h"
+#include "tests/ir/form_cases.h"
 #include "tests/ir/ir_suites.h"
 #include "tests/ir/operator_cases.h"
 
@@ -240,6 +241,8 @@ START_TEST(case_file) {
       check_bind(&c, s, op);
     else if (strcmp(s->kind, "eval") == 0)
       check_eval(&c, s, op);
+    else if (strcmp(s->kind, "form") == 0)
+      check_form_section(&c, s, op);
     else
       ck_abort_msg("%s: unknown section %s", c.path, s->kind);
   }
