@@ -56,6 +56,7 @@ gen_value gen_intrinsic(gen_builder *b, const char *name, LLVMTypeRef result, co
 
 typedef enum gen_asm_flags {
   GEN_ASM_PURE = 0,       /* result depends on operands alone: computed once, or not at all if unused */
+  GEN_ASM_READ = 8,       /* reads memory that nothing writes: kept after the effects before it */
   GEN_ASM_EFFECT = 1,     /* not removed, kept in order with other effects */
   GEN_ASM_MEMORY = 2,     /* reads or writes memory: no load or store moves across */
   GEN_ASM_CONVERGENT = 4, /* not made dependent on more control flow */

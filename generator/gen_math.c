@@ -46,6 +46,14 @@ gen_value gen_math_unary(gen_builder *b, const char *name, gen_value x) {
   return overloaded(b, name, &x, 1);
 }
 
+gen_value gen_minimum(gen_builder *b, gen_value x, gen_value y) {
+  return overloaded(b, "llvm.minimum", (gen_value[]){x, y}, 2);
+}
+
+gen_value gen_maximum(gen_builder *b, gen_value x, gen_value y) {
+  return overloaded(b, "llvm.maximum", (gen_value[]){x, y}, 2);
+}
+
 static gen_value approximation(gen_builder *b, const char *instruction, gen_value x) {
   char text[64];
   snprintf(text, sizeof text, "%s $0, $1;", instruction);

@@ -14,6 +14,9 @@
 arke_status gen_math(gen_builder *b, ir_function f, const gen_value *args, gen_value *value, arke_error *err);
 /* Functions that give integers for integers. */
 bool gen_math_takes_integers(ir_function f);
+/* IEEE 754's minimum and maximum, of F32 or F64: NaN if either is; -0 < 0. */
+gen_value gen_minimum(gen_builder *b, gen_value x, gen_value y);
+gen_value gen_maximum(gen_builder *b, gen_value x, gen_value y);
 /* A one-operand LLVM intrinsic overloaded on the operand's type: "llvm.fabs". */
 gen_value gen_math_unary(gen_builder *b, const char *name, gen_value x);
 

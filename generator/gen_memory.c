@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "generator/gen_internal.h"
+#include "generator/gen_words.h"
 
 static gen_value shared_address(gen_builder *b, LLVMValueRef object) {
   return LLVMBuildPtrToInt(b->ir, object, b->types[GEN_I32], "");
@@ -83,6 +84,71 @@ gen_value gen_load_global(gen_builder *b, gen_type type, int lanes, gen_value ad
 
 void gen_store_global(gen_builder *b, gen_value value, gen_value address) {
   store(b, value, address, GEN_SPACE_GLOBAL);
+}
+
+static const struct {
+  const char *loads, *stores, *policy;
+} caches[] = {
+#define X(NAME, loads, stores, policy) {loads, stores, policy},
+    GEN_CACHES(X)
+#undef X
+};
+
+/* The policy of an access, by an instruction that LLVM keeps once; NULL: none. */
+static gen_value l2_policy(gen_builder *b, gen_cache cache) {
+  if (!caches[cache].policy) return NULL;
+  char text[96];
+  snprintf(text, sizeof text, "createpolicy.fractional.L2::%s.b64 $0;", caches[cache].policy);
+  return gen_asm(b, b->types[GEN_I64], text, "=l", NULL, 0, GEN_ASM_PURE);
+}
+
+static void check_width(gen_builder *b, unsigned bytes) {
+  if (bytes > (b->target->has.access_32 ? 32u : 16u))
+    gen_misuse(b, "an access of %u bytes on %s", bytes, b->target->name);
+}
+
+gen_value gen_load_global_cached(gen_builder *b, gen_type type, int lanes, gen_value address, bool constant,
+                                 gen_cache cache) {
+  LLVMTypeRef whole = lanes == 1 ? b->types[type] : LLVMVectorType(b->types[type], (unsigned)lanes);
+  unsigned bytes = value_bytes(b, LLVMGetPoison(whole));
+  check_width(b, bytes);
+  if (cache == GEN_CACHE_DEFAULT && bytes <= 16) return gen_load_global(b, type, lanes, address, constant);
+  char instruction[64];
+  snprintf(instruction, sizeof instruction, "ld.global%s%s", constant ? ".nc" : "", caches[cache].loads);
+  /* What nothing writes may move, but not above the launch's wait: so it is not pure. */
+  return gen_words_load(b, instruction, "l", type, lanes, address, l2_policy(b, cache),
+                        constant ? GEN_ASM_READ : GEN_ASM_MEMORY);
+}
+
+void gen_store_global_cached(gen_builder *b, gen_value value, gen_value address, gen_cache cache) {
+  unsigned bytes = value_bytes(b, value);
+  check_width(b, bytes);
+  if (cache == GEN_CACHE_DEFAULT && bytes <= 16) {
+    gen_store_global(b, value, address);
+    return;
+  }
+  char instruction[64];
+  snprintf(instruction, sizeof instruction, "st.global%s", caches[cache].stores);
+  gen_words_store(b, instruction, "l", value, address, l2_policy(b, cache));
+}
+
+void gen_load_words(gen_builder *b, int bytes, gen_value address, bool constant, gen_cache cache,
+                    gen_value *words) {
+  if (bytes < 4) {
+    gen_value v = gen_load_global_cached(b, bytes == 1 ? GEN_I8 : GEN_I16, 1, address, constant, cache);
+    words[0] = gen_zext(b, v, GEN_I32);
+    return;
+  }
+  int n = bytes / 4;
+  gen_value v = gen_load_global_cached(b, GEN_I32, n, address, constant, cache);
+  for (int i = 0; i < n; i++) words[i] = n == 1 ? v : gen_lane(b, v, i);
+}
+
+void gen_store_words(gen_builder *b, int bytes, const gen_value *words, gen_value address, gen_cache cache) {
+  gen_value v = bytes < 4   ? gen_trunc(b, words[0], bytes == 1 ? GEN_I8 : GEN_I16)
+                : bytes > 4 ? gen_vector(b, words, bytes / 4)
+                            : words[0];
+  gen_store_global_cached(b, v, address, cache);
 }
 
 gen_value gen_load_shared(gen_builder *b, gen_type type, int lanes, gen_value address) {

@@ -14,6 +14,33 @@ gen_value gen_shared_static(gen_builder *b, const char *name, int bytes, int ali
  * so the read-only path may serve it. */
 gen_value gen_load_global(gen_builder *b, gen_type type, int lanes, gen_value address, bool constant);
 void gen_store_global(gen_builder *b, gen_value value, gen_value address);
+
+/* How caches are to treat an access: advice, which changes no result.
+ * X(NAME, of loads, of stores, L2 policy) */
+#define GEN_CACHES(X)                                                                                        \
+  X(DEFAULT, "", "", NULL)                                                                                   \
+  X(STREAM, ".L1::no_allocate", ".cs", NULL)              /* touched once */                                 \
+  X(STREAM_128, ".L1::no_allocate.L2::128B", ".cs", NULL) /* once, and its neighbours soon */                \
+  X(STREAM_256, ".L1::no_allocate.L2::256B", ".cs", NULL)                                                    \
+  X(EVICT_FIRST, ".L1::no_allocate", "", "evict_first") /* first to leave L2 */                              \
+  X(EVICT_LAST, "", "", "evict_last")                   /* last to leave L2: read again by other CTAs */
+
+typedef enum gen_cache {
+#define X(NAME, loads, stores, policy) GEN_CACHE_##NAME,
+  GEN_CACHES(X)
+#undef X
+      GEN_CACHE_COUNT,
+} gen_cache;
+
+/* As above, with advice, and of 32 bytes where the target has that (access_32). */
+gen_value gen_load_global_cached(gen_builder *b, gen_type type, int lanes, gen_value address, bool constant,
+                                 gen_cache cache);
+void gen_store_global_cached(gen_builder *b, gen_value value, gen_value address, gen_cache cache);
+/* `bytes` (4 … 32) as i32 words: what gen_unpack takes and gen_pack gives. `words` has one for each 4 bytes;
+ * 1 or 2 bytes are the low part of one word. */
+void gen_load_words(gen_builder *b, int bytes, gen_value address, bool constant, gen_cache cache,
+                    gen_value *words);
+void gen_store_words(gen_builder *b, int bytes, const gen_value *words, gen_value address, gen_cache cache);
 gen_value gen_load_shared(gen_builder *b, gen_type type, int lanes, gen_value address);
 void gen_store_shared(gen_builder *b, gen_value value, gen_value address);
 

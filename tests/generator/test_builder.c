@@ -19,7 +19,7 @@ static gen_value own_word(gen_builder *b, int i) {
 static void run_words(kernel_body body, int32_t n, int32_t out[THREADS]) {
   arena a = ARENA_INIT;
   gen_output k = make_kernel(body, NULL, 1, THREADS, &a);
-  kernel_buffer buffer = {out, THREADS * sizeof *out, true};
+  kernel_buffer buffer = {out, THREADS * sizeof *out, true, false};
   run_kernel(&k, &buffer, 1, n, 1, THREADS);
   arena_release(&a);
 }
@@ -132,7 +132,7 @@ START_TEST(vectors_load_and_store_wide) {
   gen_output k = make_kernel(build_vectors, NULL, 2, THREADS, &a);
   ck_assert_ptr_nonnull(strstr(k.ptx, "ld.global.nc.v4"));
   ck_assert_ptr_nonnull(strstr(k.ptx, "st.global.v4"));
-  kernel_buffer buffers[] = {{in, sizeof in, false}, {out, sizeof out, true}};
+  kernel_buffer buffers[] = {{in, sizeof in, false, false}, {out, sizeof out, true, false}};
   run_kernel(&k, buffers, 2, 0, 1, THREADS);
   for (int i = 0; i < THREADS * 4; i++) ck_assert_float_eq(out[i], (float)(i * (i % 4 + 1)));
   arena_release(&a);

@@ -160,11 +160,11 @@ START_TEST(expressions_equal_the_reference) {
   int32_t i[N], j[N];
   uint8_t z[N * 8];
   fill(x, y, i, j);
-  kernel_buffer buffers[] = {{x, sizeof x, false},
-                             {y, sizeof y, false},
-                             {i, sizeof i, false},
-                             {j, sizeof j, false},
-                             {z, (size_t)dtype_bytes(c.result, N), true}};
+  kernel_buffer buffers[] = {{x, sizeof x, false, false},
+                             {y, sizeof y, false, false},
+                             {i, sizeof i, false, false},
+                             {j, sizeof j, false, false},
+                             {z, (size_t)dtype_bytes(c.result, N), true, false}};
   run_kernel(&k, buffers, 5, N, N / THREADS, THREADS);
 
   ir_data data[] = {{x, {1}}, {y, {1}}, {i, {1}}, {j, {1}}, {z, {1}}};

@@ -7,6 +7,8 @@ int main(void) {
   suite_add_tcase(suite, target_tests());
   suite_add_tcase(suite, builder_tests());
   suite_add_tcase(suite, builder_misuse_tests());
+  suite_add_tcase(suite, warp_tests());
+  suite_add_tcase(suite, published_memory_tests());
   suite_add_tcase(suite, expression_tests());
   suite_add_tcase(suite, assemble_tests());
   SRunner *runner = srunner_create(suite);
