@@ -76,7 +76,7 @@ arke_status ir_form_make(const ir_problem *p, arena *a, ir_form *form, arke_erro
   for (int i = 0; i < op->n_definitions; i++) {
     const ir_definition *d = &op->definitions[i];
     if (!is_output(op, d)) continue;
-    envs[i] = (form_env){d, ARENA_NEW_N(a, const ir_expr *, (size_t)d->n_indices + 1)};
+    envs[i] = (form_env){.def = d, .values = ARENA_NEW_N(a, const ir_expr *, (size_t)d->n_indices + 1)};
     if (envs[i].values == NULL) return error_memory(err, "form");
     if (d->tensor2 >= 0 && op->tensors[d->tensor].role != op->tensors[d->tensor2].role)
       return error_set(err, ARKE_ERR_UNSUPPORTED, "form", "both results of topk must be outputs");

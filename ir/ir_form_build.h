@@ -47,7 +47,13 @@ typedef struct form_builder {
 typedef struct form_env {
   const ir_definition *def;
   const ir_expr **values;
+  struct form_bounded *bounded; /* subscripts of the definition that a reduction's condition keeps inside */
 } form_env;
+
+typedef struct form_bounded {
+  const ir_expr *subscript;
+  struct form_bounded *next;
+} form_bounded;
 
 /* A place in an expression. */
 typedef struct form_place {
@@ -95,9 +101,9 @@ bool form_known_less(const form_builder *b, const ir_expr *x, const ir_expr *y, 
 const ir_expr *form_inside_condition(form_builder *b, const ir_expr *subscript, ir_dim d);
 /* What a reduction's index ranges over. */
 bool form_reduction_range(form_builder *b, const form_env *env, const ir_expr *reduce, ir_dim *range);
-/* The condition on a reduction's index that all reads of `e` which it moves lie in their tensors; NULL: none,
- * or after a failure. */
-const ir_expr *form_reads_inside(form_builder *b, form_env *env, const ir_expr *e, int slot);
+/* The condition on a reduction's index, bound in env, that the reads it moves lie in their tensors; NULL:
+ * none, or after a failure. */
+const ir_expr *form_reads_inside(form_builder *b, form_env *env, const ir_expr *reduce);
 
 /* --- substitution (ir_form_substitute.c) --- */
 const ir_expr *form_build(form_builder *b, form_env *env, const ir_expr *e, form_place place);

@@ -167,24 +167,36 @@ static void offer(range_finder *f, int rank, ir_dim d) {
   f->range = d;
 }
 
-/* "index < something fixed": an integer, an attribute or a size. */
-static bool fixed_limit(const ir_problem *p, const ir_bound *bound, ir_dim *d) {
+/* What index `slot` of a definition ranges over, if that is one dimension. */
+static bool index_range(const range_finder *f, int slot, ir_dim *d) {
+  const ir_index *index = &f->env->def->indices[slot];
+  const ir_expr *value = f->env->values[slot];
+  *d = index->range;
+  if (!index->reduced) return index->ranged;
+  if (value == NULL || value->node != IR_INDEX || f->b->form->loops[value->id].n_dims != 1) return false;
+  *d = f->b->form->loops[value->id].dims[0];
+  return true;
+}
+
+/* "index < limit": an integer, an attribute, a size, or another index. */
+static bool known_limit(const range_finder *f, const ir_bound *bound, ir_dim *d) {
+  const ir_problem *p = f->b->p;
   const ir_expr *e = bound->other;
-  int64_t more = bound->relation == IR_OP_LE ? 1 : 0;
+  int64_t limit, more = bound->relation == IR_OP_LE ? 1 : 0;
   if (bound->relation != IR_OP_LT && bound->relation != IR_OP_LE) return false;
+  if (e->node == IR_INDEX) return index_range(f, e->id, d);
   if (e->node == IR_SIZE && more == 0) {
     *d = (ir_dim){e->id, 1};
     return true;
   }
-  int64_t limit;
   if (e->node == IR_INT)
     limit = e->integer;
   else if (e->node == IR_ATTR && p->op->attrs[e->id].kind == IR_ATTR_INT)
     limit = (int64_t)p->attrs[e->id];
   else
     return false;
-  if (limit < -more || limit > LIMIT_AXIS_SIZE) limit = -more;
-  *d = (ir_dim){-1, limit + more};
+  if (limit > LIMIT_AXIS_SIZE) return false;
+  *d = (ir_dim){-1, limit < 0 ? 0 : limit + more};
   return true;
 }
 
@@ -196,7 +208,7 @@ static bool note_range(const ir_bound *bound, void *user) {
   if (bound->tensor >= 0) {
     d = op->tensors[bound->tensor].dims[bound->dim];
     offer(f, f->index->ranged && same_dim(d, f->index->range) ? 3 : 2, d);
-  } else if (fixed_limit(f->b->p, bound, &d)) {
+  } else if (known_limit(f, bound, &d)) {
     offer(f, 1, d);
   }
   return true;
@@ -219,16 +231,11 @@ bool form_reduction_range(form_builder *b, const form_env *env, const ir_expr *r
 typedef struct reads {
   form_builder *b;
   form_env *env;
+  const ir_expr *all; /* the condition so far; NULL: true */
   int slot;
   int inner[LIMIT_EXPR_DEPTH];
   int n_inner;
 } reads;
-
-static bool uses_inner(const reads *r, const ir_expr *e) {
-  for (int i = 0; i < r->n_inner; i++)
-    if (ir_expr_uses(e, r->inner[i])) return true;
-  return false;
-}
 
 static bool has_read(const ir_expr *e) {
   if (e->node == IR_READ) return true;
@@ -237,49 +244,92 @@ static bool has_read(const ir_expr *e) {
   return false;
 }
 
+static bool is_bounded(const form_env *env, const ir_expr *subscript) {
+  for (const form_bounded *x = env->bounded; x != NULL; x = x->next)
+    if (x->subscript == subscript) return true;
+  return false;
+}
+
+static const ir_expr *subscript_inside(reads *r, const ir_expr *subscript, int tensor, int dim) {
+  ir_dim d = r->b->p->op->tensors[tensor].dims[dim];
+  if (subscript->node == IR_INDEX) { /* elements of a temporary exist where its reads may be */
+    const ir_index *index = &r->env->def->indices[subscript->id];
+    if (!index->reduced && index->range.axis == d.axis && index->range.factor <= d.factor) return NULL;
+  }
+  form_place place = {.guarded = true, .subscript = true};
+  const ir_expr *built = form_build(r->b, r->env, subscript, place);
+  return form_inside_condition(r->b, built, d);
+}
+
+/* What limits the index holds for all of its values, so that no inner reduction need say it again. */
+static bool note_bound(const ir_bound *bound, void *user) {
+  reads *r = user;
+  if (bound->tensor < 0 || is_bounded(r->env, bound->sub)) return true;
+  form_bounded *x = ARENA_NEW(r->b->a, form_bounded);
+  if (x == NULL) {
+    form_fail_memory(r->b);
+    return false;
+  }
+  *x = (form_bounded){bound->sub, r->env->bounded};
+  r->env->bounded = x;
+  r->all = form_and(r->b, r->all, subscript_inside(r, bound->sub, bound->tensor, bound->dim));
+  return r->b->status == ARKE_OK;
+}
+
+static bool uses_inner(const reads *r, const ir_expr *e) {
+  for (int i = 0; i < r->n_inner; i++)
+    if (ir_expr_uses(e, r->inner[i])) return true;
+  return false;
+}
+
 static const ir_expr *reads_inside(reads *r, const ir_expr *e);
 
+/* The innermost index that a read's subscripts use is the one whose value leaves if any of them is outside.
+ */
 static const ir_expr *read_inside(reads *r, const ir_expr *e) {
   form_builder *b = r->b;
   const ir_expr *all = NULL;
   int n = e->n_args - e->has_else;
+  bool owned = false, inner = false;
   for (int i = 0; i < n; i++) {
-    const ir_expr *s = e->args[i];
-    if (has_read(s)) {
-      all = form_and(b, all, reads_inside(r, s));
-      continue; /* gathered: outside is the caller's error */
-    }
-    /* The innermost index of a subscript is the one that leaves. */
-    if (e->has_else || !ir_expr_uses(s, r->slot) || uses_inner(r, s)) continue;
-    form_place place = {.guarded = true, .subscript = true};
-    const ir_expr *built = form_build(b, r->env, s, place);
-    if (built != NULL)
-      all = form_and(b, all, form_inside_condition(b, built, b->p->op->tensors[e->id].dims[i]));
+    owned = owned || ir_expr_uses(e->args[i], r->slot);
+    inner = inner || uses_inner(r, e->args[i]);
+    all = form_and(b, all, reads_inside(r, e->args[i]));
   }
-  if (e->has_else && reads_inside(r, e->args[n]) != NULL)
-    form_fail(b, ARKE_ERR_UNSUPPORTED, "a read in the else of a reduction's read may lie outside (%d:%d)",
-              e->line, e->column);
-  return all;
+  if (e->has_else) {
+    if (reads_inside(r, e->args[n]) == NULL) return all;
+    return form_fail(b, ARKE_ERR_UNSUPPORTED,
+                     "a read in the else of a reduction's read may lie outside (%d:%d)", e->line, e->column);
+  }
+  const ir_expr *here = NULL;
+  for (int i = 0; owned && !inner && i < n; i++) /* gathered and outside is an error of the caller */
+    if (!has_read(e->args[i]) && !is_bounded(r->env, e->args[i]))
+      here = form_and(b, here, subscript_inside(r, e->args[i], e->id, i));
+  if (here != NULL && r->n_inner > 0)
+    return form_fail(
+        b, ARKE_ERR_UNSUPPORTED,
+        "a read inside a reduction may lie outside by the index of another one around it (%d:%d)", e->line,
+        e->column);
+  return form_and(b, all, here);
 }
 
-/* `part` holds where `c` (or with `negate` its opposite) does. */
-static const ir_expr *implied(reads *r, const ir_expr *c, bool negate, const ir_expr *part) {
+/* `part` matters where `c` holds, or with `otherwise` where it does not. */
+static const ir_expr *where_taken(reads *r, const ir_expr *c, bool otherwise, const ir_expr *part) {
   form_builder *b = r->b;
   if (part == NULL) return NULL;
-  if (uses_inner(r, c))
-    return form_fail(b, ARKE_ERR_UNSUPPORTED,
-                     "a read that an inner reduction chooses may lie outside for the outer one (%d:%d)",
-                     c->line, c->column);
   form_place place = {.guarded = true};
   const ir_expr *condition = form_build(b, r->env, c, place);
   if (condition == NULL) return NULL;
-  if (!negate) condition = form_operator(b, IR_OP_NOT, condition, NULL);
+  int truth = form_truth(b, condition);
+  if (truth >= 0) return (truth != 0) != otherwise ? part : NULL;
+  if (!otherwise) condition = form_operator(b, IR_OP_NOT, condition, NULL);
   return form_operator(b, IR_OP_OR, condition, part);
 }
 
 static const ir_expr *reads_inside(reads *r, const ir_expr *e) {
   form_builder *b = r->b;
   const ir_expr *all = NULL;
+  if (b->status != ARKE_OK) return NULL;
   if (e->node == IR_READ) return read_inside(r, e);
   bool select =
       (e->node == IR_OPERATOR && e->id == IR_OP_SELECT) || (e->node == IR_CALL && e->id == IR_FN_WHERE);
@@ -287,10 +337,10 @@ static const ir_expr *reads_inside(reads *r, const ir_expr *e) {
   if (select || choice) {
     all = reads_inside(r, e->args[0]);
     if (select) {
-      all = form_and(b, all, implied(r, e->args[0], false, reads_inside(r, e->args[1])));
-      return form_and(b, all, implied(r, e->args[0], true, reads_inside(r, e->args[2])));
+      all = form_and(b, all, where_taken(r, e->args[0], false, reads_inside(r, e->args[1])));
+      return form_and(b, all, where_taken(r, e->args[0], true, reads_inside(r, e->args[2])));
     }
-    return form_and(b, all, implied(r, e->args[0], e->id == IR_OP_OR, reads_inside(r, e->args[1])));
+    return form_and(b, all, where_taken(r, e->args[0], e->id == IR_OP_OR, reads_inside(r, e->args[1])));
   }
   if (e->node == IR_REDUCE) r->inner[r->n_inner++] = e->index;
   for (int i = 0; i < e->n_args; i++) all = form_and(b, all, reads_inside(r, e->args[i]));
@@ -298,7 +348,9 @@ static const ir_expr *reads_inside(reads *r, const ir_expr *e) {
   return all;
 }
 
-const ir_expr *form_reads_inside(form_builder *b, form_env *env, const ir_expr *e, int slot) {
-  reads r = {.b = b, .env = env, .slot = slot};
-  return reads_inside(&r, e);
+const ir_expr *form_reads_inside(form_builder *b, form_env *env, const ir_expr *reduce) {
+  reads r = {.b = b, .env = env, .slot = reduce->index};
+  if (!ir_bounds_visit(reduce, note_bound, &r)) return NULL;
+  for (int i = reduce->n_args - 1; i >= 0; i--) r.all = form_and(b, r.all, reads_inside(&r, reduce->args[i]));
+  return r.all;
 }

@@ -141,7 +141,7 @@ static const ir_expr *substitute(form_builder *b, const ir_expr *e, const ir_exp
   if (remembered == NULL) return NULL;
   if (remembered->substituted != NULL) return remembered->substituted;
 
-  form_env env = {def, ARENA_NEW_N(b->a, const ir_expr *, (size_t)def->n_indices)};
+  form_env env = {.def = def, .values = ARENA_NEW_N(b->a, const ir_expr *, (size_t)def->n_indices)};
   if (env.values == NULL && def->n_indices > 0) return form_fail_memory(b);
   for (int i = 0; i < n; i++) env.values[def->subscripts[i]->id] = subscripts[i];
   const ir_expr *value = form_build(b, &env, def->value, place);
@@ -239,9 +239,7 @@ const ir_expr *form_build_reduce(form_builder *b, form_env *env, const ir_expr *
   if (loop < 0) return NULL;
   env->values[e->index] = form_index(b, loop);
 
-  const ir_expr *condition = NULL;
-  for (int i = e->n_args - 1; i >= 0; i--)
-    condition = form_and(b, condition, form_reads_inside(b, env, e->args[i], e->index));
+  const ir_expr *condition = form_reads_inside(b, env, e);
   form_place inner = place;
   inner.subscript = false;
   inner.guarded = inner.guarded || condition != NULL;

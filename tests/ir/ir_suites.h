@@ -10,6 +10,7 @@ Suite *notation_docs_suite(void);
 Suite *problem_suite(void);
 Suite *reference_suite(void);
 Suite *ir_memory_suite(void);
+Suite *form_random_suite(void);
 Suite *space_suite(void);
 
 #endif

@@ -9,6 +9,7 @@ int main(void) {
   srunner_add_suite(runner, problem_suite());
   srunner_add_suite(runner, reference_suite());
   srunner_add_suite(runner, ir_memory_suite());
+  srunner_add_suite(runner, form_random_suite());
   srunner_add_suite(runner, space_suite());
   srunner_run_all(runner, CK_ENV);
   int failed = srunner_ntests_failed(runner);

@@ -1,10 +1,11 @@
-/* Every allocation of parse, bind, print and evaluate fails once: a status, no crash, no leak (under asan).
+/* Every allocation of parse, bind, print, form and evaluate fails once: a status, no crash, no leak (under
+ * asan).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "ir/ir.h"
+#include "ir/ir_form.h"
 #include "tests/ir/ir_suites.h"
 #include "tests/support/failing_alloc.h"
 
@@ -28,6 +29,15 @@ static arke_status work(const char *text, arke_error *err) {
   if (status != ARKE_OK) goto done;
   ir_op_print(op, &out);
   ir_problem_print_bindings(&p, &out);
+  if (strbuf_failed(&out)) {
+    status = error_memory(err, "print");
+    goto done;
+  }
+  ir_form form, merged;
+  status = ir_form_make(&p, &a, &form, err);
+  if (status == ARKE_OK) status = ir_form_merge(&form, &a, &merged, err);
+  if (status != ARKE_OK) goto done;
+  ir_form_print(&merged, &out);
   if (strbuf_failed(&out)) {
     status = error_memory(err, "print");
     goto done;
