@@ -72,8 +72,8 @@ void recipe_expr_print(strbuf *out, const recipe_expr *expr);
  * views splits its position p: p % LEAD0, p / LEAD0 % LEAD1, … A recipe covers as many leading axes as it
  * names (LEAD2 or X.lead2: three), but at least one, and is refused where there are more.
  *
- * Axes with one element have the stride of a tensor without gaps, since theirs means nothing. No stride is
- * negative. */
+ * Axes with one element have the stride of a tensor without gaps, since theirs means nothing; tensors without
+ * elements have strides of 0. No stride is negative. */
 #define RECIPE_LEADING "LEAD"
 enum { RECIPE_LEAD_AXES = 4 };
 /* Whether an axis of this name would hide a variable: SMS, LEAD, LEAD0 … */

@@ -104,7 +104,7 @@ static arke_status check_requirement(int index, const recipe_requirement *q, ark
   return check_range(at("%s.divisor", where.text), q->divisor, 0, INT64_MAX, err);
 }
 
-arke_status recipe_check(const recipe *r, arke_error *err) {
+static arke_status check_alternative(const recipe *r, arke_error *err) {
   TRY(check_range(at("the number of tensors"), r->n_tensors, 1, LIMIT_TENSORS, err));
   for (int i = 0; i < r->n_tensors; i++) {
     int alignment = r->tensors[i].alignment;
@@ -117,5 +117,22 @@ arke_status recipe_check(const recipe *r, arke_error *err) {
   for (int i = 0; i < r->n_requirements; i++) TRY(check_requirement(i, &r->requirements[i], err));
   TRY(check_range(at("the number of launches"), r->n_launches, 1, LIMIT_LAUNCHES, err));
   for (int i = 0; i < r->n_launches; i++) TRY(check_launch(r, i, err));
+  return ARKE_OK;
+}
+
+arke_status recipe_check(const recipe *r, arke_error *err) {
+  int depth = 0;
+  for (const recipe *x = r; x != NULL; x = x->otherwise, depth++) {
+    if (depth > RECIPE_MAX_OTHERWISE)
+      return error_set(err, ARKE_ERR_INVALID, STAGE, "more than %d recipes follow one another as otherwise",
+                       RECIPE_MAX_OTHERWISE);
+    arke_error inner = ARKE_ERROR_INIT;
+    arke_status status = check_alternative(x, &inner);
+    if (status == ARKE_OK && x->n_tensors != r->n_tensors)
+      status = error_set(&inner, ARKE_ERR_INVALID, STAGE,
+                         "the number of tensors is %d; the first recipe has %d", x->n_tensors, r->n_tensors);
+    if (status != ARKE_OK && depth == 0) return error_set(err, status, STAGE, "%s", inner.text);
+    if (status != ARKE_OK) return error_set(err, status, STAGE, "otherwise %d: %.1900s", depth, inner.text);
+  }
   return ARKE_OK;
 }

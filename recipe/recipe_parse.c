@@ -234,19 +234,21 @@ static arke_status read_requirement(reader *rd, const char *where, json_t *o, re
 }
 
 static arke_status read_tensor(reader *rd, const char *where, json_t *o, recipe_tensor_rule *t) {
-  static const char *const MEMBERS[] = {"alignment", "contiguous_last"};
+  static const char *const MEMBERS[] = {"alignment", "contiguous_last", "dense"};
   TRY(check_members(rd, where, o, MEMBERS, COUNT_OF(MEMBERS)));
   TRY(get_int(rd, where, o, "alignment", &t->alignment));
+  if (json_object_get(o, "dense") != NULL) TRY(get_bool(rd, where, o, "dense", &t->dense));
   return get_bool(rd, where, o, "contiguous_last", &t->contiguous_last);
 }
 
-static arke_status read_recipe(reader *rd, json_t *root, recipe *r) {
-  static const char *const MEMBERS[] = {"tensors", "requirements", "launches", "workspace_bytes"};
+static arke_status read_recipe(reader *rd, const char *where, int depth, json_t *root, recipe *r) {
+  static const char *const MEMBERS[] = {"tensors", "requirements", "launches", "workspace_bytes",
+                                        "otherwise"};
   json_t *tensors, *requirements, *launches;
-  TRY(check_members(rd, "", root, MEMBERS, COUNT_OF(MEMBERS)));
-  TRY(get_array(rd, "", root, "tensors", 1, LIMIT_TENSORS, &tensors));
-  TRY(get_array(rd, "", root, "requirements", 0, RECIPE_MAX_REQUIREMENTS, &requirements));
-  TRY(get_array(rd, "", root, "launches", 1, LIMIT_LAUNCHES, &launches));
+  TRY(check_members(rd, where, root, MEMBERS, COUNT_OF(MEMBERS)));
+  TRY(get_array(rd, where, root, "tensors", 1, LIMIT_TENSORS, &tensors));
+  TRY(get_array(rd, where, root, "requirements", 0, RECIPE_MAX_REQUIREMENTS, &requirements));
+  TRY(get_array(rd, where, root, "launches", 1, LIMIT_LAUNCHES, &launches));
   r->n_tensors = (int)json_array_size(tensors);
   r->n_requirements = (int)json_array_size(requirements);
   r->n_launches = (int)json_array_size(launches);
@@ -256,14 +258,24 @@ static arke_status read_recipe(reader *rd, json_t *root, recipe *r) {
   size_t i;
   json_t *value;
   json_array_foreach(tensors, i, value)
-      TRY(read_tensor(rd, item(rd, "", "tensors", i), value, &r->tensors[i]));
+      TRY(read_tensor(rd, item(rd, where, "tensors", i), value, &r->tensors[i]));
   json_array_foreach(requirements, i, value)
-      TRY(read_requirement(rd, item(rd, "", "requirements", i), value, &r->requirements[i]));
+      TRY(read_requirement(rd, item(rd, where, "requirements", i), value, &r->requirements[i]));
   json_array_foreach(launches, i, value)
-      TRY(read_launch(rd, item(rd, "", "launches", i), value, &r->launches[i]));
+      TRY(read_launch(rd, item(rd, where, "launches", i), value, &r->launches[i]));
   if (json_object_get(root, "workspace_bytes") != NULL)
-    TRY(get_expr(rd, "", root, "workspace_bytes", &r->workspace_bytes));
-  return recipe_check(r, rd->err);
+    TRY(get_expr(rd, where, root, "workspace_bytes", &r->workspace_bytes));
+  json_t *otherwise = json_object_get(root, "otherwise");
+  if (otherwise == NULL) return ARKE_OK;
+  const char *place = member(rd, where, "otherwise");
+  if (depth == RECIPE_MAX_OTHERWISE)
+    return error_set(rd->err, ARKE_ERR_INVALID, STAGE,
+                     "%s is the recipe too many; accepted are %d behind the first", place,
+                     RECIPE_MAX_OTHERWISE);
+  recipe *next = ARENA_NEW(rd->arena, recipe);
+  if (next == NULL) return error_memory(rd->err, STAGE);
+  r->otherwise = next;
+  return read_recipe(rd, place, depth + 1, otherwise, next);
 }
 
 arke_status recipe_parse(arena *a, const char *json, size_t length, recipe *r, arke_error *err) {
@@ -276,7 +288,8 @@ arke_status recipe_parse(arena *a, const char *json, size_t length, recipe *r, a
                      e.column, e.text);
   }
   reader rd = {.arena = a, .err = err};
-  arke_status status = read_recipe(&rd, root, r);
+  arke_status status = read_recipe(&rd, "", 0, root, r);
+  if (status == ARKE_OK) status = recipe_check(r, err);
   json_decref(root);
   return status;
 }

@@ -93,6 +93,7 @@ static json_t *tensor_json(printer *p, const recipe_tensor_rule *t) {
   json_t *o = json_object();
   put(p, o, "alignment", json_integer(t->alignment));
   put(p, o, "contiguous_last", json_boolean(t->contiguous_last));
+  if (t->dense) put(p, o, "dense", json_true());
   return o;
 }
 
@@ -107,6 +108,7 @@ static json_t *recipe_json(printer *p, const recipe *r) {
   put(p, root, "requirements", requirements);
   put(p, root, "launches", launches);
   if (r->workspace_bytes != NULL) put(p, root, "workspace_bytes", expr_text(p, r->workspace_bytes));
+  if (r->otherwise != NULL) put(p, root, "otherwise", recipe_json(p, r->otherwise)); /* checked: not deep */
   return root;
 }
 

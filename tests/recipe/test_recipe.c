@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "recipe/recipe.h"
+#include "tests/recipe/recipe_suites.h"
 #include "tests/support/failing_alloc.h"
 
 /* --- expressions ---------------------------------------------------------------------------------------- */
@@ -323,7 +324,7 @@ START_TEST(too_many_of_anything_is_refused) {
        "tensors has 18 elements"},
       {"\"requirements\":[", "{\"expr\":\"K\",\"divisor\":8,\"why\":\"\"},", 64,
        "requirements has 66 elements"},
-      {"\"params\":[", "{\"kind\":\"i32\",\"value\":\"M\"},", LIMIT_KERNEL_ARGS, "params has 38 elements"},
+      {"\"params\":[", "{\"kind\":\"i32\",\"value\":\"M\"},", LIMIT_KERNEL_ARGS, "params has 134 elements"},
   };
   for (size_t i = 0; i < COUNT_OF(CASES); i++) {
     arena a = ARENA_INIT;
@@ -381,6 +382,8 @@ END_TEST
 
 int main(void) {
   Suite *suite = suite_create("recipe");
+  suite_add_tcase(suite, recipe_call_tests());
+  suite_add_tcase(suite, recipe_otherwise_tests());
   TCase *exprs = tcase_create("expressions"), *json = tcase_create("json");
   tcase_add_loop_test(exprs, expressions_round_trip, 0, COUNT_OF(GOOD));
   tcase_add_loop_test(exprs, bad_expressions_say_where, 0, COUNT_OF(BAD));
