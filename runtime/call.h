@@ -59,6 +59,9 @@ enum { BOUND_MAX_TYPES = 4, BOUND_MAX = BOUND_MAX_TYPES + LIMIT_AXES + LIMIT_ATT
 
 typedef struct bound_call {
   const cache_problem *signature;
+  /* By tensor of the signature: which of the call's it is. An output in place (its name is an input's) is not
+   * passed again. */
+  int given[LIMIT_TENSORS];
   int n;
   bound_name names[BOUND_MAX]; /* types, then axes, then attributes, each in order of first appearance */
 } bound_call;
@@ -68,8 +71,10 @@ typedef struct bound_call {
  * elements overlap. Names live as long as `signature`. */
 arke_status call_bind(const call *c, const cache_problem *signature, arena *a, bound_call *b,
                       arke_error *err);
-/* Whether no output has an element; `c` fits the signature. */
-bool call_outputs_empty(const call *c, const cache_problem *signature);
+/* Tensor `i` of the signature. */
+const call_tensor *bound_tensor(const bound_call *b, const call *c, int i);
+/* Whether no output has an element. */
+bool call_outputs_empty(const call *c, const bound_call *b);
 const bound_name *bound_find(const bound_call *b, const char *name, size_t length);
 /* The call's bindings, names and spellings as in `example`, another bindings text of the signature. */
 void bound_print(const bound_call *b, const char *example, strbuf *out);

@@ -92,20 +92,37 @@ static arke_status bind_axis(const cache_tensor *t, int position, const char *di
   return ARKE_OK;
 }
 
-/* The axes that "..." stands for count as one, of all their elements; tensors with "..." must be laid out so.
- */
-static arke_status bind_leading(const cache_tensor *t, const call_tensor *found, int leading, bound_call *b,
-                                arke_error *err) {
-  int64_t elements = 1;
-  for (int i = leading - 1; i >= 0; i--) {
-    if (i + 1 < leading && !found->empty && found->stride[i] != found->stride[i + 1] * found->shape[i + 1])
-      return error_set(
-          err, ARKE_ERR_SHAPE, STAGE,
-          "axes %d and %d of tensor %s do not form one axis; expected are leading axes without gaps", i,
-          i + 1, t->name);
-    if (__builtin_mul_overflow(elements, found->shape[i], &elements))
-      return error_set(err, ARKE_ERR_SHAPE, STAGE, "tensor %s has more than 2^63 elements", t->name);
+/* The first tensor before `i` with "...", which has said what it stands for; -1 if there is none. */
+static int earlier_leading(const cache_problem *signature, int i) {
+  for (int k = 0; k < i; k++)
+    if (signature->tensors[k].any_rank) return k;
+  return -1;
+}
+
+/* Leading axes are the same in every tensor that has them; as a name they count as one, of all their
+ * elements. How their strides fit together is the recipe's to ask. */
+static arke_status bind_leading(const call *c, int i, int leading, bound_call *b, arke_error *err) {
+  const cache_tensor *t = &b->signature->tensors[i];
+  const call_tensor *found = bound_tensor(b, c, i);
+  int other = earlier_leading(b->signature, i);
+  if (other >= 0) {
+    const cache_tensor *first = &b->signature->tensors[other];
+    const call_tensor *before = bound_tensor(b, c, other);
+    int expected = before->rank - first->rank;
+    if (leading != expected)
+      return error_set(err, ARKE_ERR_SHAPE, STAGE,
+                       "tensor %s has rank %d; expected is %d, with the %d leading axes of %s", t->name,
+                       found->rank, t->rank + expected, expected, first->name);
+    for (int k = 0; k < leading; k++)
+      if (found->shape[k] != before->shape[k])
+        return error_set(err, ARKE_ERR_SHAPE, STAGE,
+                         "axis %d of tensor %s has %" PRId64 " elements; expected are %" PRId64 " as in %s",
+                         k, t->name, found->shape[k], before->shape[k], first->name);
   }
+  int64_t elements = 1;
+  for (int k = 0; k < leading; k++)
+    if (__builtin_mul_overflow(elements, found->shape[k], &elements))
+      return error_set(err, ARKE_ERR_SHAPE, STAGE, "tensor %s has more than 2^63 elements", t->name);
   return bind_axis(t, 0, "...", elements, b, err);
 }
 
@@ -131,15 +148,16 @@ static arke_status check_overlap(const cache_tensor *t, const call_tensor *found
   }
 }
 
-static arke_status bind_tensor(const cache_tensor *t, const call_tensor *found, bound_call *b,
-                               arke_error *err) {
+static arke_status bind_tensor(const call *c, int i, bound_call *b, arke_error *err) {
+  const cache_tensor *t = &b->signature->tensors[i];
+  const call_tensor *found = bound_tensor(b, c, i);
   int leading = found->rank - t->rank;
   if (leading < 0 || (leading > 0 && !t->any_rank))
     return error_set(err, ARKE_ERR_SHAPE, STAGE, "tensor %s has rank %d; expected is %s%d", t->name,
                      found->rank, t->any_rank ? "at least " : "", t->rank);
-  if (t->any_rank) TRY(bind_leading(t, found, leading, b, err));
-  for (int i = 0; i < t->rank; i++)
-    TRY(bind_axis(t, leading + i, t->dims[i], found->shape[leading + i], b, err));
+  if (t->any_rank) TRY(bind_leading(c, i, leading, b, err));
+  for (int k = 0; k < t->rank; k++)
+    TRY(bind_axis(t, leading + k, t->dims[k], found->shape[leading + k], b, err));
   return t->output ? check_overlap(t, found, err) : ARKE_OK;
 }
 
@@ -223,20 +241,39 @@ static arke_status bind_attrs(const call *c, arena *a, bound_call *b, arke_error
   return ARKE_OK;
 }
 
-bool call_outputs_empty(const call *c, const cache_problem *signature) {
-  for (int i = 0; i < c->n_tensors; i++)
-    if (signature->tensors[i].output && !c->tensors[i].empty) return false;
+/* --- the call ---------------------------------------------------------------------------------------- */
+
+const call_tensor *bound_tensor(const bound_call *b, const call *c, int i) {
+  return &c->tensors[b->given[i]];
+}
+
+bool call_outputs_empty(const call *c, const bound_call *b) {
+  for (int i = 0; i < b->signature->n_tensors; i++)
+    if (b->signature->tensors[i].output && !bound_tensor(b, c, i)->empty) return false;
   return true;
+}
+
+/* Numbers the call's tensors; returns how many there must be. */
+static int number_tensors(const cache_problem *signature, int given[LIMIT_TENSORS]) {
+  int n = 0;
+  for (int i = 0; i < signature->n_tensors; i++) {
+    int same = 0;
+    while (strcmp(signature->tensors[same].name, signature->tensors[i].name) != 0) same++;
+    given[i] = same < i ? given[same] : n++;
+  }
+  return n;
 }
 
 arke_status call_bind(const call *c, const cache_problem *signature, arena *a, bound_call *b,
                       arke_error *err) {
   *b = (bound_call){.signature = signature};
-  if (c->n_tensors != signature->n_tensors)
+  int expected = number_tensors(signature, b->given);
+  if (c->n_tensors != expected)
     return error_set(err, ARKE_ERR_ARGUMENT, STAGE,
-                     "%s takes %d tensors (inputs, then outputs); %d were given", c->op, signature->n_tensors,
-                     c->n_tensors);
-  for (int i = 0; i < c->n_tensors; i++) TRY(bind_type(&signature->tensors[i], &c->tensors[i], b, err));
-  for (int i = 0; i < c->n_tensors; i++) TRY(bind_tensor(&signature->tensors[i], &c->tensors[i], b, err));
+                     "%s takes %d tensors (inputs, then outputs%s); %d were given", c->op, expected,
+                     expected < signature->n_tensors ? " that are not written in place" : "", c->n_tensors);
+  for (int i = 0; i < signature->n_tensors; i++)
+    TRY(bind_type(&signature->tensors[i], bound_tensor(b, c, i), b, err));
+  for (int i = 0; i < signature->n_tensors; i++) TRY(bind_tensor(c, i, b, err));
   return bind_attrs(c, a, b, err);
 }

@@ -34,8 +34,9 @@ static int find_regions(const arke_plan *plan, const uint64_t *addresses, uint64
   for (int i = 0; i < plan->n_tensors; i++) {
     const plan_tensor *t = &plan->tensors[i];
     if (t->span_bytes > 0)
-      n = add_region(list, n,
-                     (region){addresses[i], addresses[i] + t->span_bytes, t->name, t->output && t->compact});
+      n = add_region(
+          list, n,
+          (region){addresses[i], addresses[i] + t->span_bytes, t->name, t->written_only && t->compact});
   }
   if (plan->workspace_bytes > 0)
     n = add_region(list, n, (region){workspace, workspace + plan->workspace_bytes, "workspace", true});

@@ -321,13 +321,7 @@ static void print_command(const match_route *asked, strbuf *out) {
   strbuf_addf(out, " --target %s", asked->target->name);
 }
 
-static bool has_empty_axis(const bound_call *b) {
-  for (int i = 0; i < b->n; i++)
-    if (b->names[i].kind == BOUND_AXIS && b->names[i].size == 0) return true;
-  return false;
-}
-
-void match_print_miss(const match_miss *miss, const match_route *asked, strbuf *out) {
+void match_print_miss(const match_miss *miss, const match_route *asked, bool empty, strbuf *out) {
   if (miss->found) {
     strbuf_add(out, "the nearest is ");
     cache_key_print(&miss->entry.problem, out);
@@ -336,8 +330,8 @@ void match_print_miss(const match_miss *miss, const match_route *asked, strbuf *
     strbuf_add(out, "; ");
   }
   if (miss->damaged_rows > 0) strbuf_addf(out, "%d damaged rows were left out; ", miss->damaged_rows);
-  if (has_empty_axis(&asked->bound)) {
-    strbuf_add(out, "sizes of 0 cannot be tuned: tune any other sizes");
+  if (empty) {
+    strbuf_add(out, "an output without elements needs no kernel: tune any other sizes with these dtypes");
     return;
   }
   strbuf_add(out, "tune it with: ");

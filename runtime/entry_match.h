@@ -55,6 +55,7 @@ arke_status match_exact(const match_query *q, const match_route *routes, int n, 
 arke_status match_others(const match_query *q, const match_route *routes, int n, arena *a,
                          match_candidate **list, int *n_list, match_miss *miss, arke_error *err);
 /* "the nearest is KEY, where M is 4096 and not 512, …; tune it with: arke-tune …" */
-void match_print_miss(const match_miss *miss, const match_route *asked, strbuf *out);
+/* `empty`: the outputs have no elements. */
+void match_print_miss(const match_miss *miss, const match_route *asked, bool empty, strbuf *out);
 
 #endif

@@ -44,23 +44,11 @@ static arke_status serve_empty(arke_context *ctx, const call *c, const match_mis
   return plan_build(ctx, c, &any, plan, err);
 }
 
-/* The outputs are not empty: an axis without elements is one that is summed over. */
-static arke_status refuse_empty_axis(const bound_call *b, arke_error *err) {
-  for (int i = 0; i < b->n; i++)
-    if (b->names[i].kind == BOUND_AXIS && b->names[i].size == 0)
-      return error_set(
-          err, ARKE_ERR_UNSUPPORTED, STAGE,
-          "axis %s has no elements but the output has: kernels do not sum over nothing; accepted "
-          "are sizes from 1",
-          b->names[i].name);
-  return ARKE_OK;
-}
-
 static arke_status report_miss(const arke_context *ctx, const match_route *asked, const match_miss *miss,
-                               const arke_error *refusal, arke_error *err) {
+                               bool empty, const arke_error *refusal, arke_error *err) {
   strbuf text = STRBUF_INIT;
   if (refusal->code != ARKE_OK) strbuf_addf(&text, "a stored kernel was refused (%.600s); ", refusal->text);
-  match_print_miss(miss, asked, &text);
+  match_print_miss(miss, asked, empty, &text);
   arke_status status = error_set(err, ARKE_ERR_NOT_TUNED, STAGE, "no %sentry serves this call: %s",
                                  ctx->strict ? "exact " : "", strbuf_text(&text));
   strbuf_free(&text);
@@ -81,8 +69,7 @@ static arke_status find(arke_context *ctx, const call *c, arena *a, arke_plan **
   int n_routes, n;
   refusals exact = {.first = ARKE_ERROR_INIT}, other = {.first = ARKE_ERROR_INIT};
   TRY(match_routes(&q, a, &routes, &n_routes, err));
-  bool empty = call_outputs_empty(c, routes[0].bound.signature);
-  if (!empty) TRY(refuse_empty_axis(&routes[0].bound, err));
+  bool empty = call_outputs_empty(c, &routes[0].bound);
   TRY(match_exact(&q, routes, n_routes, a, &list, &n, err));
   TRY(first_that_serves(ctx, c, list, n, plan, &exact, err));
   if (*plan != NULL) return ARKE_OK;
@@ -100,7 +87,7 @@ static arke_status find(arke_context *ctx, const call *c, arena *a, arke_plan **
    * where every kernel nearby refuses the tensors. */
   if (exact.first.code != ARKE_OK) return pass_on(&exact.first, err);
   if (other.first.code != ARKE_OK && !other.others) return pass_on(&other.first, err);
-  return report_miss(ctx, &routes[0], &miss, &other.first, err);
+  return report_miss(ctx, &routes[0], &miss, empty, &other.first, err);
 }
 
 arke_status arke_plan_create(arke_context *ctx, const char *op, const DLTensor *const *tensors, int n_tensors,

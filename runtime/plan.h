@@ -12,8 +12,9 @@ typedef struct plan_tensor {
   DLDataType type;
   DLDevice device;
   int rank;
-  bool compact, empty, output;
-  uint32_t strided; /* bit i: axis i has more than one element, so its stride counts */
+  bool compact, empty;
+  bool written_only; /* an output that is no input too */
+  uint32_t strided;  /* bit i: axis i has more than one element, so its stride counts */
   uint64_t alignment_mask;
   size_t span_bytes;
   int64_t shape[LIMIT_RANK], stride[LIMIT_RANK];

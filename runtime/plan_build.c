@@ -2,86 +2,57 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recipe/recipe_call.h"
 #include "runtime/cuda_device.h"
 #include "runtime/plan.h"
 
 #define STAGE "plan"
 
-/* One builder: the recipe, and the variables of its expressions. */
+/* One builder: the recipe that takes the call, and the variables of its expressions. */
 typedef struct builder {
   const call *call;
   const bound_call *bound;
   const cache_problem *problem;
-  recipe recipe;
+  const recipe *recipe; /* NULL: nothing is launched */
   arena *scratch;
-  int n_env;
-  recipe_binding env[BOUND_MAX + 1 + LIMIT_TENSORS * LIMIT_RANK];
+  recipe_call view;
   arke_plan *plan;
   arke_error *err;
 } builder;
 
-static arke_status fill_environment(builder *b, int sm_count) {
+static arke_status read_call(builder *b, int sm_count) {
+  recipe_tensor tensors[LIMIT_TENSORS];
+  recipe_binding sizes[LIMIT_AXES];
+  int n_sizes = 0;
   for (int i = 0; i < b->bound->n; i++) {
     const bound_name *n = &b->bound->names[i];
-    if (n->kind == BOUND_AXIS)
-      b->env[b->n_env++] = (recipe_binding){strcmp(n->name, "...") == 0 ? RECIPE_LEADING : n->name, n->size};
+    if (n->kind != BOUND_AXIS || strcmp(n->name, "...") == 0) continue;
+    if (n_sizes == LIMIT_AXES)
+      return error_set(b->err, ARKE_ERR_CORRUPT, STAGE, "a stored signature has more than %d axes",
+                       LIMIT_AXES);
+    sizes[n_sizes++] = (recipe_binding){n->name, n->size};
   }
-  b->env[b->n_env++] = (recipe_binding){"SMS", sm_count};
-  for (int t = 0; t < b->call->n_tensors; t++)
-    for (int i = 0; i < b->call->tensors[t].rank; i++) {
-      const char *name = arena_printf(b->scratch, "%s.stride%d", b->problem->tensors[t].name, i);
-      if (name == NULL) return error_memory(b->err, STAGE);
-      b->env[b->n_env++] = (recipe_binding){name, b->call->tensors[t].stride[i]};
-    }
-  return ARKE_OK;
+  for (int i = 0; i < b->problem->n_tensors; i++) {
+    const cache_tensor *t = &b->problem->tensors[i];
+    const call_tensor *from = bound_tensor(b->bound, b->call, i);
+    tensors[i] = (recipe_tensor){.name = t->name,
+                                 .output = t->output,
+                                 .rank = from->rank,
+                                 .leading = t->any_rank ? from->rank - t->rank : -1,
+                                 .address = from->address};
+    memcpy(tensors[i].shape, from->shape, sizeof tensors[i].shape);
+    memcpy(tensors[i].stride, from->stride, sizeof tensors[i].stride);
+  }
+  return recipe_call_make(tensors, b->problem->n_tensors, sizes, n_sizes, sm_count, b->scratch, &b->view,
+                          b->err);
 }
 
 static arke_status evaluate(builder *b, const recipe_expr *e, int64_t min, int64_t max, const char *what,
                             int64_t *value) {
-  TRY(recipe_expr_eval(e, b->env, b->n_env, value, b->err));
+  TRY(recipe_call_eval(&b->view, e, value, b->err));
   if (*value >= min && *value <= max) return ARKE_OK;
   return error_set(b->err, ARKE_ERR_UNSUPPORTED, STAGE,
                    "%s would be %" PRId64 "; accepted are %" PRId64 " to %" PRId64, what, *value, min, max);
-}
-
-/* --- what the kernel takes for granted --------------------------------------------------------------- */
-
-static arke_status check_tensor(builder *b, int i) {
-  const recipe_tensor_rule *rule = &b->recipe.tensors[i];
-  const call_tensor *t = &b->call->tensors[i];
-  const char *name = b->problem->tensors[i].name;
-  if (t->address % (uint64_t)rule->alignment != 0)
-    return error_set(b->err, ARKE_ERR_ARGUMENT, STAGE,
-                     "tensor %s is at address 0x%" PRIx64 "; expected is a multiple of %d bytes", name,
-                     t->address, rule->alignment);
-  if (rule->contiguous_last && t->rank > 0 && t->stride[t->rank - 1] != 1)
-    return error_set(b->err, ARKE_ERR_SHAPE, STAGE,
-                     "the last axis of tensor %s has stride %" PRId64 "; expected is 1 (contiguous)", name,
-                     t->stride[t->rank - 1]);
-  return ARKE_OK;
-}
-
-static arke_status check_requirement(builder *b, const recipe_requirement *q) {
-  int64_t value;
-  TRY(recipe_expr_eval(q->expr, b->env, b->n_env, &value, b->err));
-  if (q->divisor != 0 ? value % q->divisor == 0 : value <= q->max) return ARKE_OK;
-  strbuf text = STRBUF_INIT;
-  recipe_expr_print(&text, q->expr);
-  arke_status status = error_set(
-      b->err, ARKE_ERR_SHAPE, STAGE, "%s is %" PRId64 "; expected is %s %" PRId64 " (%s)", strbuf_text(&text),
-      value, q->divisor != 0 ? "a multiple of" : "at most", q->divisor != 0 ? q->divisor : q->max, q->why);
-  strbuf_free(&text);
-  return status;
-}
-
-static arke_status check_assumptions(builder *b) {
-  if (b->recipe.n_tensors != b->call->n_tensors)
-    return error_set(b->err, ARKE_ERR_CORRUPT, STAGE,
-                     "the stored recipe is for %d tensors, the signature has %d", b->recipe.n_tensors,
-                     b->call->n_tensors);
-  for (int i = 0; i < b->call->n_tensors; i++) TRY(check_tensor(b, i));
-  for (int i = 0; i < b->recipe.n_requirements; i++) TRY(check_requirement(b, &b->recipe.requirements[i]));
-  return ARKE_OK;
 }
 
 /* --- parameters -------------------------------------------------------------------------------------- */
@@ -107,7 +78,7 @@ static int find_address_word(builder *b, const device_tensormap_desc *desc, cons
 }
 
 static arke_status encode_map(builder *b, const recipe_param *p, plan_param *out) {
-  const call_tensor *t = &b->call->tensors[p->tensor];
+  const call_tensor *t = bound_tensor(b->bound, b->call, p->tensor);
   device_tensormap_desc desc = {
       .type = t->type,
       .rank = p->map.rank,
@@ -119,7 +90,13 @@ static arke_status encode_map(builder *b, const recipe_param *p, plan_param *out
   };
   for (int i = 0; i < desc.rank; i++) {
     int64_t value;
-    TRY(evaluate(b, p->map.dim[i], 1, (int64_t)1 << 32, "a tensor map's dimension", &value));
+    TRY(evaluate(b, p->map.dim[i], 0, (int64_t)1 << 32, "a tensor map's dimension", &value));
+    if (value == 0)
+      return error_set(
+          b->err, ARKE_ERR_UNSUPPORTED, STAGE,
+          "tensor %s has no elements, and the kernel that was tuned reads it by tensor maps, which "
+          "cannot be empty",
+          b->problem->tensors[p->tensor].name);
     desc.dim[i] = (uint64_t)value;
     desc.box[i] = p->map.box[i];
     if (i == 0) continue;
@@ -152,7 +129,7 @@ static arke_status attribute_bits(builder *b, const char *name, uint64_t *bits) 
 static arke_status build_param(builder *b, const recipe_param *p, plan_param *out) {
   int64_t value;
   out->kind = p->kind;
-  out->tensor = p->tensor;
+  out->tensor = b->bound->given[p->tensor]; /* checked below n_tensors, also where it means nothing */
   switch (p->kind) {
   case RECIPE_PARAM_POINTER: return ARKE_OK;
   case RECIPE_PARAM_TENSORMAP: return encode_map(b, p, out);
@@ -206,21 +183,35 @@ static arke_status build_launch(builder *b, const recipe_launch *l, plan_launch 
 
 static arke_status build_launches(builder *b, arke_context *ctx, const cache_entry *e) {
   arke_plan *p = b->plan;
-  if (b->recipe.workspace_bytes != NULL) {
+  if (b->recipe->workspace_bytes != NULL) {
     int64_t bytes;
-    TRY(evaluate(b, b->recipe.workspace_bytes, 0, LIMIT_AXIS_SIZE, "the workspace", &bytes));
+    TRY(evaluate(b, b->recipe->workspace_bytes, 0, LIMIT_AXIS_SIZE, "the workspace", &bytes));
     p->workspace_bytes = (size_t)bytes;
   }
   TRY(context_module(ctx, p->device, e, &p->module, b->err));
-  p->launches = ARENA_NEW_N(&p->memory, plan_launch, (size_t)b->recipe.n_launches);
+  p->launches = ARENA_NEW_N(&p->memory, plan_launch, (size_t)b->recipe->n_launches);
   if (p->launches == NULL) return error_memory(b->err, STAGE);
-  for (int i = 0; i < b->recipe.n_launches; i++)
-    TRY(build_launch(b, &b->recipe.launches[i], &p->launches[i]));
-  p->n_launches = b->recipe.n_launches;
+  for (int i = 0; i < b->recipe->n_launches; i++)
+    TRY(build_launch(b, &b->recipe->launches[i], &p->launches[i]));
+  p->n_launches = b->recipe->n_launches;
   return ARKE_OK;
 }
 
 /* --- the plan ---------------------------------------------------------------------------------------- */
+
+/* What the signature says of the call's tensors; of one that is written in place, it speaks twice. */
+static arke_status name_tensors(builder *b) {
+  for (int i = 0; i < b->problem->n_tensors; i++) {
+    const cache_tensor *t = &b->problem->tensors[i];
+    plan_tensor *to = &b->plan->tensors[b->bound->given[i]];
+    uint64_t mask = b->recipe != NULL ? (uint64_t)b->recipe->tensors[i].alignment - 1 : 0;
+    to->alignment_mask |= mask; /* powers of two: the larger one */
+    to->written_only = t->output && to->name == NULL;
+    if (to->name == NULL) to->name = arena_strdup(&b->plan->memory, t->name);
+    if (to->name == NULL) return error_memory(b->err, STAGE);
+  }
+  return ARKE_OK;
+}
 
 static arke_status build_tensors(builder *b, call_place place) {
   arke_plan *p = b->plan;
@@ -230,22 +221,18 @@ static arke_status build_tensors(builder *b, call_place place) {
   for (int i = 0; i < p->n_tensors; i++) {
     const call_tensor *from = &b->call->tensors[i];
     plan_tensor *to = &p->tensors[i];
-    to->name = arena_strdup(&p->memory, b->problem->tensors[i].name);
-    if (to->name == NULL) return error_memory(b->err, STAGE);
     to->type = (DLDataType){dtype_dlpack_code(from->type), (uint8_t)dtype_bits(from->type), 1};
     to->device = (DLDevice){place.type, place.device_index};
     to->rank = from->rank;
     to->compact = from->compact;
     to->empty = from->empty;
-    to->output = b->problem->tensors[i].output;
-    to->alignment_mask = b->recipe.n_tensors > 0 ? (uint64_t)b->recipe.tensors[i].alignment - 1 : 0;
     to->span_bytes = (size_t)from->span_bytes;
     memcpy(to->shape, from->shape, sizeof to->shape);
     memcpy(to->stride, from->stride, sizeof to->stride);
     for (int axis = 0; axis < from->rank; axis++)
       if (from->shape[axis] > 1 && !from->empty) to->strided |= 1u << axis;
   }
-  return ARKE_OK;
+  return name_tensors(b);
 }
 
 static arke_status build_info(builder *b, const match_candidate *c) {
@@ -272,19 +259,20 @@ static arke_status build(builder *b, arke_context *ctx, match_candidate *c) {
   arke_plan *p = b->plan;
   device_info info;
   TRY(context_device(ctx, c->route->target, &p->device, b->err));
-  if (call_outputs_empty(b->call, b->problem)) { /* nothing to launch, so no kernel's assumptions count */
+  if (call_outputs_empty(b->call, b->bound)) { /* nothing to launch, so no kernel's assumptions count */
     TRY(build_tensors(b, context_place(ctx)));
     return build_info(b, c);
   }
   TRY(cache_load_kernel(c->route->cache, b->scratch, &c->entry, b->err));
-  TRY(recipe_parse(b->scratch, c->entry.kernel.recipe_json, strlen(c->entry.kernel.recipe_json), &b->recipe,
-                   b->err));
+  recipe stored;
+  const char *text = c->entry.kernel.recipe_json;
+  TRY(recipe_parse(b->scratch, text, strlen(text), &stored, b->err));
   p->set_address =
       ctx->gpu != NULL ? cuda_tensormap_set_address_entered : p->device->ops->tensormap_set_address;
   p->launch = ctx->gpu != NULL ? cuda_launch_entered : p->device->ops->launch;
   TRY(p->device->ops->info(p->device, &info, b->err));
-  TRY(fill_environment(b, info.sm_count));
-  TRY(check_assumptions(b));
+  TRY(read_call(b, info.sm_count));
+  TRY(recipe_choose(&stored, &b->view, &b->recipe, b->err));
   TRY(build_tensors(b, context_place(ctx)));
   TRY(build_launches(b, ctx, &c->entry));
   return build_info(b, c);

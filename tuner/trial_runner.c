@@ -66,6 +66,7 @@ arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, ar
   if (status == ARKE_OK)
     status = tune_tensors_create(r->dev, &r->problem, r->info.kind == ARKE_DEVICE_CUDA,
                                  measures ? r->info.l2_bytes : 0, p->seed, &r->tensors, err);
+  if (status == ARKE_OK) status = tune_launches_view(&r->tensors, r->info.sm_count, &r->arena, &r->view, err);
   if (status == ARKE_OK)
     status = tune_expected_compute(&r->tensors, p->samples, p->reference_s, p->seed, &r->expected, err);
   if (status != ARKE_OK) {
@@ -83,8 +84,8 @@ arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, ar
 void tune_runner_unload(tune_loaded *l) {
   if (!l) return;
   device *dev = l->runner->dev;
-  if (l->workspace) dev->ops->mem_free(dev, l->workspace);
-  if (l->module) dev->ops->module_unload(dev, l->module);
+  if (l->binding.workspace) dev->ops->mem_free(dev, l->binding.workspace);
+  if (l->binding.module) dev->ops->module_unload(dev, l->binding.module);
   arena_release(&l->arena);
   free(l);
 }
@@ -105,19 +106,21 @@ static arke_status bind_sets(tune_loaded *l, int n, arke_error *err) {
     if (!l->sets) return error_memory(err, STAGE);
   }
   for (; l->n_bound < n; l->n_bound++)
-    TRY(tune_launches_bind(&r->tensors, l->module, &l->recipe, r->info.sm_count, l->n_bound, l->workspace,
-                           &l->arena, &l->sets[l->n_bound], err));
+    TRY(l->n_bound == 0
+            ? tune_launches_bind(&l->binding, &l->arena, &l->sets[0], err)
+            : tune_launches_move(&l->binding, &l->sets[0], l->n_bound, &l->arena, &l->sets[l->n_bound], err));
   return ARKE_OK;
 }
 
 static arke_status make_workspace(tune_loaded *l, arke_error *err) {
   tune_runner *r = l->runner;
   size_t bytes;
-  TRY(tune_launches_workspace(&r->tensors, &l->recipe, r->info.sm_count, &bytes, err));
+  TRY(tune_launches_workspace(&l->binding, &bytes, err));
   if (bytes == 0) return ARKE_OK;
-  TRY(r->dev->ops->mem_alloc(r->dev, bytes, "workspace", &l->workspace, err));
-  return r->info.kind == ARKE_DEVICE_CUDA ? r->dev->ops->fill(r->dev, l->workspace, TUNE_POISON, bytes, err)
-                                          : ARKE_OK;
+  TRY(r->dev->ops->mem_alloc(r->dev, bytes, "workspace", &l->binding.workspace, err));
+  return r->info.kind == ARKE_DEVICE_CUDA
+             ? r->dev->ops->fill(r->dev, l->binding.workspace, TUNE_POISON, bytes, err)
+             : ARKE_OK;
 }
 
 arke_status tune_runner_load(tune_runner *r, const void *image, size_t bytes, bool is_ptx,
@@ -131,10 +134,12 @@ arke_status tune_runner_load(tune_runner *r, const void *image, size_t bytes, bo
   arke_status status = recipe_parse(&l->arena, recipe_json, recipe_bytes, &l->recipe, err);
   if (status != ARKE_OK) goto fail;
   outcome = is_ptx ? CACHE_ASSEMBLE_FAILED : CACHE_LAUNCH_FAILED;
-  status = r->dev->ops->module_load(r->dev, image, bytes, &l->module, err);
+  l->binding = (tune_binding){.tensors = &r->tensors, .view = &r->view};
+  status = r->dev->ops->module_load(r->dev, image, bytes, &l->binding.module, err);
   if (status != ARKE_OK) goto fail;
   outcome = CACHE_LAUNCH_FAILED;
-  status = make_workspace(l, err);
+  status = recipe_choose(&l->recipe, &r->view, &l->binding.recipe, err);
+  if (status == ARKE_OK) status = make_workspace(l, err);
   if (status == ARKE_OK) status = bind_sets(l, 1, err);
   if (status != ARKE_OK) goto fail;
   if (l->sets[0].n > 0) status = r->dev->ops->kernel_info(r->dev, l->sets[0].kernels[0], &l->kernel, err);

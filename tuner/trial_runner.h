@@ -16,6 +16,7 @@ typedef struct tune_runner {
   uint64_t seed;
   ir_problem problem;
   tune_tensors tensors;
+  recipe_call view; /* the tensors as recipes see them */
   tune_expected expected;
   tune_meter meter; /* dev NULL: none yet */
   /* The first timed candidate stays loaded and is timed again now and then: how clocks have drifted since. */
@@ -41,9 +42,8 @@ arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, ar
 typedef struct tune_loaded {
   tune_runner *runner;
   arena arena;
-  device_module *module;
-  recipe recipe;
-  device_ptr workspace;
+  recipe recipe; /* as stored; binding.recipe is the one of its alternatives that takes the tensors */
+  tune_binding binding;
   tune_launches *sets; /* one for each input set bound so far */
   int n_bound;
   device_kernel_info kernel; /* of the first launch */

@@ -7,7 +7,8 @@
  *
  * Nothing here compiles, writes a file, exits or prints. Every fallible function returns an arke_status
  * (0, or a negative code) and, when it fails, fills the arke_error it was given (NULL is allowed).
- * Tensors are DLPack's DLTensor: in the order of the operator's signature, inputs first, then outputs. */
+ * Tensors are DLPack's DLTensor: in the order of the operator's signature, inputs first, then outputs. One
+ * that is written in place ("-> (D)") is passed once, as the input. */
 #ifndef ARKE_ARKE_H
 #define ARKE_ARKE_H
 
@@ -132,8 +133,8 @@ typedef struct arke_plan_info {
 /* Finds and loads the kernels for `op` on tensors like these: shapes, dtypes, strides, alignment and device
  * are read, the data is not. ARKE_ERR_NOT_TUNED names the nearest key, the fields that differ and the command
  * that would tune it. Where kernels exist and none takes these tensors (strides, alignment), the status and
- * the sentence say what they want. An output without elements gets a plan that launches nothing; an output
- * that sums over nothing is ARKE_ERR_UNSUPPORTED; one whose elements could overlap is ARKE_ERR_SHAPE. */
+ * the sentence say what they want. Where no output has elements the plan launches nothing. An output whose
+ * elements could overlap is ARKE_ERR_SHAPE. */
 ARKE_API ARKE_MUST_CHECK arke_status arke_plan_create(arke_context *ctx, const char *op,
                                                       const DLTensor *const *tensors, int n_tensors,
                                                       const arke_attr *attrs, int n_attrs, arke_plan **plan,
