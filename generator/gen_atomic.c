@@ -148,6 +148,35 @@ gen_value gen_fetch_update_global(gen_builder *b, gen_update update, gen_order o
   return gen_asm(b, b->types[t], text, constraints, (gen_value[]){address, value}, 2, GEN_ASM_MEMORY);
 }
 
+/* PTX type of an integer update in shared memory; NULL after a misuse. */
+static const char *shared_update_type(gen_builder *b, gen_update update, gen_value value) {
+  gen_type t = gen_type_of(b, value);
+  if (t == GEN_I32 || t == GEN_I64) return update_type(b, update, value);
+  gen_misuse(b, "an update in shared memory of other than I32 and I64");
+  return NULL;
+}
+
+void gen_update_shared(gen_builder *b, gen_update update, gen_value address, gen_value value) {
+  const char *type = shared_update_type(b, update, value);
+  char text[96], constraints[16];
+  if (!type) return;
+  if (update == GEN_UPDATE_EXCHANGE) gen_misuse(b, "an exchange whose old value nobody wants");
+  snprintf(text, sizeof text, "red.relaxed.cta.shared::cta.%s.%s [$0], $1;", operation_name(update), type);
+  snprintf(constraints, sizeof constraints, "r,%s", constraint(gen_type_of(b, value)));
+  gen_asm(b, b->none, text, constraints, (gen_value[]){address, value}, 2, GEN_ASM_MEMORY);
+}
+
+gen_value gen_fetch_update_shared(gen_builder *b, gen_update update, gen_value address, gen_value value) {
+  const char *type = shared_update_type(b, update, value);
+  gen_type t = gen_type_of(b, value);
+  char text[96], constraints[16];
+  if (!type) return value;
+  snprintf(text, sizeof text, "atom.relaxed.cta.shared::cta.%s.%s $0, [$1], $2;", operation_name(update),
+           type);
+  snprintf(constraints, sizeof constraints, "=%s,r,%s", constraint(t), constraint(t));
+  return gen_asm(b, b->types[t], text, constraints, (gen_value[]){address, value}, 2, GEN_ASM_MEMORY);
+}
+
 gen_value gen_compare_and_swap(gen_builder *b, gen_order order, gen_value address, gen_value expected,
                                gen_value value) {
   gen_type t = gen_type_of(b, value);

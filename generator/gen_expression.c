@@ -118,68 +118,10 @@ static gen_value apply_operator(gen_builder *b, ir_operator op, const gen_value 
   return x;
 }
 
-/* --- conversion --- */
-
-static gen_value clamp(gen_builder *b, gen_value v, int64_t least, int64_t most) {
-  gen_value low = LLVMConstInt(LLVMTypeOf(v), (uint64_t)least, 1),
-            high = LLVMConstInt(LLVMTypeOf(v), (uint64_t)most, 1);
-  v = gen_select(b, gen_compare(b, GEN_SLT, v, low), low, v);
-  return gen_select(b, gen_compare(b, GEN_SGT, v, high), high, v);
-}
-
-/* A float rounded to the nearest integer, saturated; NaN gives 0. */
-static gen_value round_to_integer(gen_builder *b, gen_value v, gen_type type) {
-  bool wide = gen_type_of(b, v) == GEN_F64, to_i64 = type == GEN_I64;
-  const char *name = to_i64 ? (wide ? "llvm.fptosi.sat.i64.f64" : "llvm.fptosi.sat.i64.f32")
-                            : (wide ? "llvm.fptosi.sat.i32.f64" : "llvm.fptosi.sat.i32.f32");
-  gen_value rounded = gen_math_unary(b, "llvm.roundeven", v);
-  return gen_intrinsic(b, name, b->types[type], &rounded, 1);
-}
-
-static gen_value to_integer(gen_builder *b, gen_value v, gen_type type, int64_t least, int64_t most) {
-  gen_type through = type == GEN_I64 ? GEN_I64 : GEN_I32;
-  if (gen_is_float(b, v)) {
-    v = round_to_integer(b, v, through);
-  } else if (gen_type_of(b, v) == GEN_I64 && type != GEN_I64) {
-    v = gen_trunc(b, clamp(b, v, least, most), GEN_I32);
-  } else {
-    v = to_type(b, v, through);
-  }
-  return type == through ? v : gen_trunc(b, clamp(b, v, least, most), type);
-}
-
-static gen_value to_float_type(gen_builder *b, gen_value v, gen_type type) {
-  if (gen_is_float(b, v)) return gen_float_cast(b, v, type);
-  return gen_int_to_float(b, v, type, gen_type_of(b, v) != GEN_I1);
-}
-
-arke_status gen_convert(gen_builder *b, gen_value v, dtype type, gen_value *value, arke_error *err) {
-  switch (type) {
-  case DTYPE_F64: *value = to_float_type(b, v, GEN_F64); return ARKE_OK;
-  case DTYPE_F32: *value = to_float_type(b, v, GEN_F32); return ARKE_OK;
-  case DTYPE_F16: *value = to_float_type(b, v, GEN_F16); return ARKE_OK;
-  case DTYPE_BF16: *value = to_float_type(b, v, GEN_BF16); return ARKE_OK;
-  case DTYPE_I64: *value = to_integer(b, v, GEN_I64, INT64_MIN, INT64_MAX); return ARKE_OK;
-  case DTYPE_I32: *value = to_integer(b, v, GEN_I32, INT32_MIN, INT32_MAX); return ARKE_OK;
-  case DTYPE_I16: *value = to_integer(b, v, GEN_I16, INT16_MIN, INT16_MAX); return ARKE_OK;
-  case DTYPE_I8: *value = to_integer(b, v, GEN_I8, INT8_MIN, INT8_MAX); return ARKE_OK;
-  case DTYPE_U8: *value = to_integer(b, v, GEN_I8, 0, UINT8_MAX); return ARKE_OK;
-  case DTYPE_BOOL: *value = gen_zext(b, truth(b, v), GEN_I8); return ARKE_OK;
-  default:
-    return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "no conversion to %s yet", dtype_name(type));
-  }
-}
-
 /* The value of cast<type>(v) in further arithmetic: what a store and a load would give. */
 static arke_status cast(gen_builder *b, gen_value v, dtype type, gen_value *value, arke_error *err) {
   TRY(gen_convert(b, v, type, value, err));
-  if (type == DTYPE_BOOL) {
-    *value = truth(b, *value);
-  } else if (type == DTYPE_U8) {
-    *value = gen_zext(b, *value, GEN_I32);
-  } else {
-    *value = widen(b, *value);
-  }
+  *value = gen_widen(b, type, *value);
   return ARKE_OK;
 }
 

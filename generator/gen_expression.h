@@ -8,6 +8,7 @@
 #ifndef ARKE_GENERATOR_GEN_EXPRESSION_H
 #define ARKE_GENERATOR_GEN_EXPRESSION_H
 
+#include "generator/gen_convert.h"
 #include "generator/gen_kernel.h"
 #include "ir/ir.h"
 
@@ -28,9 +29,5 @@ typedef struct gen_expression_env {
 /* The value of `e`, of type I1, I32, I64, F32 or F64. ARKE_ERR_UNSUPPORTED names what is not lowered yet. */
 arke_status gen_expression(gen_builder *b, const gen_expression_env *env, const ir_expr *e, gen_value *value,
                            arke_error *err);
-
-/* A value as an element to store: rounded to nearest even, integers saturated (docs of the notation). The
- * result has the dtype's own type: F16, BF16, F32, F64, I8, I16, I32 or I64. */
-arke_status gen_convert(gen_builder *b, gen_value v, dtype type, gen_value *value, arke_error *err);
 
 #endif

@@ -66,6 +66,10 @@ static const struct {
     {"cast<i8>(X[i] * 64)", "i8", 0, 0},
     {"cast<u8>(X[i] * 64) + 1", "i32", 0, 0},
     {"cast<bool>(I[i])", "i32", 0, 0},
+    {"cast<e4m3>(X[i] * 64) + cast<e5m2>(Y[i])", "f32", 0, 0},
+    {"cast<e2m1>(X[i]) * cast<i4>(I[i])", "f32", 0, 0},
+    {"X[i] * 3", "e4m3", 0, 0},
+    {"X[i] * 3", "e5m2", 0, 0},
     {"X[i] * 0.125", "bf16", 0, 0},
     {"X[i] * 4096", "f16", 0, 0},
     {"I[i] * 100", "i8", 0, 0},
@@ -185,8 +189,10 @@ END_TEST
 static const struct {
   const char *text, *words;
 } unsupported[] = {
-    {"tanh(X[i])", "tanh"},       {"pow(X[i], Y[i])", "pow"},       {"gelu(X[i])", "gelu"},
-    {"cast<e4m3>(X[i])", "e4m3"}, {"sum(k) X[k]", "no reductions"},
+    {"tanh(X[i])", "tanh"},
+    {"pow(X[i], Y[i])", "pow"},
+    {"gelu(X[i])", "gelu"},
+    {"sum(k) X[k]", "no reductions"},
 };
 
 static void build_unsupported(gen_builder *b, void *user) {
