@@ -155,6 +155,45 @@ START_TEST(updates_give_tickets) {
 }
 END_TEST
 
+/* A CTA's threads take places in shared memory, and count themselves in bins. */
+static void build_shared(gen_builder *b, void *user) {
+  (void)user;
+  gen_value n = gen_tid_x(b), cells = gen_shared_static(b, "cells", 4 * (1 + CELLS), 4);
+  gen_branch few;
+  gen_if(b, &few, gen_compare_imm(b, GEN_ULT, n, 1 + CELLS), NULL, 0);
+  gen_store_shared(b, gen_i32(b, 0), gen_add(b, cells, gen_mul_imm(b, n, 4)));
+  gen_if_end(b, &few);
+  gen_cta_sync(b);
+  gen_value place = gen_fetch_update_shared(b, GEN_UPDATE_ADD, cells, gen_i32(b, 1));
+  gen_value bin = gen_mul_imm(b, gen_and(b, n, gen_i32(b, CELLS - 1)), 4);
+  gen_update_shared(b, GEN_UPDATE_ADD, gen_add(b, gen_add_imm(b, cells, 4), bin), n);
+  gen_store_global(b, n, element(b, 0, place, 4));
+  gen_cta_sync(b);
+  gen_if(b, &few, gen_compare_imm(b, GEN_ULT, n, 1 + CELLS), NULL, 0);
+  gen_store_global(b, gen_load_shared(b, GEN_I32, 1, gen_add(b, cells, gen_mul_imm(b, n, 4))),
+                   element(b, 1, n, 4));
+  gen_if_end(b, &few);
+}
+
+START_TEST(updates_of_shared_memory) {
+  uint32_t by_place[THREADS], cells[1 + CELLS], want[CELLS] = {0};
+  bool seen[THREADS] = {false};
+  arena a = ARENA_INIT;
+  gen_output k = make_kernel(build_shared, NULL, 2, THREADS, &a);
+  kernel_buffer buffers[] = {{by_place, sizeof by_place, true, false}, {cells, sizeof cells, true, false}};
+  run_kernel(&k, buffers, 2, 0, 1, THREADS);
+  ck_assert_uint_eq(cells[0], THREADS);
+  for (uint32_t i = 0; i < THREADS; i++) {
+    ck_assert_uint_lt(by_place[i], THREADS);
+    ck_assert(!seen[by_place[i]]);
+    seen[by_place[i]] = true;
+    want[i % CELLS] += i;
+  }
+  for (int i = 0; i < CELLS; i++) ck_assert_uint_eq(cells[1 + i], want[i]);
+  arena_release(&a);
+}
+END_TEST
+
 /* --- flags --- */
 
 /* A chain: CTA c waits for c - 1's flag, adds its own number to the sum published there, and publishes. What
@@ -361,6 +400,7 @@ TCase *published_memory_tests(void) {
   tcase_add_loop_test(tests, updates_of_every_type, 0, (int)COUNT_OF(updates));
   tcase_add_test(tests, updates_keep_nan);
   tcase_add_test(tests, updates_give_tickets);
+  tcase_add_test(tests, updates_of_shared_memory);
   tcase_add_loop_test(tests, a_chain_of_ctas_passes_a_sum, 0, 2);
   tcase_add_test(tests, the_last_cta_sees_all);
   tcase_add_test(tests, clusters_share_memory);
