@@ -4,9 +4,10 @@
     bench/peers.py --arke-tune build/arke-tune --library build/libarke.so --op relu,softmax \\
         --shape 4096x4096,8192x8192 --dtype bf16,f32 --tune 5s --output peers.json
 
-Each operator at each shape and dtype: tunes what the cache lacks (--tune), checks Arke's and the peers' results against
-PyTorch in double precision, then times all of them interleaved (bench/device_times.py). Prints a table; --output writes
-JSON. Ratios are the best peer's time over Arke's: above 1 Arke is faster."""
+Each operator at each shape and dtype: tunes what the cache lacks (--tune), checks Arke's result against PyTorch in double
+precision, then times Arke and the peers interleaved (bench/device_times.py). Prints a table; --output writes JSON.
+Ratios are the best peer's time over Arke's: above 1 Arke is faster. --check-only times nothing, and without a GPU runs
+Arke on its emulator, on what was tuned with --device model."""
 import argparse
 import itertools
 import json
@@ -33,6 +34,7 @@ DTYPES = {
     "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool,
 }  # fmt: skip
 POSITIONS = {"argmax", "argmin", "topk"}
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIGNATURE = re.compile(r"(\w+(?:, \w+)*): (\w+)\[([^]]*)\]")
 
 
@@ -78,23 +80,23 @@ class Problem:
         return None
 
     def make_inputs(self, seed):
-        generator = torch.Generator(device="cuda").manual_seed(seed)
+        generator = torch.Generator(device=DEVICE).manual_seed(seed)
         made = []
         for name, dtype, shape in self.inputs:
             if dtype == torch.bool:
-                made.append(torch.rand(shape, device="cuda", generator=generator) < 0.5)
+                made.append(torch.rand(shape, device=DEVICE, generator=generator) < 0.5)
             elif dtype.is_floating_point:
-                values = torch.randn(shape, device="cuda", generator=generator)
+                values = torch.randn(shape, device=DEVICE, generator=generator)
                 made.append((values.abs() + 0.01 if self.name == "rsqrt" else values).to(dtype))
             else:
                 limit = self.index_limit(name)
                 low, high = (0, limit) if limit else (-100, 101)
-                values = torch.randint(low, high, shape, device="cuda", generator=generator)
+                values = torch.randint(low, high, shape, device=DEVICE, generator=generator)
                 made.append(values.clamp(min=0 if dtype == torch.uint8 else -100).to(dtype) if not limit else values.to(dtype))
         return made
 
     def make_outputs(self):
-        return [torch.empty(shape, dtype=dtype, device="cuda") for _, dtype, shape in self.outputs]
+        return [torch.empty(shape, dtype=dtype, device=DEVICE) for _, dtype, shape in self.outputs]
 
     def min_bytes(self):
         tensors = self.inputs + self.outputs
@@ -110,7 +112,8 @@ class Problem:
         return [n for v in self.sizes.values() for n in (v if isinstance(v, list) else [v])]
 
     def workload_entry(self):
-        return {"op": self.name, "dtypes": self.types, "sizes": self.sizes, "attrs": self.attrs}
+        entry = {"op": self.name, "dtypes": self.types, "sizes": self.sizes}
+        return {**entry, "attrs": self.attrs} if self.attrs else entry
 
 
 def as_tuple(result):
@@ -144,18 +147,20 @@ def tolerance(dtype, length):
 class Comparison:
     def __init__(self, options):
         self.options = options
-        self.flusher = device_times.Flusher()
+        self.flusher = None if options.check_only else device_times.Flusher()
         self.context = None
 
     def open(self):
-        self.context = arke.Context(self.options.library, self.options.cache, "cuda")
+        emulated = DEVICE == "cpu"
+        self.context = arke.Context(self.options.library, self.options.cache, "emulator" if emulated else "cuda",
+                                    allow_modelled=emulated)  # fmt: skip
 
     def arke_call(self, problem, inputs, outputs):
         call = arke.Call(inputs + outputs)
         plan = self.context.plan(problem.name, call, problem.attrs)
-        space = torch.empty(plan.workspace_bytes + 256, dtype=torch.uint8, device="cuda")
+        space = torch.empty(plan.workspace_bytes + 256, dtype=torch.uint8, device=DEVICE)
         address = (space.data_ptr() + 255) // 256 * 256
-        stream = torch.cuda.current_stream().cuda_stream
+        stream = torch.cuda.current_stream().cuda_stream if DEVICE == "cuda" else None
         run = lambda: plan.run(call, stream, address)  # noqa: E731
         run.keep = (plan, call, space)
         return run, plan
@@ -171,6 +176,9 @@ class Comparison:
         expected = as_tuple(function(problem, *(widened(x) for x in inputs)))
         length = max(x.shape[-1] if x.dim() else 1 for x in inputs)
         result["error"] = self.check("arke", problem, inputs, outputs, expected, length)
+        if self.options.check_only:
+            plan.close()
+            return result
         contestants["arke"] = run
         eager = lambda: function(problem, *inputs)  # noqa: E731
         contestants["eager"] = eager
@@ -212,6 +220,8 @@ def tune(options, problems):
     path = Path(options.cache).with_suffix(".workload.json")
     path.write_text(json.dumps({"problems": [p.workload_entry() for p in problems]}))
     command = [options.arke_tune, "sweep", str(path), "-o", options.cache, "--budget", options.tune]
+    if DEVICE == "cpu":
+        command += ["--device", "model", "--trials", "1"]
     return subprocess.run(command, stdout=sys.stderr).returncode
 
 
@@ -280,6 +290,9 @@ def print_row(label, r):
     if "error_text" in r:
         print(f"{label:44} {r['error_text']}", flush=True)
         return
+    if "times" not in r:
+        print(f"{label:44} off by {r['error']:.2g}  {r['config']}", flush=True)
+        return
     t = {name: s["median_us"] for name, s in r["times"].items()}
     compiled = f"{t['compile']:10.2f}" if "compile" in t else " " * 10
     print(f"{label:44} {t['arke']:10.2f} {t['eager']:10.2f} {compiled} {r['ratio']:7.3f} {100 * r['copy_share']:6.1f} %  "
@@ -302,6 +315,7 @@ def read_options(argv):
     o.add_argument("--attr", default="", help="attributes of all operators: k=8,eps=1e-5")
     o.add_argument("--tune", help="tune what the cache lacks, so long each: 5s")
     o.add_argument("--rounds", type=int, default=10)
+    o.add_argument("--check-only", action="store_true", help="compare results, time nothing")
     o.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     o.add_argument("--no-check", action="store_true", help="report wrong results, but time them")
     o.add_argument("--compile-jobs", type=int, default=0, help="processes that compile the peers first")
@@ -330,9 +344,10 @@ def main():
         warm_compile_cache(options, sys.argv[1:])
     comparison = Comparison(options)
     comparison.open()
-    comparison.measure_copy()
-    print(f"copy: {comparison.copy_rate / 1e12:.3f} TB/s")
-    print(f"{'operator':44} {'arke us':>10} {'eager us':>10} {'compile us':>10} {'ratio':>7} {'of copy':>8}")
+    if not options.check_only:
+        comparison.measure_copy()
+        print(f"copy: {comparison.copy_rate / 1e12:.3f} TB/s")
+        print(f"{'operator':44} {'arke us':>10} {'eager us':>10} {'compile us':>10} {'ratio':>7} {'of copy':>8}")
     rows = []
     for problem in problems:
         if options.seconds and time.monotonic() - began > options.seconds:
@@ -343,7 +358,10 @@ def main():
             row = {"op": problem.name, "sizes": problem.sizes, "dtypes": problem.types, "error_text": str(e)[:300]}
         print_row(problem.label(), row)
         rows.append(row)
-        torch.cuda.empty_cache()
+        if DEVICE == "cuda":
+            torch.cuda.empty_cache()
+    if options.check_only:
+        return 0 if all("error" in r for r in rows) else 1
     ratios = [r["ratio"] for r in rows if "ratio" in r]
     print(f"geometric mean {geomean(ratios):.3f} over {len(ratios)} of {len(problems)} rows, least {min(ratios, default=0):.3f}")
     if options.output:
