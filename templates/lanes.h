@@ -2,19 +2,19 @@
  * row reductions and scans have in common.
  *
  *   lanes_create(…);  lanes_set(l, loop, value) for every loop
- *   lanes_load(l, e)               issues the loads of e's reads, so that many are in flight before arithmetic
- *   lanes_eval(l, e, values, &n)   `width` values, or one where e does not depend on the lane loop
+ *   lanes_load(l, e)               issues the loads of e's reads, so that many are in flight before
+ * arithmetic lanes_eval(l, e, values, &n)   `width` values, or one where e does not depend on the lane loop
  *   lanes_store(l, output, values, n, active)
  *
- * Lane 0's value is a multiple of `width`, so that d % 2, d / 2 and d < D / 2 fold where sizes allow. Elements
- * at constant distances are taken from one vector (d + 1 under d % 2 == 0, cos[d / 2]), by accesses as wide as
- * alignment allows; what does not move is loaded once; the rest is loaded lane by lane. A read that may lie
- * outside its tensor happens only where it lies inside. Values are remembered by node and lane until a loop
- * they depend on is set again. */
+ * Lane 0's value is a multiple of `width`, so that d % 2, d / 2 and d < D / 2 fold where sizes allow.
+ * Elements at constant distances are taken from one vector (d + 1 under d % 2 == 0, cos[d / 2]), by accesses
+ * as wide as alignment allows; what does not move is loaded once; the rest is loaded lane by lane. A read
+ * that may lie outside its tensor happens only where it lies inside. Values are remembered by node and lane
+ * until a loop they depend on is set again. */
 #ifndef ARKE_TEMPLATES_LANES_H
 #define ARKE_TEMPLATES_LANES_H
 
-#include "generator/gen_kernel.h"
+#include "generator/gen_memory.h"
 #include "ir/ir_form.h"
 #include "templates/kernel_lower.h"
 
@@ -28,8 +28,12 @@ typedef struct lanes_options {
   bool dense;        /* tensors without gaps: strides are products of sizes; else they are parameters */
   bool wide_offsets; /* 64-bit element offsets and indices; else lanes_need_wide_offsets must be false */
   /* Bit i: access i may be wide, as lanes_wide says: its last axis is contiguous, and all other strides are
-   * multiples of as many elements as `width` and 16 bytes allow. */
+   * multiples of as many elements as `width` and an access allow. */
   uint64_t wide;
+  int access_bytes; /* widest access: 16 (and 0), or 32 where the target has it */
+  /* Cache advice: of loads of the accesses in `streamed` (bit i: access i), and of all stores. */
+  uint64_t streamed;
+  gen_cache loads, stores;
   void *user;
   /* The value of a REDUCE node, which the template has computed: `width` values where e depends on the lane
    * loop (a reduction over another one), else one. NULL: there are none. */
@@ -78,12 +82,13 @@ void lanes_set(lanes *l, int loop, gen_value value);
 void lanes_set_lead(lanes *l, const gen_value positions[LANES_LEAD]);
 gen_value lanes_extent(lanes *l, int loop); /* of the same type */
 gen_value lanes_lead_extent(lanes *l, int axis);
-/* Forgets all values: after a branch or a loop in which some were made, since they are not known behind it. */
+/* Forgets all values: after a branch or a loop in which some were made, since they are not known behind it.
+ */
 void lanes_forget(lanes *l);
 
 arke_status lanes_load(lanes *l, const ir_expr *e, arke_error *err);
-/* The elements of one access as loaded, of the tensor's own type (4-bit ones in the low half of an I8): what a
- * template stages in shared memory. n as lanes_eval. */
+/* The elements of one access as loaded, of the tensor's own type (4-bit ones in the low half of an I8): what
+ * a template stages in shared memory. n as lanes_eval. */
 arke_status lanes_elements(lanes *l, int access, gen_value *elements, int *n, arke_error *err);
 arke_status lanes_eval(lanes *l, const ir_expr *e, gen_value *values, int *n, arke_error *err);
 /* Converts (gen_convert) and stores where `active` (i1; NULL: always) holds. n as lanes_eval gave it. Updates
