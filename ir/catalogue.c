@@ -4,17 +4,159 @@
 #include "base/text.h"
 #include "ir/ir.h"
 
-/* X(name, axes of --shape, help, text) */
-#define CATALOGUE(X)                                                                                         \
-  X(matmul, "M,N,K", "matrix product",                                                                       \
-    "matmul(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) A[m,k] * B[k,n] }")                       \
-  X(linear, "M,N,K", "matrix product with weights stored one output feature a row",                          \
-    "linear(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }")
+#define FLOATS   "f32 f16 bf16"
+#define FLOATS64 "f64 f32 f16 bf16"
+#define NUMBERS  "f64 f32 f16 bf16 i64 i32 i16 i8 u8"
+#define ANY      "f64 f32 f16 bf16 e4m3 e5m2 i64 i32 i16 i8 u8 bool"
 
-#define X(name, axes, help, text) {#name, text, axes, help},
+/* X(name, family, axes of --shape, dtypes, help, text) */
+#define CATALOGUE(X)                                                                                         \
+  X(relu, "map", "...", NUMBERS, "max(x, 0)", "relu(X: T[...]) -> (Y: T[...]) { Y[...] = max(X[...], 0) }")  \
+  X(gelu, "map", "...", FLOATS64, "exact GELU", "gelu(X: T[...]) -> (Y: T[...]) { Y[...] = gelu(X[...]) }")  \
+  X(silu, "map", "...", FLOATS64, "x * sigmoid(x)",                                                          \
+    "silu(X: T[...]) -> (Y: T[...]) { Y[...] = silu(X[...]) }")                                              \
+  X(tanh, "map", "...", FLOATS64, "hyperbolic tangent",                                                      \
+    "tanh(X: T[...]) -> (Y: T[...]) { Y[...] = tanh(X[...]) }")                                              \
+  X(sigmoid, "map", "...", FLOATS64, "1 / (1 + e^-x)",                                                       \
+    "sigmoid(X: T[...]) -> (Y: T[...]) { Y[...] = sigmoid(X[...]) }")                                        \
+  X(neg, "map", "...", NUMBERS, "negation", "neg(X: T[...]) -> (Y: T[...]) { Y[...] = -X[...] }")            \
+  X(exp, "map", "...", FLOATS64, "e^x", "exp(X: T[...]) -> (Y: T[...]) { Y[...] = exp(X[...]) }")            \
+  X(rsqrt, "map", "...", FLOATS64, "1 / sqrt(x)",                                                            \
+    "rsqrt(X: T[...]) -> (Y: T[...]) { Y[...] = rsqrt(X[...]) }")                                            \
+  X(add, "map", "...", NUMBERS, "sum of two tensors",                                                        \
+    "add(A: T[...], B: T[...]) -> (Y: T[...]) { Y[...] = A[...] + B[...] }")                                 \
+  X(mul, "map", "...", NUMBERS, "product of two tensors, element by element",                                \
+    "mul(A: T[...], B: T[...]) -> (Y: T[...]) { Y[...] = A[...] * B[...] }")                                 \
+  X(where_, "map", "...", ANY, "x where c is true, else y",                                                  \
+    "where_(C: bool[...], X: T[...], Y: T[...]) -> (Z: T[...]) { Z[...] = where(C[...], X[...], "            \
+    "Y[...]) }")                                                                                             \
+  X(cast, "map", "...", ANY "|" ANY,                                                                         \
+    "another dtype: rounded to nearest, saturating to integers and 8-bit floats",                            \
+    "cast(X: T[...]) -> (Y: U[...]) { Y[...] = cast<U>(X[...]) }")                                           \
+  X(copy_, "map", "...", ANY "|" ANY, "one tensor into another, of any dtype",                               \
+    "copy_(D: U[...], X: T[...]) -> (D) { D[...] = cast<U>(X[...]) }")                                       \
+  X(softmax, "reduce", "M,N", FLOATS64, "softmax of every row",                                              \
+    "softmax(X: T[M,N]) -> (Y: T[M,N]) { m[i] = max(j) X[i,j]; s[i] = sum(j) exp(X[i,j] - m[i]); "           \
+    "Y[i,j] = exp(X[i,j] - m[i]) / s[i] }")                                                                  \
+  X(layernorm, "norm", "B,H", FLOATS64, "layer norm of every row, scaled and shifted",                       \
+    "layernorm(X: T[B,H], W: T[H], b: T[H]) -> (Y: T[B,H]) eps: float = 1e-05 { mu[i] = (sum(j) "            \
+    "X[i,j]) / H; va[i] = (sum(j) (X[i,j] - mu[i]) * (X[i,j] - mu[i])) / H; Y[i,j] = (X[i,j] - "             \
+    "mu[i]) * rsqrt(va[i] + eps) * W[j] + b[j] }")                                                           \
+  X(layernorm_residual, "norm", "B,H", FLOATS64, "sum of input and residual, and its layer norm",            \
+    "layernorm_residual(X: T[B,H], R: T[B,H], W: T[H], b: T[H]) -> (Y: T[B,H], Z: T[B,H]) eps: float "       \
+    "= 1e-05 { Z[i,j] = X[i,j] + R[i,j]; mu[i] = (sum(j) Z[i,j]) / H; va[i] = (sum(j) (Z[i,j] - "            \
+    "mu[i]) * (Z[i,j] - mu[i])) / H; Y[i,j] = (Z[i,j] - mu[i]) * rsqrt(va[i] + eps) * W[j] + b[j] }")        \
+  X(ada_layernorm, "norm", "B,H", FLOATS64, "layer norm scaled and shifted element by element",              \
+    "ada_layernorm(X: T[B,H], S: T[B,H], b: T[B,H]) -> (Y: T[B,H]) eps: float = 1e-05 { mu[i] = "            \
+    "(sum(j) X[i,j]) / H; va[i] = (sum(j) (X[i,j] - mu[i]) * (X[i,j] - mu[i])) / H; Y[i,j] = S[i,j] "        \
+    "* ((X[i,j] - mu[i]) * rsqrt(va[i] + eps)) + b[i,j] }")                                                  \
+  X(ada_layernorm_zero, "norm", "B,H", FLOATS64, "layer norm scaled, shifted and gated element by element",  \
+    "ada_layernorm_zero(X: T[B,H], S: T[B,H], b: T[B,H], G: T[B,H]) -> (Y: T[B,H]) eps: float = "            \
+    "1e-05 { mu[i] = (sum(j) X[i,j]) / H; va[i] = (sum(j) (X[i,j] - mu[i]) * (X[i,j] - mu[i])) / H; "        \
+    "Y[i,j] = G[i,j] * (S[i,j] * ((X[i,j] - mu[i]) * rsqrt(va[i] + eps)) + b[i,j]) }")                       \
+  X(rmsnorm, "norm", "B,H", FLOATS64, "root-mean-square norm of every row, scaled",                          \
+    "rmsnorm(X: T[B,H], W: T[H]) -> (Y: T[B,H]) eps: float = 1e-06 { ms[i] = (sum(j) X[i,j] * "              \
+    "X[i,j]) / H; Y[i,j] = X[i,j] * rsqrt(ms[i] + eps) * W[j] }")                                            \
+  X(rmsnorm_residual, "norm", "B,H", FLOATS64, "sum of input and residual, and its root-mean-square norm",   \
+    "rmsnorm_residual(X: T[B,H], R: T[B,H], W: T[H]) -> (Y: T[B,H], Z: T[B,H]) eps: float = 1e-06 { "        \
+    "Z[i,j] = X[i,j] + R[i,j]; ms[i] = (sum(j) Z[i,j] * Z[i,j]) / H; Y[i,j] = Z[i,j] * rsqrt(ms[i] + "       \
+    "eps) * W[j] }")                                                                                         \
+  X(reduce_sum, "reduce", "M,N", NUMBERS, "sum of every row",                                                \
+    "reduce_sum(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }")                                           \
+  X(reduce_sum_columns, "reduce", "M,N", NUMBERS, "sum of every column",                                     \
+    "reduce_sum_columns(X: T[M,N]) -> (Y: T[N]) { Y[j] = sum(i) X[i,j] }")                                   \
+  X(reduce_max, "reduce", "M,N", NUMBERS, "largest of every row",                                            \
+    "reduce_max(X: T[M,N]) -> (Y: T[M]) { Y[i] = max(j) X[i,j] }")                                           \
+  X(reduce_max_columns, "reduce", "M,N", NUMBERS, "largest of every column",                                 \
+    "reduce_max_columns(X: T[M,N]) -> (Y: T[N]) { Y[j] = max(i) X[i,j] }")                                   \
+  X(reduce_mean, "reduce", "M,N", FLOATS64, "mean of every row",                                             \
+    "reduce_mean(X: T[M,N]) -> (Y: T[M]) { Y[i] = (sum(j) X[i,j]) / N }")                                    \
+  X(reduce_mean_columns, "reduce", "M,N", FLOATS64, "mean of every column",                                  \
+    "reduce_mean_columns(X: T[M,N]) -> (Y: T[N]) { Y[j] = (sum(i) X[i,j]) / M }")                            \
+  X(argmax, "reduce", "M,N", NUMBERS, "place of the first largest of every row",                             \
+    "argmax(X: T[M,N]) -> (Y: i64[M]) { Y[i] = argmax(j) X[i,j] }")                                          \
+  X(topk, "topk", "M,N,K", NUMBERS, "the K largest of every row and their places, largest first",            \
+    "topk(X: T[M,N]) -> (V: T[M,K], I: i64[M,K]) { (V[i,k], I[i,k]) = topk(j) X[i,j] }")                     \
+  X(topk_selector, "topk", "M,N,K", FLOATS,                                                                  \
+    "the K largest of a part of every row and their places, largest first",                                  \
+    "topk_selector(X: T[M,N], first: i32[M], end: i32[M]) -> (V: T[M,K], I: i32[M,K]) { (V[i,k], "           \
+    "I[i,k]) = topk(j: j >= first[i] && j < end[i]) X[i,j] }")                                               \
+  X(cumsum, "scan", "M,N", NUMBERS, "running sum along every row",                                           \
+    "cumsum(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = sum(t: t <= j) X[i,t] }")                                   \
+  X(matmul, "matmul", "M,N,K", FLOATS, "matrix product",                                                     \
+    "matmul(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) A[m,k] * B[k,n] }")                       \
+  X(linear, "matmul", "M,N,K", FLOATS, "matrix product with weights stored one output feature a row",        \
+    "linear(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }")                       \
+  X(transpose, "movement", "M,N", ANY, "rows become columns",                                                \
+    "transpose(X: T[M,N]) -> (Y: T[N,M]) { Y[j,i] = X[i,j] }")                                               \
+  X(gather, "movement", "M,N,K", ANY, "elements of every row by their places",                               \
+    "gather(X: T[M,N], idx: i64[M,K]) -> (Y: T[M,K]) { Y[i,j] = X[i,idx[i,j]] }")                            \
+  X(scatter, "movement", "M,N,K", ANY, "a copy with elements of every row replaced",                         \
+    "scatter(X: T[M,N], idx: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) { Y[i,j] = X[i,j]; Y[i,idx[i,j]] = "        \
+    "S[i,j] }")                                                                                              \
+  X(scatter_add, "movement", "M,N,K", "f64 f32 f16 bf16 i64 i32",                                            \
+    "a copy with elements added to places of every row",                                                     \
+    "scatter_add(X: T[M,N], idx: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) { Y[i,j] = X[i,j]; "                    \
+    "Y[i,idx[i,j]] += S[i,j] }")                                                                             \
+  X(embedding, "movement", "V,D,B,S", ANY, "rows of a table by their numbers",                               \
+    "embedding(W: T[V,D], idx: i64[B,S]) -> (Y: T[B,S,D]) { Y[b,s,d] = W[idx[b,s],d] }")                     \
+  X(silu_and_mul, "map", "B,H", FLOATS64, "silu of the left half times the right half",                      \
+    "silu_and_mul(X: T[B,2*H]) -> (Y: T[B,H]) { Y[b,h] = silu(X[b,h]) * X[b,h + H] }")                       \
+  X(gelu_and_mul, "map", "B,H", FLOATS64, "gelu of the left half times the right half",                      \
+    "gelu_and_mul(X: T[B,2*H]) -> (Y: T[B,H]) { Y[b,h] = gelu(X[b,h]) * X[b,h + H] }")                       \
+  X(rope_halves, "rope", "B,H,G,S,E", FLOATS,                                                                \
+    "rotary embedding of queries and keys: element d turns with d + E",                                      \
+    "rope_halves(Q: T[B,H,S,2*E], K: T[B,G,S,2*E], pos: i32[S]) -> (Qr: T[B,H,S,2*E], Kr: "                  \
+    "T[B,G,S,2*E]) base: float = 10000.0 { a[s,d] = pos[s] * pow(base, -1.0 * (d % E) / E); "                \
+    "Qr[b,h,s,d] = d < E ? Q[b,h,s,d] * cos(a[s,d]) - Q[b,h,s,d + E] * sin(a[s,d]) : Q[b,h,s,d] * "          \
+    "cos(a[s,d]) + Q[b,h,s,d - E] * sin(a[s,d]); Kr[b,h,s,d] = d < E ? K[b,h,s,d] * cos(a[s,d]) - "          \
+    "K[b,h,s,d + E] * sin(a[s,d]) : K[b,h,s,d] * cos(a[s,d]) + K[b,h,s,d - E] * sin(a[s,d]) }")              \
+  X(rope_interleaved, "rope", "B,H,G,S,E", FLOATS, "rotary embedding of queries and keys: neighbours turn",  \
+    "rope_interleaved(Q: T[B,H,S,2*E], K: T[B,G,S,2*E], pos: i32[S]) -> (Qr: T[B,H,S,2*E], Kr: "             \
+    "T[B,G,S,2*E]) base: float = 10000.0 { a[s,d] = pos[s] * pow(base, -1.0 * (d / 2) / E); "                \
+    "Qr[b,h,s,d] = d % 2 == 0 ? Q[b,h,s,d] * cos(a[s,d]) - Q[b,h,s,d + 1] * sin(a[s,d]) : Q[b,h,s,d] "       \
+    "* cos(a[s,d]) + Q[b,h,s,d - 1] * sin(a[s,d]); Kr[b,h,s,d] = d % 2 == 0 ? K[b,h,s,d] * "                 \
+    "cos(a[s,d]) - K[b,h,s,d + 1] * sin(a[s,d]) : K[b,h,s,d] * cos(a[s,d]) + K[b,h,s,d - 1] * "              \
+    "sin(a[s,d]) }")                                                                                         \
+  X(rope_table_halves, "rope", "B,S,H,E", FLOATS,                                                            \
+    "rotation by tables of cosines and sines: element e turns with e + E",                                   \
+    "rope_table_halves(X: T[B,S,H,2*E], C: T[S,E], N: T[S,E]) -> (Y: T[B,S,H,2*E]) { Y[b,s,h,e + 0] "        \
+    "= X[b,s,h,e + 0] * C[s,e] - X[b,s,h,e + E] * N[s,e]; Y[b,s,h,e + E] = X[b,s,h,e + E] * C[s,e] + "       \
+    "X[b,s,h,e + 0] * N[s,e] }")                                                                             \
+  X(rope_table_interleaved, "rope", "B,S,H,E", FLOATS,                                                       \
+    "rotation by tables of cosines and sines: neighbours turn",                                              \
+    "rope_table_interleaved(X: T[B,S,H,2*E], C: T[S,E], N: T[S,E]) -> (Y: T[B,S,H,2*E]) { Y[b,s,h,d] "       \
+    "= d % 2 == 0 ? X[b,s,h,d] * C[s,d / 2] - X[b,s,h,d + 1] * N[s,d / 2] : X[b,s,h,d] * C[s,d / 2] "        \
+    "+ X[b,s,h,d - 1] * N[s,d / 2] }")                                                                       \
+  X(rope_positions_halves, "rope", "S,H,E,P", FLOATS,                                                        \
+    "rotation by rows of tables that positions choose: element e turns with e + E",                          \
+    "rope_positions_halves(X: T[S,H,2*E], C: T[P,E], N: T[P,E], pos: i32[S]) -> (Y: T[S,H,2*E]) { "          \
+    "Y[s,h,e + 0] = X[s,h,e + 0] * C[pos[s],e] - X[s,h,e + E] * N[pos[s],e]; Y[s,h,e + E] = X[s,h,e "        \
+    "+ E] * C[pos[s],e] + X[s,h,e + 0] * N[pos[s],e] }")                                                     \
+  X(rope_positions_interleaved, "rope", "S,H,E,P", FLOATS,                                                   \
+    "rotation by rows of tables that positions choose: neighbours turn",                                     \
+    "rope_positions_interleaved(X: T[S,H,2*E], C: T[P,E], N: T[P,E], pos: i32[S]) -> (Y: T[S,H,2*E]) "       \
+    "{ Y[s,h,d] = d % 2 == 0 ? X[s,h,d] * C[pos[s],d / 2] - X[s,h,d + 1] * N[pos[s],d / 2] : "               \
+    "X[s,h,d] * C[pos[s],d / 2] + X[s,h,d - 1] * N[pos[s],d / 2] }")                                         \
+  X(cross_entropy, "loss", "N,V", FLOATS, "mean cross entropy of rows of logits, those ignored left out",    \
+    "cross_entropy(L: T[N,V], t: i64[N]) -> (loss: f32[]) label_smoothing: float = 0.0, "                    \
+    "ignore_index: int = -100 { m[n] = max(v) L[n,v]; z[n] = log(sum(v) exp(L[n,v] - m[n])) + m[n]; "        \
+    "x[n] = label_smoothing == 0 ? L[n,t[n]] : (1 - label_smoothing) * L[n,t[n]] + label_smoothing * "       \
+    "((sum(v) L[n,v]) / V); loss = (sum(n: t[n] != ignore_index) (z[n] - x[n])) / sum(n: t[n] != "           \
+    "ignore_index) 1 }")                                                                                     \
+  X(quantize_per_token, "quantize", "M,N", FLOATS "|i8 e4m3 e5m2",                                           \
+    "every row divided by a scale of its own, and the scales",                                               \
+    "quantize_per_token(X: T[M,N]) -> (Q: U[M,N], s: f32[M]) { a[i] = max(j) abs(X[i,j]); s[i] = "           \
+    "a[i] == 0 ? 1 : a[i] / cast<U>(inf); Q[i,j] = cast<U>(X[i,j] / s[i]) }")                                \
+  X(dequantize_per_channel, "quantize", "M,N", "i8 u8 i4|" FLOATS,                                           \
+    "distance from the zero point, times the column's scale",                                                \
+    "dequantize_per_channel(Q: U[M,N], s: f32[N], z: U[N]) -> (Y: T[M,N]) { Y[i,j] = (Q[i,j] - z[j]) "       \
+    "* s[j] }")
+
+#define X(name, family, axes, dtypes, help, text) {#name, text, axes, help, family, dtypes},
 static const ir_catalogue_entry ENTRIES[] = {CATALOGUE(X)};
 #undef X
-#define X(name, axes, help, text) #name,
+#define X(name, family, axes, dtypes, help, text) #name,
 static const char *const NAMES[] = {CATALOGUE(X)};
 #undef X
 

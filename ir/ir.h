@@ -222,14 +222,30 @@ void ir_expr_print(const ir_op *op, const ir_definition *def, const ir_expr *e, 
 typedef struct ir_catalogue_entry {
   const char *name;
   const char *text;
-  const char *shape_axes; /* "M,N,K": what --shape MxNxK binds */
+  const char *shape_axes; /* "M,N,K": what --shape MxNxK binds; "..." stands for any number of sizes */
   const char *help;
+  const char *family; /* map, reduce, norm, …: what is listed and tested together */
+  const char
+      *dtypes; /* what the type variables are meant for, in their order: "f32 f16|i8 e4m3" is T, then U */
 } ir_catalogue_entry;
 
 int ir_catalogue_count(void);
 const ir_catalogue_entry *ir_catalogue_get(int i);
 /* NULL when there is none; *nearest (may be NULL) then gets a suggestion or NULL. */
 const ir_catalogue_entry *ir_catalogue_find(const char *name, const char **nearest);
+
+/* Operators whose number of tensors or axes varies (operator_family.c), by a name with numbers:
+ * "permute:0,2,1" is axis 0 of the output from axis 0 of the input, 1 from 2, 2 from 1; "concat:2,1,3" joins
+ * 3 tensors of 2 axes along axis 1, "split:2,1,3" takes one apart. They are ordinary operators, of the name
+ * permute_0_2_1. */
+int ir_family_count(void);
+/* "permute:AXIS,…", and a line of help. */
+const char *ir_family_form(int i);
+const char *ir_family_help(int i);
+
+/* The entry of a name: of the catalogue, or of a family, then made in the arena. ARKE_ERR_NOT_FOUND suggests
+ * the nearest name, ARKE_ERR_ARGUMENT says what numbers a family takes. */
+arke_status ir_operator_find(arena *a, const char *name, const ir_catalogue_entry **entry, arke_error *err);
 
 /* --- problems ------------------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #ifndef ARKE_IR_IR_BOUNDS_H
 #define ARKE_IR_IR_BOUNDS_H
 
+#include "base/error.h"
 #include "ir/ir.h"
 
 /* Either 0 <= sub < size of dimension `dim` of `tensor`, or (tensor < 0) "sub relation other" of a condition.
@@ -20,6 +21,9 @@ typedef bool (*ir_bound_fn)(const ir_bound *b, void *user); /* false ends the wa
 /* Reads under a ternary, where, && and || do not bound (they may not happen), nor do reads with an else;
  * reads of inner reductions do. Returns false if `visit` did. */
 bool ir_bounds_visit(const ir_expr *reduce, ir_bound_fn visit, void *user);
+/* ARKE_ERR_SHAPE where a left side's subscript is outside of its tensor for some of its indices' values (as
+ * far as that follows from the sizes alone). */
+arke_status ir_writes_check(const ir_problem *p, const ir_definition *def, arke_error *err);
 /* Whether index `slot` occurs in e. */
 bool ir_expr_uses(const ir_expr *e, int slot);
 

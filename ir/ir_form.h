@@ -106,6 +106,11 @@ typedef enum ir_motion {
 } ir_motion;
 ir_motion ir_form_motion(const ir_form *form, int access, int loop);
 
+/* The largest value of a subscript, as constant + sum of sizes[axis] * axis, whatever the sizes are; false
+ * where none is known. What must stay below a dimension for a kernel that serves several sizes. */
+bool ir_form_reach(const ir_form *form, const ir_expr *subscript, int64_t *constant,
+                   int64_t sizes[LIMIT_AXES]);
+
 int64_t ir_form_extent(const ir_form *form, int loop); /* elements of a loop in this problem */
 /* "loops M, N; Y[i0,i1] = …", where i0 is the first loop; "..." is the leading one, and what one subscript of
  * several merged dimensions is indexed by stands once. For tests and messages. */

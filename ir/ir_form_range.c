@@ -50,7 +50,7 @@ static bool is_never_negative(const linear *l) {
   return l->known && l->constant >= 0;
 }
 
-static interval interval_of(const form_builder *b, const ir_expr *e);
+static interval interval_of(const ir_form *form, const ir_expr *e);
 
 static interval interval_sum(interval x, interval y, int64_t factor) {
   const linear *low = factor < 0 ? &y.high : &y.low, *high = factor < 0 ? &y.low : &y.high;
@@ -75,13 +75,13 @@ static interval interval_divide(interval x, int64_t divisor) {
   return r;
 }
 
-static interval interval_operator(const form_builder *b, const ir_expr *e) {
+static interval interval_operator(const ir_form *form, const ir_expr *e) {
   static const interval UNKNOWN = {.low.known = false};
   static const interval ZERO = {{.known = true}, {.known = true}};
-  interval x = interval_of(b, e->args[0]);
+  interval x = interval_of(form, e->args[0]);
   if (e->id == IR_OP_NEG) return interval_sum(ZERO, x, -1);
   if (e->n_args != 2) return UNKNOWN;
-  interval y = interval_of(b, e->args[1]);
+  interval y = interval_of(form, e->args[1]);
   bool by_constant = is_constant(&y.low) && is_constant(&y.high) && y.low.constant == y.high.constant;
   switch ((ir_operator)e->id) {
   case IR_OP_ADD: return interval_sum(x, y, 1);
@@ -103,38 +103,46 @@ static interval interval_operator(const form_builder *b, const ir_expr *e) {
   }
 }
 
-static interval interval_of(const form_builder *b, const ir_expr *e) {
+static interval interval_of(const ir_form *form, const ir_expr *e) {
   interval r = {.low.known = false};
   switch (e->node) {
   case IR_INT: r.low = r.high = linear_constant(e->integer); break;
   case IR_ATTR:
-    if (b->p->op->attrs[e->id].kind == IR_ATTR_INT)
-      r.low = r.high = linear_constant((int64_t)b->p->attrs[e->id]);
+    if (form->problem->op->attrs[e->id].kind == IR_ATTR_INT)
+      r.low = r.high = linear_constant((int64_t)form->problem->attrs[e->id]);
     break;
   case IR_SIZE: r.low = r.high = linear_dim((ir_dim){e->id, 1}); break;
   case IR_INDEX: {
-    const ir_loop *loop = &b->form->loops[e->id];
+    const ir_loop *loop = &form->loops[e->id];
     r.low = linear_constant(0);
     if (!loop->leading && loop->n_dims == 1)
       r.high = linear_add(linear_dim(loop->dims[0]), linear_constant(1), -1);
     break;
   }
-  case IR_OPERATOR: return interval_operator(b, e);
+  case IR_OPERATOR: return interval_operator(form, e);
   default: break;
   }
   return r;
 }
 
 form_inside form_is_inside(const form_builder *b, const ir_expr *subscript, ir_dim d) {
-  interval x = interval_of(b, subscript);
+  interval x = interval_of(b->form, subscript);
   linear room = linear_add(linear_add(linear_dim(d), x.high, -1), linear_constant(1), -1);
   return (form_inside){is_never_negative(&x.low), is_never_negative(&room)};
 }
 
 bool form_known_less(const form_builder *b, const ir_expr *x, const ir_expr *y, bool or_equal) {
-  linear room = linear_add(interval_of(b, y).low, interval_of(b, x).high, -1);
+  linear room = linear_add(interval_of(b->form, y).low, interval_of(b->form, x).high, -1);
   room = linear_add(room, linear_constant(or_equal ? 0 : 1), -1);
   return is_never_negative(&room);
+}
+
+bool ir_form_reach(const ir_form *form, const ir_expr *subscript, int64_t *constant,
+                   int64_t sizes[LIMIT_AXES]) {
+  linear high = interval_of(form, subscript).high;
+  *constant = high.constant;
+  for (int i = 0; i < LIMIT_AXES; i++) sizes[i] = high.sizes[i];
+  return high.known;
 }
 
 const ir_expr *form_inside_condition(form_builder *b, const ir_expr *subscript, ir_dim d) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "ir/ir_bounds.h"
 #include "ir/ir_functions.h"
 #include "ir/ir_types.h"
 #include "ir/notation.h"
@@ -287,6 +288,7 @@ static arke_status check_problem(const ir_problem *p, arke_error *err) {
                          "subscript %d of %s is floating point with these dtypes", s,
                          p->op->tensors[d->tensor].name);
     }
+    TRY(ir_writes_check(p, d, err));
   }
   return ARKE_OK;
 }

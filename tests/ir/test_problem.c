@@ -6,6 +6,39 @@
 #include "base/error.h"
 #include "ir/ir.h"
 #include "tests/ir/ir_suites.h"
+#include "tests/ir/operator_cases.h"
+
+/* A group of known names for every type variable. */
+static void check_dtypes(const ir_catalogue_entry *entry, const ir_op *op) {
+  char text[256];
+  int groups = 1;
+  for (const char *c = entry->dtypes; *c != '\0'; c++) groups += *c == '|';
+  ck_assert_msg(groups == op->n_types, "%s: dtypes of %d type variables", entry->name, groups);
+  snprintf(text, sizeof text, "%s", entry->dtypes);
+  for (char *name = strtok(text, " |"); name != NULL; name = strtok(NULL, " |")) {
+    dtype t;
+    ck_assert_msg(dtype_from_name(name, &t), "%s: %s is no dtype", entry->name, name);
+  }
+}
+
+/* Values worked out by hand stand in a case file of the operator's name. */
+static void check_case(const ir_catalogue_entry *entry) {
+  char file[128], line[LIMIT_NAME_BYTES];
+  snprintf(file, sizeof file, "%s.op", entry->name);
+  operator_case c;
+  ck_assert_msg(operator_case_read(file, &c), "%s has no case file", entry->name);
+  int values = 0;
+  bool prints = false;
+  for (int i = 0; i < c.n_sections; i++) {
+    values += strcmp(c.sections[i].kind, "eval") == 0;
+    prints = prints || (strcmp(c.sections[i].kind, "prints") == 0 && c.sections[i].n_lines == 1 &&
+                        strcmp(c.sections[i].lines[0], entry->text) == 0);
+  }
+  snprintf(line, sizeof line, "%s", entry->name);
+  ck_assert_msg(prints && values > 0, "tests/ir/cases/%s.op: not the catalogue's operator, or no values",
+                line);
+  operator_case_free(&c);
+}
 
 START_TEST(catalogue_parses) {
   ck_assert_int_ge(ir_catalogue_count(), 2);
@@ -21,13 +54,19 @@ START_TEST(catalogue_parses) {
     ck_assert_str_eq(strbuf_text(&out), entry->text);
     strbuf_free(&out);
     char axes[128];
+    int n_axes = 0;
     snprintf(axes, sizeof axes, "%s", entry->shape_axes);
     for (char *axis = strtok(axes, ","); axis != NULL; axis = strtok(NULL, ",")) {
-      bool found = false;
+      bool found = strcmp(axis, "...") == 0 && strstr(entry->text, "[...]") != NULL;
       for (int x = 0; x < op->n_axes; x++) found = found || strcmp(op->axes[x], axis) == 0;
       ck_assert_msg(found, "%s has no axis %s", entry->name, axis);
+      n_axes += strcmp(axis, "...") != 0;
     }
+    ck_assert_msg(n_axes == op->n_axes, "--shape of %s leaves sizes out", entry->name);
+    check_dtypes(entry, op);
     ck_assert_uint_gt(strlen(entry->help), 0);
+    ck_assert_uint_gt(strlen(entry->family), 0);
+    check_case(entry);
     arena_release(&a);
   }
 }
@@ -42,6 +81,71 @@ START_TEST(catalogue_finds_and_suggests) {
   ck_assert_ptr_null(ir_catalogue_find("zzzzzzzzzz", &nearest));
   ck_assert_ptr_null(nearest);
   ck_assert_ptr_null(ir_catalogue_find("relu6", NULL));
+}
+END_TEST
+
+START_TEST(families_make_operators) {
+  static const struct {
+    const char *name, *axes, *text;
+  } MADE[] = {
+      {"permute:0", "A", "permute_0(X: T[A]) -> (Y: T[A]) { Y[a] = X[a] }"},
+      {"permute:2,0,1", "A,B,C", "permute_2_0_1(X: T[A,B,C]) -> (Y: T[C,A,B]) { Y[c,a,b] = X[a,b,c] }"},
+      {"concat:3,1,2", "A,B,N0,N1,N",
+       "concat_3_1_2(X0: T[A,N0,B], X1: T[A,N1,B]) -> (Y: T[A,N,B]) "
+       "{ Y[a,n + 0,b] = X0[a,n,b]; Y[a,n + N0,b] = X1[a,n,b] }"},
+      {"split:1,0,3", "N0,N1,N2,N",
+       "split_1_0_3(X: T[N]) -> (Y0: T[N0], Y1: T[N1], Y2: T[N2]) "
+       "{ Y0[n] = X[n + 0]; Y1[n] = X[n + N0]; Y2[n] = X[n + N0 + N1] }"},
+      {"softmax", "M,N", NULL},
+  };
+  for (size_t i = 0; i < COUNT_OF(MADE); i++) {
+    arena a = ARENA_INIT;
+    arke_error err = ARKE_ERROR_INIT;
+    const ir_catalogue_entry *entry;
+    const ir_op *op;
+    ck_assert_msg(ir_operator_find(&a, MADE[i].name, &entry, &err) == ARKE_OK, "%s", err.text);
+    ck_assert_str_eq(entry->shape_axes, MADE[i].axes);
+    if (MADE[i].text != NULL) ck_assert_str_eq(entry->text, MADE[i].text);
+    ck_assert_msg(ir_op_parse(&a, entry->text, &op, &err) == ARKE_OK, "%s", err.text);
+    strbuf out = STRBUF_INIT;
+    ir_op_print(op, &out);
+    ck_assert_str_eq(strbuf_text(&out), entry->text);
+    strbuf_free(&out);
+    arena_release(&a);
+  }
+}
+END_TEST
+
+START_TEST(families_refuse) {
+  static const struct {
+    const char *name, *error;
+    arke_status status;
+  } REFUSED[] = {
+      {"permute", "permute takes numbers: permute:AXIS,…", ARKE_ERR_ARGUMENT},
+      {"permute:", "permute:: accepted is permute:AXIS,…, with 1 to 8 numbers", ARKE_ERR_ARGUMENT},
+      {"permute:1,1", "permute:1,1: accepted is each axis from 0 to 1 once", ARKE_ERR_ARGUMENT},
+      {"permute:0,x", "permute:0,x: accepted is permute:AXIS,…, with 1 to 8 numbers", ARKE_ERR_ARGUMENT},
+      {"permute:0,1,2,3,4,5,6,7,8",
+       "permute:0,1,2,3,4,5,6,7,8: accepted is permute:AXIS,…, with 1 to 8 numbers", ARKE_ERR_ARGUMENT},
+      {"concat:2,2,2",
+       "concat:2,2,2: accepted are the number of axes (1 to 8), the axis, and the number of parts (1 to 15), "
+       "like concat:2,1,3",
+       ARKE_ERR_ARGUMENT},
+      {"split:2,1",
+       "split:2,1: accepted are the number of axes (1 to 8), the axis, and the number of parts (1 to 15), "
+       "like split:2,1,3",
+       ARKE_ERR_ARGUMENT},
+      {"softmaxx", "unknown operator softmaxx; did you mean softmax?", ARKE_ERR_NOT_FOUND},
+      {"relu:2", "unknown operator relu:2; did you mean relu?", ARKE_ERR_NOT_FOUND},
+  };
+  for (size_t i = 0; i < COUNT_OF(REFUSED); i++) {
+    arena a = ARENA_INIT;
+    arke_error err = ARKE_ERROR_INIT;
+    const ir_catalogue_entry *entry;
+    ck_assert_int_eq(ir_operator_find(&a, REFUSED[i].name, &entry, &err), REFUSED[i].status);
+    ck_assert_str_eq(err.text, REFUSED[i].error);
+    arena_release(&a);
+  }
 }
 END_TEST
 
@@ -86,7 +190,7 @@ START_TEST(errors_are_statuses) {
   ck_assert_int_eq(ir_op_parse(&a, "f(", &op, NULL), ARKE_ERR_SYNTAX);
   error_clear(&err);
   ir_problem p;
-  ck_assert_int_eq(ir_op_parse(&a, ir_catalogue_get(0)->text, &op, &err), ARKE_OK);
+  ck_assert_int_eq(ir_op_parse(&a, ir_catalogue_find("matmul", NULL)->text, &op, &err), ARKE_OK);
   ck_assert_int_eq(ir_problem_bind(op, "T=f32", &p, NULL), ARKE_ERR_ARGUMENT);
   ck_assert_int_eq(ir_problem_bind(op, "T=f32", &p, &err), ARKE_ERR_ARGUMENT);
   ck_assert_str_eq(err.stage, "bind");
@@ -153,6 +257,8 @@ Suite *problem_suite(void) {
   TCase *t = tcase_create("catalogue and bindings");
   tcase_add_test(t, catalogue_parses);
   tcase_add_test(t, catalogue_finds_and_suggests);
+  tcase_add_test(t, families_make_operators);
+  tcase_add_test(t, families_refuse);
   tcase_add_test(t, bindings_round_trip);
   tcase_add_test(t, errors_are_statuses);
   tcase_add_test(t, faults_are_counted);
