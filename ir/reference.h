@@ -47,7 +47,7 @@ typedef struct ref_node {
   int id;
   bool integer; /* lanes are int64_t, else double */
   bool wraps;   /* i32 arithmetic */
-  bool sums;    /* its magnitude is more than |value|: there is a sum in it */
+  bool sums;    /* it has a magnitude of its own, since a sum or a rounding is in it; else that is |value| */
   bool linear;  /* u + c * k in the index of its scope */
   bool varying; /* depends on the index of its scope */
   int scope;    /* reductions around it in its definition */

@@ -6,7 +6,8 @@
 typedef struct compiler {
   ref_machine *s;
   const ir_definition *def;
-  int *level_of; /* by index: the reduction that introduces it, 0 for the left side's */
+  int *level_of;       /* by index: the reduction that introduces it, 0 for the left side's */
+  const ir_expr *term; /* the innermost sum's body */
   int deepest;
 } compiler;
 
@@ -183,8 +184,11 @@ static bool compile_reduce(compiler *c, ref_node *n, const ir_expr *e, int scope
   c->level_of[e->index] = inside;
   if (inside > c->deepest) c->deepest = inside;
   bool truth = e->id == IR_RED_ANY || e->id == IR_RED_ALL;
+  const ir_expr *outer = c->term;
+  c->term = e->id == IR_RED_SUM ? e->args[0] : NULL;
   r->body = compile_as(c, e->args[0], inside, false,
                        n->integer || truth || e->id == IR_RED_ARGMAX || e->id == IR_RED_ARGMIN);
+  c->term = outer;
   if (truth) r->body = r->body == NULL ? NULL : coerce(c, r->body, REF_TRUTH);
   if (r->body == NULL) return false;
   if (e->n_args == 2) {
@@ -212,6 +216,15 @@ static bool is_linear(const ref_node *n) {
          (n->id == IR_OP_MUL && (!n->args[0]->varying || !n->args[1]->varying));
 }
 
+/* Whether e is one of the products that a sum's term consists of. Their roundings are no more than the sum's
+ * own, so that the term's absolute value does for its magnitude, which is the faster way; elsewhere a product
+ * is rounded before a function may magnify that, as a sine does at a large angle. */
+static bool is_in_term(const ir_expr *term, const ir_expr *e) {
+  if (term == NULL || term == e) return term == e;
+  if (term->node != IR_OPERATOR || (term->id != IR_OP_MUL && term->id != IR_OP_DIV)) return false;
+  return is_in_term(term->args[0], e) || is_in_term(term->args[1], e);
+}
+
 static bool compile_operator(compiler *c, ref_node *n, const ir_expr *e, int scope, bool wide) {
   ir_operator id = (ir_operator)e->id;
   bool logical = id == IR_OP_AND || id == IR_OP_OR || id == IR_OP_NOT;
@@ -230,7 +243,8 @@ static bool compile_operator(compiler *c, ref_node *n, const ir_expr *e, int sco
   bool some = false;
   for (int i = 0; i < e->n_args; i++) some = some || n->args[i]->sums;
   n->op = id == IR_OP_NOT ? REF_NOT : id == IR_OP_SELECT || logical ? REF_CHOICE : REF_ARITHMETIC;
-  n->sums = !n->integer && (id == IR_OP_ADD || id == IR_OP_SUB || (some && id != IR_OP_MOD));
+  bool rounds = (id == IR_OP_MUL || id == IR_OP_DIV) && !is_in_term(c->term, e);
+  n->sums = !n->integer && (id == IR_OP_ADD || id == IR_OP_SUB || rounds || (some && id != IR_OP_MOD));
   return finish(c, n) && (n->op != REF_CHOICE || add_split(c, n));
 }
 
@@ -244,7 +258,7 @@ static bool compile_where(compiler *c, ref_node *n, const ir_expr *e, int scope)
 }
 
 static bool compile_call(compiler *c, ref_node *n, const ir_expr *e, int scope) {
-  bool some = e->id == IR_FN_FMA;
+  bool some = e->id == IR_FN_FMA || !is_in_term(c->term, e);
   for (int i = 0; i < e->n_args; i++) {
     n->args[i] = compile_as(c, e->args[i], scope, false, false);
     if (n->args[i] == NULL) return false;

@@ -376,6 +376,30 @@ START_TEST(every_function_is_tested){
 }
 END_TEST
 
+/* A product is rounded before a sine magnifies that; an element that is read, or cast, is not. */
+START_TEST(magnitude_of_arguments) {
+  static const char TEXT[] =
+      "f(A: f32[N]) -> (S: f32[], T: f32[], E: f32[]) "
+      "{ a = A[0] * 1000.0  S = sin(a)  T = sin(cast<f32>(A[1]))  E = sum(i) A[i] * sin(A[i]) }";
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  ir_problem p;
+  ck_assert_msg(ir_op_parse(&a, TEXT, &op, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_int_eq(ir_problem_bind(op, "N=2", &p, &err), ARKE_OK);
+  static const float A[] = {3, 3000};
+  ir_data data[LIMIT_TENSORS] = {{A, {1}}};
+  const double expected[] = {fabs(3000 * cos(3000.0)), fabs(sin(3000.0)),
+                             fabs(3 * sin(3.0)) + fabs(3000 * sin(3000.0))};
+  for (int i = 0; i < 3; i++) {
+    double value, magnitude;
+    ck_assert_int_eq(ir_eval(&p, data, 1 + i, NULL, &value, &magnitude, &err), ARKE_OK);
+    ck_assert_msg(fabs(magnitude - expected[i]) < 0.5 * expected[i], "output %d: %g", i, magnitude);
+  }
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(bad_calls) {
   call k;
   setup(&k, MATMUL, "T=f32 M=2 N=2 K=2", 1);
@@ -443,6 +467,7 @@ Suite *reference_suite(void) {
   tcase_add_loop_test(t, functions, 0, (int)COUNT_OF(FUNCTIONS));
   tcase_add_test(t, every_function_is_tested);
   tcase_add_test(t, magnitude_is_carried);
+  tcase_add_test(t, magnitude_of_arguments);
   tcase_add_test(t, bad_calls);
   tcase_add_test(t, speed);
   suite_add_tcase(s, t);
