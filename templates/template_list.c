@@ -1,8 +1,10 @@
 #include <string.h>
 
+#include "templates/column.h"
 #include "templates/gemm.h"
 #include "templates/template.h"
 #include "templates/template_generation.h"
+#include "templates/transpose.h"
 
 /* One line a template. */
 static const kernel_template templates[] = {
@@ -15,6 +17,26 @@ static const kernel_template templates[] = {
      .cost_ns = gemm_cost_ns,
      .lower = gemm_lower,
      .reduced_problem = gemm_reduced_problem},
+    {.name = "transpose",
+     .meaning = "maps that read along another axis than they write, by tiles in shared memory",
+     .fits = transpose_fits,
+     .space = transpose_space_of,
+     .defaults = transpose_defaults,
+     .feasible = transpose_feasible,
+     .cost_ns = transpose_cost_ns,
+     .lower = transpose_lower,
+     .ways = transpose_ways,
+     .reduced_problem = transpose_reduced_problem},
+    {.name = "column",
+     .meaning = "reductions along an axis that is not the contiguous one",
+     .fits = column_fits,
+     .space = column_space_of,
+     .defaults = column_defaults,
+     .feasible = column_feasible,
+     .cost_ns = column_cost_ns,
+     .lower = column_lower,
+     .ways = column_ways,
+     .reduced_problem = column_reduced_problem},
 };
 
 const char *template_generation(void) {

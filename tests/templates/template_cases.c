@@ -55,8 +55,7 @@ static run_views_result run(const template_case *c, const lowered *l, const run_
   return r;
 }
 
-void template_case_run(arena *a, const template_case *c, const run_view *views, int way) {
-  lowered l = template_case_lower(a, c);
+void template_case_run_kernel(const template_case *c, lowered l, const run_view *views, int way) {
   run_views_result r = run(c, &l, views);
   strbuf point = STRBUF_INIT;
   config_print(c->k->space(c->t), &c->c, &point);
@@ -66,6 +65,10 @@ void template_case_run(arena *a, const template_case *c, const run_view *views, 
                 r.intact ? "" : ", wrote elsewhere");
   strbuf_free(&point);
   ck_assert_int_gt(r.elements, 0);
+}
+
+void template_case_run(arena *a, const template_case *c, const run_view *views, int way) {
+  template_case_run_kernel(c, template_case_lower(a, c), views, way);
 }
 
 void template_case_run_reduced(arena *a, const template_case *c) {
@@ -90,7 +93,7 @@ void template_case_assemble(arena *a, const template_case *c) {
 }
 
 void template_case_fail_allocations(const template_case *c) {
-  long n = 0;
+  long n = 0, without = 0; /* some questions have a safe answer where memory is short */
   for (;; n++) {
     arena a = ARENA_INIT;
     arke_error err = ARKE_ERROR_INIT;
@@ -103,9 +106,12 @@ void template_case_fail_allocations(const template_case *c) {
       ck_assert_int_eq(status, ARKE_OK);
       break;
     }
-    ck_assert_msg(status == ARKE_ERR_MEMORY, "allocation %ld: %s, %s", n, arke_status_name(status), err.text);
+    ck_assert_msg(status == ARKE_ERR_MEMORY || status == ARKE_OK, "allocation %ld: %s, %s", n,
+                  arke_status_name(status), err.text);
+    without += status == ARKE_OK;
   }
   ck_assert_int_gt(n, 5);
+  ck_assert_int_lt(without, n / 2);
 }
 
 void template_refuses(const kernel_template *k, const char *text, const char *bindings,

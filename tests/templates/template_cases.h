@@ -20,6 +20,8 @@ lowered template_case_lower(arena *a, const template_case *c);
 /* Lowers and runs on the emulator with `views` (NULL: no gaps): every element right, nothing else written, by
  * way `way` (-1: any). */
 void template_case_run(arena *a, const template_case *c, const run_view *views, int way);
+/* The same with a kernel that was lowered for another problem of its kind. */
+void template_case_run_kernel(const template_case *c, lowered l, const run_view *views, int way);
 /* The template's small problem for the configuration is feasible, and right. */
 void template_case_run_reduced(arena *a, const template_case *c);
 /* Assembles without spills, where there is an assembler. */

@@ -1,0 +1,210 @@
+/* The body of a transpose kernel. */
+#include "generator/gen_barrier.h"
+#include "generator/gen_control.h"
+#include "generator/gen_memory.h"
+#include "templates/transpose.h"
+
+/* One thread's share of a tile while it is emitted. */
+typedef struct transpose_emitter {
+  gen_builder *b;
+  transpose_kernel *k;
+  const transpose_plan *p;
+  gen_value thread, smem;
+  gen_value u, v;                    /* first of the tile */
+  gen_value outer[IR_FORM_LOOPS];    /* by place in the plan's list */
+  gen_value at_u, at_v;              /* in the tile: what the element being evaluated is */
+  gen_type types[LIMIT_TENSORS * 2]; /* of turned reads' elements */
+} emitter;
+
+static gen_value index_of(const emitter *e, gen_value x) {
+  return e->p->wide_offsets ? gen_zext(e->b, x, GEN_I64) : x;
+}
+
+static gen_value modulo(gen_builder *b, gen_value x, int y) {
+  return gen_and(b, x, gen_i32(b, y - 1)); /* powers of two */
+}
+
+static gen_value quotient(gen_builder *b, gen_value x, int y) {
+  return gen_lshr(b, x, gen_i32(b, __builtin_ctz((unsigned)y)));
+}
+
+/* A position of the tile that exists: past the edge the last one. `width` divides the extent. */
+static gen_value inside(const emitter *e, gen_value x, gen_value extent, int width) {
+  return gen_umin(e->b, x, gen_add_imm(e->b, extent, -width));
+}
+
+static void set_loops(const emitter *e, lanes *l, gen_value u, gen_value v) {
+  lanes_set(l, e->p->match.u, u);
+  lanes_set(l, e->p->match.v, v);
+  for (int i = 0; i < e->p->n_outer; i++) lanes_set(l, e->p->outer[i], e->outer[i]);
+}
+
+/* Where row v of the tile of turned read k begins, and by what the bytes within it are twisted. */
+static gen_value row(const emitter *e, int k, gen_value v, gen_value *twist) {
+  const transpose_plan *p = e->p;
+  int pitch = p->tile_u * p->bytes[k];
+  int rows = 128 / pitch > p->store ? 128 / pitch : p->store;
+  *twist = gen_mul_imm(e->b, modulo(e->b, quotient(e->b, v, rows), p->lanes_v), p->unit);
+  return gen_add_imm(e->b, gen_add(e->b, e->smem, gen_mul_imm(e->b, v, pitch)), p->offset[k]);
+}
+
+static gen_value element(const emitter *e, int k, gen_value row_address, gen_value twist, gen_value u,
+                         int pitch) {
+  gen_builder *b = e->b;
+  gen_value within = gen_mul_imm(b, u, e->p->bytes[k]);
+  if (pitch >= 128) return gen_add(b, row_address, gen_xor(b, within, twist));
+  /* Several rows share 128 bytes: the twist moves an element from one to another. The tile is aligned. */
+  return gen_xor(b, gen_add(b, row_address, within), twist);
+}
+
+/* --- into shared memory --- */
+
+static arke_status load_tile(emitter *e, arke_error *err) {
+  const transpose_plan *p = e->p;
+  gen_builder *b = e->b;
+  gen_value elements[32][LANES_MAX], us[32], vs[32];
+  int chunks = p->tile_u / p->load, n = 0;
+  for (int i = 0; i < p->loads; i++) {
+    gen_value at = gen_add_imm(b, e->thread, (int64_t)i * p->threads);
+    us[i] = gen_mul_imm(b, modulo(b, at, chunks), p->load);
+    vs[i] = quotient(b, at, chunks);
+    lanes *l;
+    TRY(lanes_create(b, p->form, &e->k->load_options, &e->k->load_slots, e->k->a, &l, err));
+    set_loops(e, l, inside(e, gen_add(b, e->u, index_of(e, us[i])), lanes_extent(l, p->match.u), p->load),
+              inside(e, gen_add(b, e->v, index_of(e, vs[i])), lanes_extent(l, p->match.v), 1));
+    for (int k = 0; k < p->n_turned; k++, n++) {
+      int lanes_n;
+      TRY(lanes_elements(l, p->access[k], elements[n], &lanes_n, err));
+      e->types[k] = gen_type_of(b, elements[n][0]);
+    }
+  }
+  n = 0;
+  for (int i = 0; i < p->loads; i++) {
+    for (int k = 0; k < p->n_turned; k++, n++) {
+      gen_value twist, first = row(e, k, vs[i], &twist);
+      int pitch = p->tile_u * p->bytes[k], together = p->unit / p->bytes[k];
+      if (together > p->load) together = p->load;
+      for (int j = 0; j < p->load; j += together) {
+        gen_value value = together == 1 ? elements[n][j] : gen_vector(b, &elements[n][j], together);
+        gen_store_shared(b, value, element(e, k, first, twist, gen_add_imm(b, us[i], j), pitch));
+      }
+    }
+  }
+  return ARKE_OK;
+}
+
+/* --- and out of it --- */
+
+arke_status transpose_read(void *user, int access, gen_value *elements, arke_error *err) {
+  (void)err;
+  const emitter *e = ((transpose_kernel *)user)->current;
+  const transpose_plan *p = e->p;
+  int k = 0;
+  while (p->access[k] != access) k++;
+  int pitch = p->tile_u * p->bytes[k];
+  for (int i = 0; i < p->store; i++) {
+    gen_value twist, first = row(e, k, gen_add_imm(e->b, e->at_v, i), &twist);
+    elements[i] = gen_load_shared(e->b, e->types[k], 1, element(e, k, first, twist, e->at_u, pitch));
+  }
+  return ARKE_OK;
+}
+
+typedef struct position {
+  gen_value u, v, active;
+  lanes *l;
+} position;
+
+/* The i-th place of the thread: lanes_v threads along v, the rest of the warp along u. */
+static arke_status place(emitter *e, int i, position *at, arke_error *err) {
+  const transpose_plan *p = e->p;
+  gen_builder *b = e->b;
+  int lanes_u = 32 / p->lanes_v < p->tile_u ? 32 / p->lanes_v : p->tile_u;
+  int groups_v = p->tile_v / p->store / p->lanes_v;
+  gen_value x = gen_add_imm(b, e->thread, (int64_t)i * p->threads), rest = quotient(b, x, p->lanes_v);
+  gen_value low_u = modulo(b, rest, lanes_u), high = quotient(b, rest, lanes_u);
+  gen_value group_v = modulo(b, high, groups_v), group_u = quotient(b, high, groups_v);
+  at->u = gen_add(b, gen_mul_imm(b, group_u, lanes_u), low_u);
+  at->v = gen_add(b, gen_mul_imm(b, group_v, p->lanes_v), modulo(b, x, p->lanes_v));
+  at->v = gen_mul_imm(b, at->v, p->store);
+  TRY(lanes_create(b, p->form, &e->k->store_options, &e->k->store_slots, e->k->a, &at->l, err));
+  gen_value u = gen_add(b, e->u, index_of(e, at->u)), v = gen_add(b, e->v, index_of(e, at->v));
+  gen_value end_u = lanes_extent(at->l, p->match.u), end_v = lanes_extent(at->l, p->match.v);
+  at->active = gen_and(b, gen_compare(b, GEN_ULT, u, end_u), gen_compare(b, GEN_ULT, v, end_v));
+  set_loops(e, at->l, inside(e, u, end_u, 1), inside(e, v, end_v, p->store));
+  return ARKE_OK;
+}
+
+static arke_status store_place(emitter *e, const position *at, arke_error *err) {
+  const ir_form *form = e->p->form;
+  gen_value values[LANES_MAX];
+  int n;
+  e->at_u = at->u;
+  e->at_v = at->v;
+  for (int o = 0; o < form->n_outputs; o++) {
+    TRY(lanes_eval(at->l, form->outputs[o].value, values, &n, err));
+    TRY(lanes_store(at->l, o, values, n, at->active, err));
+  }
+  return ARKE_OK;
+}
+
+/* Reads that are not turned are under way while the tile fills. */
+enum { AHEAD = 8 };
+
+static arke_status emit_tile(emitter *e, arke_error *err) {
+  const transpose_plan *p = e->p;
+  const ir_form *form = p->form;
+  position places[64];
+  TRY(load_tile(e, err));
+  for (int i = 0; i < p->stores; i++) {
+    TRY(place(e, i, &places[i], err));
+    for (int o = 0; i < AHEAD && o < form->n_outputs; o++)
+      TRY(lanes_load(places[i].l, form->outputs[o].value, err));
+  }
+  gen_cta_sync(e->b);
+  for (int i = 0; i < p->stores; i++) TRY(store_place(e, &places[i], err));
+  return ARKE_OK;
+}
+
+/* The number of a tile as its place: u and v, one of them fastest, then the other loops, the last fastest. */
+static void find_tile(emitter *e, gen_value tile) {
+  const transpose_plan *p = e->p;
+  gen_builder *b = e->b;
+  gen_value tiles_u = gen_param(b, e->k->tiles_u), tiles_v = gen_param(b, e->k->tiles_v);
+  gen_value fast = p->along_u ? tiles_u : tiles_v, slow = p->along_u ? tiles_v : tiles_u;
+  gen_value first = gen_urem(b, tile, fast);
+  tile = gen_udiv(b, tile, fast);
+  gen_value second = p->n_outer ? gen_urem(b, tile, slow) : tile;
+  if (p->n_outer) tile = gen_udiv(b, tile, slow);
+  e->u = gen_mul_imm(b, index_of(e, p->along_u ? first : second), p->tile_u);
+  e->v = gen_mul_imm(b, index_of(e, p->along_u ? second : first), p->tile_v);
+  for (int i = p->n_outer - 1; i >= 0; i--) {
+    gen_value extent = gen_param(b, e->k->outer[i]);
+    e->outer[i] = index_of(e, i ? gen_urem(b, tile, extent) : tile);
+    if (i) tile = gen_udiv(b, tile, extent);
+  }
+}
+
+arke_status transpose_emit(gen_builder *b, const target *t, void *user, arke_error *err) {
+  (void)t;
+  transpose_kernel *k = user;
+  emitter e = {.b = b, .k = k, .p = &k->plan};
+  k->current = &e;
+  gen_launches_release(b);
+  e.thread = gen_tid_x(b);
+  e.smem = gen_shared_dynamic(b);
+  gen_launches_wait(b);
+  gen_value carried[] = {gen_ctaid_x(b)};
+  if (!k->plan.persistent) {
+    find_tile(&e, carried[0]);
+    return emit_tile(&e, err);
+  }
+  gen_loop loop;
+  gen_loop_begin(b, &loop, carried, 1);
+  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], gen_param(b, k->tiles)));
+  find_tile(&e, carried[0]);
+  TRY(emit_tile(&e, err));
+  gen_cta_sync(b); /* the tile is read before the next one overwrites it */
+  carried[0] = gen_add(b, carried[0], gen_nctaid_x(b));
+  gen_loop_end(b, &loop);
+  return ARKE_OK;
+}

@@ -1,0 +1,125 @@
+/* Kernels of a transpose and how they are launched: for tensors without gaps, for rows of any pitch, for any
+ * strides. */
+#include "templates/transpose.h"
+
+static recipe *make_rules(const transpose_kernel *k, const recipe_expr *tiles, arena *a) {
+  recipe *r = ARENA_NEW(a, recipe);
+  if (!r) return NULL;
+  r->n_tensors = k->plan.form->problem->op->n_args;
+  lanes_require(k->plan.form, &k->load_options, r, a);
+  lanes_require(k->plan.form, &k->store_options, r, a);
+  kernel_require(r, a, tiles, 0, INT32_MAX, "there are more tiles than a grid can have blocks");
+  return r;
+}
+
+static const recipe_expr *tiles_of(const transpose_plan *p, int loop, int tile, arena *a) {
+  return recipe_binary(a, RECIPE_CEILDIV, kernel_extent(p->form, loop, a), recipe_const(a, tile));
+}
+
+/* CTAs that an SM holds, by threads and shared memory. */
+static int resident(const transpose_plan *p) {
+  int by_threads = 2048 / p->threads, by_memory = 227 * 1024 / (p->smem_bytes + 1024);
+  int n = by_threads < by_memory ? by_threads : by_memory;
+  return n < 1 ? 1 : n;
+}
+
+static arke_status make_way(const char *name, const transpose_plan *plan, arena *a, kernel_way *way,
+                            arke_error *err) {
+  transpose_kernel *k = ARENA_NEW(a, transpose_kernel);
+  kernel_launch *l = ARENA_NEW(a, kernel_launch);
+  if (!k || !l) return error_memory(err, "generate");
+  k->plan = *plan;
+  k->a = a;
+  const transpose_plan *p = &k->plan;
+  *l = (kernel_launch){.name = name,
+                       .threads = p->threads,
+                       .smem_bytes = recipe_const(a, p->smem_bytes),
+                       .early_start = true,
+                       .args = {.a = a},
+                       .emit = transpose_emit,
+                       .user = k};
+  k->load_options = (lanes_options){
+      .loop = p->match.u, .width = p->load, .dense = p->dense, .wide_offsets = p->wide_offsets};
+  k->load_options.wide = lanes_wide(p->form, &k->load_options) & p->match.turned;
+  k->store_options = (lanes_options){.loop = p->match.v,
+                                     .width = p->store,
+                                     .dense = p->dense,
+                                     .wide_offsets = p->wide_offsets,
+                                     .user = k,
+                                     .given = p->match.turned,
+                                     .read = transpose_read};
+  k->store_options.wide = lanes_wide(p->form, &k->store_options) & ~p->match.turned;
+  lanes_declare(p->form, &k->load_options, &l->args, &k->load_slots);
+  lanes_declare(p->form, &k->store_options, &l->args, &k->store_slots);
+  const recipe_expr *tiles_u = tiles_of(p, p->match.u, p->tile_u, a),
+                    *tiles_v = tiles_of(p, p->match.v, p->tile_v, a);
+  const recipe_expr *tiles = recipe_binary(a, RECIPE_MUL, tiles_u, tiles_v);
+  k->tiles_u = kernel_args_i32(&l->args, tiles_u);
+  k->tiles_v = kernel_args_i32(&l->args, tiles_v);
+  for (int i = 0; i < p->n_outer; i++) {
+    const recipe_expr *extent = kernel_extent(p->form, p->outer[i], a);
+    tiles = recipe_binary(a, RECIPE_MUL, tiles, extent);
+    k->outer[i] = kernel_args_i32(&l->args, extent);
+  }
+  l->grid[0] = tiles;
+  if (p->persistent) {
+    k->tiles = kernel_args_i32(&l->args, tiles);
+    l->grid[0] =
+        recipe_binary(a, RECIPE_MIN, tiles,
+                      recipe_binary(a, RECIPE_MUL, recipe_var(a, "SMS"), recipe_const(a, resident(p))));
+  }
+  recipe *rules = make_rules(k, tiles, a);
+  if (!rules || !l->grid[0] || !l->smem_bytes) return error_memory(err, "generate");
+  *way = (kernel_way){.launches = l, .n = 1, .rules = rules};
+  return ARKE_OK;
+}
+
+/* Ways from the fastest to the most general. */
+static const struct {
+  const char *name;
+  bool dense, wide;
+} variants[] = {{"transpose", true, true}, {"transpose_rows", false, true}, {"transpose_any", false, false}};
+
+/* Any strides: element by element, through a tile that every dtype has room for. */
+static const config any_config = {.values = {[TRANSPOSE_TILE_X] = 32,
+                                             [TRANSPOSE_TILE_Y] = 32,
+                                             [TRANSPOSE_THREADS] = 256,
+                                             [TRANSPOSE_VECTOR] = 4,
+                                             [TRANSPOSE_RASTER] = 1}};
+
+arke_status transpose_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
+                           int *n, arke_error *err) {
+  ir_form *forms = ARENA_NEW_N(a, ir_form, 2);
+  transpose_match match[2];
+  if (!forms) return error_memory(err, "generate");
+  TRY(ir_form_make(p, a, &forms[0], err));
+  TRY(ir_form_merge(&forms[0], a, &forms[1], err));
+  *n = 0;
+  for (size_t i = 0; i < COUNT_OF(variants); i++) {
+    transpose_plan plan;
+    int merged = variants[i].dense;
+    /* Merging may turn what is no transpose into one (size-1 neighbours), never the other way round; and what
+     * has nothing wide is the same as its element-wise way. */
+    if (!transpose_match_form(&forms[merged], &match[merged], NULL)) continue;
+    bool wide = variants[i].wide;
+    template_reason reason =
+        transpose_make_plan(&forms[merged], &match[merged], t, wide ? c : &any_config, variants[i].dense,
+                            wide ? c->values[TRANSPOSE_VECTOR] : 0, &plan);
+    if (i > 0 && variants[i].wide && plan.load == 1 && plan.store == 1) continue;
+    if (i > 0 && reason != TEMPLATE_OK) continue;
+    if (reason != TEMPLATE_OK)
+      return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(reason));
+    TRY(make_way(variants[i].name, &plan, a, &ways[(*n)++], err));
+  }
+  if (*n == 0)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(TEMPLATE_OPERATOR));
+  return ARKE_OK;
+}
+
+arke_status transpose_lower(const ir_problem *p, const target *t, const config *c,
+                            const lower_options *options, arena *a, lowered *out, arke_error *err) {
+  kernel_way ways[KERNEL_MAX_WAYS];
+  int n;
+  TRY(transpose_ways(p, t, c, a, ways, &n, err));
+  return kernel_lower_ways(ways, n, t, options, a, out, err);
+}

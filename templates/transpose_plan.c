@@ -1,0 +1,89 @@
+/* What follows from a form and a configuration: widths, the tile's layout, who loads what. */
+#include "templates/transpose.h"
+
+static int element_bytes(const ir_form *form, int access) {
+  return dtype_bits(ir_tensor_dtype(form->problem, form->accesses[access].tensor)) / 8;
+}
+
+static int least(int x, int y) {
+  return x < y ? x : y;
+}
+
+static int most(int x, int y) {
+  return x > y ? x : y;
+}
+
+/* The widest vector along `loop` that all `accesses` can take, in elements, none over `bytes` bytes. */
+static int widest(const ir_form *form, uint64_t accesses, const lanes_options *o, int bytes) {
+  lanes_options wider = *o;
+  for (int width = LANES_MAX; width > 1; width /= 2) {
+    bool narrow = true;
+    for (int i = 0; i < form->n_accesses; i++) {
+      if (accesses >> i & 1) narrow = narrow && width * element_bytes(form, i) <= bytes;
+    }
+    wider.width = width;
+    if (narrow && (lanes_wide(form, &wider) & accesses) == accesses) return width;
+  }
+  return 1;
+}
+
+static uint64_t outputs_of(const ir_form *form) {
+  uint64_t set = 0;
+  for (int o = 0; o < form->n_outputs; o++) set |= UINT64_C(1) << form->outputs[o].access;
+  return set;
+}
+
+/* Rows of shared memory hold 128 bytes or more, or several rows share 128. A warp reads `lanes_v` rows at one
+ * u: the twist puts them into different banks. */
+static void lay_out(transpose_plan *p) {
+  const ir_form *form = p->form;
+  int widest_out = 1, widest_in = 1, offset = 0;
+  for (int o = 0; o < form->n_outputs; o++)
+    widest_out = most(widest_out, element_bytes(form, form->outputs[o].access));
+  for (int i = 0; i < form->n_accesses; i++) {
+    if (!(p->match.turned >> i & 1)) continue;
+    int k = p->n_turned++;
+    p->access[k] = i;
+    p->bytes[k] = element_bytes(form, i);
+    p->offset[k] = offset;
+    widest_in = most(widest_in, p->bytes[k]);
+    offset += (int)(((int64_t)p->tile_u * p->tile_v * p->bytes[k] + 127) / 128 * 128);
+  }
+  p->smem_bytes = offset;
+  p->lanes_v = least(least(32, 128 / (p->store * widest_out)), p->tile_v / p->store);
+  p->lanes_v = least(p->lanes_v, 128 / widest_in);
+  p->unit = 128 / most(8, p->lanes_v);
+}
+
+template_reason transpose_make_plan(const ir_form *form, const transpose_match *match, const target *t,
+                                    const config *c, bool dense, int vector, transpose_plan *plan) {
+  *plan = (transpose_plan){.form = form,
+                           .match = *match,
+                           .dense = dense,
+                           .tile_v = c->values[TRANSPOSE_TILE_X],
+                           .tile_u = c->values[TRANSPOSE_TILE_Y],
+                           .threads = c->values[TRANSPOSE_THREADS],
+                           .persistent = c->values[TRANSPOSE_PERSISTENT],
+                           .along_u = c->values[TRANSPOSE_RASTER]};
+  transpose_plan *p = plan;
+  int n_turned = __builtin_popcountll(match->turned);
+  if (n_turned > (int)COUNT_OF(p->access)) return TEMPLATE_SHARED_MEMORY;
+  p->wide_offsets = lanes_need_wide_offsets(form);
+  lanes_options along = {.loop = match->u, .dense = dense, .wide_offsets = p->wide_offsets};
+  p->load = least(vector ? widest(form, match->turned, &along, vector) : 1, p->tile_u);
+  along.loop = match->v;
+  p->store = least(vector ? widest(form, outputs_of(form), &along, vector) : 1, p->tile_v);
+  for (int l = 0; l < form->n_loops; l++) {
+    if (l != match->u && l != match->v) p->outer[p->n_outer++] = l;
+  }
+  int elements = p->tile_u * p->tile_v;
+  p->loads = elements / (p->load * p->threads);
+  p->stores = elements / (p->store * p->threads);
+  if (p->loads * p->load * p->threads != elements || p->stores * p->store * p->threads != elements)
+    return TEMPLATE_TILE;
+  if (p->loads * n_turned > 32 || p->stores > 64) return TEMPLATE_REGISTERS;
+  if (p->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
+  lay_out(p);
+  if (p->smem_bytes > t->smem_per_block_bytes) return TEMPLATE_SHARED_MEMORY;
+  return TEMPLATE_OK;
+}

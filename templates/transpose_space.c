@@ -1,0 +1,127 @@
+/* The tiling space of transposes, and a small problem for each point of it. */
+#include "templates/transpose.h"
+
+static const space_param params[TRANSPOSE_N_PARAMS] = {
+    [TRANSPOSE_TILE_X] = {"TILE_X",
+                          "elements of a tile along the outputs' rows",
+                          6,
+                          {8, 16, 32, 64, 128, 256}},
+    [TRANSPOSE_TILE_Y] = {"TILE_Y",
+                          "elements of a tile along the turned inputs' rows",
+                          6,
+                          {8, 16, 32, 64, 128, 256}},
+    [TRANSPOSE_THREADS] = {"THREADS", "threads of a CTA", 3, {128, 256, 512}},
+    [TRANSPOSE_VECTOR] = {"VECTOR", "bytes of a global access, at most", 3, {4, 8, 16}},
+    [TRANSPOSE_PERSISTENT] = {"PERSISTENT",
+                              "1: as many CTAs as the device holds take tiles in turn",
+                              2,
+                              {0, 1}},
+    [TRANSPOSE_RASTER] = {"RASTER",
+                          "neighbouring CTAs are neighbours along the outputs' rows (0) or the inputs' (1)",
+                          2,
+                          {0, 1}},
+};
+static const space transpose_space = {"transpose", TRANSPOSE_N_PARAMS, params};
+
+const space *transpose_space_of(const target *t) {
+  (void)t;
+  return &transpose_space;
+}
+
+static int64_t power_above(int64_t x, int64_t most) {
+  int64_t power = 8;
+  while (power < x && power < most) power *= 2;
+  return power;
+}
+
+/* Twice a tile's size covers a short axis in one tile: more is idle threads. */
+static bool too_large(const ir_form *form, int loop, int tile) {
+  return tile > 8 && tile >= 2 * power_above(ir_form_extent(form, loop), 256);
+}
+
+template_reason transpose_feasible(const ir_problem *p, const target *t, const config *c) {
+  arena a = ARENA_INIT;
+  ir_form form;
+  transpose_match match;
+  transpose_plan plan, narrower;
+  template_reason reason = transpose_fit(p, true, &a, &form, &match, NULL);
+  int vector = c->values[TRANSPOSE_VECTOR];
+  if (reason == TEMPLATE_OK) reason = transpose_make_plan(&form, &match, t, c, true, vector, &plan);
+  if (reason == TEMPLATE_OK && vector > 4) {
+    template_reason without = transpose_make_plan(&form, &match, t, c, true, vector / 2, &narrower);
+    if (without == TEMPLATE_OK && narrower.load == plan.load && narrower.store == plan.store)
+      reason = TEMPLATE_REDUNDANT;
+  }
+  if (reason == TEMPLATE_OK &&
+      (too_large(&form, match.u, plan.tile_u) || too_large(&form, match.v, plan.tile_v)))
+    reason = TEMPLATE_REDUNDANT;
+  arena_release(&a);
+  return reason;
+}
+
+/* The first of these that is feasible: wide accesses, whole lines on both sides, a CTA that has more than one
+ * load a thread to wait for; a short axis makes room for the other. */
+void transpose_defaults(const ir_problem *p, const target *t, config *c) {
+  static const int sides[][2] = {{64, 64}, {32, 64}, {64, 32}, {32, 32}, {128, 64}, {64, 128}, {128, 128},
+                                 {16, 64}, {64, 16}, {8, 256}, {256, 8}, {8, 128},  {128, 8},  {8, 64},
+                                 {64, 8},  {16, 16}, {8, 32},  {32, 8},  {8, 16},   {16, 8},   {8, 8}};
+  for (int vector = 16; vector >= 4; vector /= 2) {
+    for (int threads = 256; threads >= 128; threads /= 2) {
+      for (size_t i = 0; i < COUNT_OF(sides); i++) {
+        *c = (config){.values = {[TRANSPOSE_TILE_X] = sides[i][0],
+                                 [TRANSPOSE_TILE_Y] = sides[i][1],
+                                 [TRANSPOSE_THREADS] = threads,
+                                 [TRANSPOSE_VECTOR] = vector,
+                                 [TRANSPOSE_RASTER] = 1}};
+        if (transpose_feasible(p, t, c) == TEMPLATE_OK) return;
+      }
+    }
+  }
+}
+
+/* The largest power of two, up to 16, that divides x: what alignment depends on. */
+static int64_t evenness(int64_t x) {
+  int64_t e = 1;
+  while (e < 16 && x % (2 * e) == 0) e *= 2;
+  return e;
+}
+
+/* A tile and a half, as even as the size it stands for. */
+static int64_t ragged(int64_t size, int tile) {
+  int64_t e = evenness(size);
+  return tile + (tile / 2 > e ? (tile / 2 + 15) / 16 * 16 : 0) + e;
+}
+
+static void reduce_loop(const ir_form *form, int loop, int tile, ir_problem *reduced, bool *set) {
+  const ir_loop *l = &form->loops[loop];
+  for (int i = l->n_dims - 1; i >= 0 && tile > 0; i--) {
+    int axis = l->dims[i].axis;
+    if (axis < 0) continue;
+    int64_t size = ragged(form->problem->sizes[axis], tile);
+    if (!set[axis] || reduced->sizes[axis] < size) reduced->sizes[axis] = size;
+    set[axis] = true;
+    tile = 0;
+  }
+}
+
+void transpose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                               ir_problem *reduced) {
+  arena a = ARENA_INIT;
+  ir_form form;
+  transpose_match match;
+  bool set[LIMIT_AXES] = {false};
+  (void)t;
+  *reduced = *p;
+  if (transpose_fit(p, true, &a, &form, &match, NULL) == TEMPLATE_OK) {
+    reduce_loop(&form, match.v, c->values[TRANSPOSE_TILE_X], reduced, set);
+    reduce_loop(&form, match.u, c->values[TRANSPOSE_TILE_Y], reduced, set);
+    int64_t most = 3;
+    for (int i = 0; i < p->op->n_axes; i++) {
+      int64_t e = evenness(p->sizes[i]);
+      if (!set[i]) reduced->sizes[i] = p->sizes[i] < e * most ? p->sizes[i] : e * most;
+    }
+    for (int i = 0; i < p->lead_rank; i++) reduced->lead[i] = p->lead[i] < 3 ? p->lead[i] : 3;
+    (void)sm_count; /* four tiles a batch: more than the SMs the emulator is given */
+  }
+  arena_release(&a);
+}

@@ -1,0 +1,187 @@
+/* Transposes: what fits, every class of configuration on the emulator, views, and planted faults. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "template_cases.h"
+
+static const kernel_template *transpose(void) {
+  return template_find("transpose");
+}
+
+static const char plain[] = "t(X: T[M,N]) -> (Y: T[N,M]) { Y[j,i] = X[i,j] }";
+static const char batched[] = "t(X: T[B,M,N]) -> (Y: T[B,N,M]) { Y[b,j,i] = X[b,i,j] }";
+static const char fused[] =
+    "t(X: T[M,N], Z: T[N,M], w: f32[N]) -> (Y: T[N,M]) { Y[j,i] = max(X[i,j], 0) * Z[j,i] + w[j] }";
+static const char to_last[] = "t(X: T[A,H,W,C]) -> (Y: T[A,C,H,W]) { Y[a,c,h,w] = X[a,h,w,c] }";
+static const char shuffle[] = "t(X: T[A,B,C,D]) -> (Y: T[D,B,A,C]) { Y[d,b,a,c] = X[a,b,c,d] }";
+static const char narrows[] = "t(X: f32[M,N]) -> (Y: bf16[N,M]) { Y[j,i] = cast<bf16>(X[i,j]) }";
+static const char copied[] = "copy_t(D: T[N,M], X: T[M,N]) -> (D) { D[j,i] = X[i,j] }";
+static const char both[] =
+    "t(X: T[M,N], Z: f32[M,N]) -> (Y: T[N,M], V: f32[N,M]) { Y[j,i] = X[i,j] + Z[i,j]; V[j,i] = 2 * Z[i,j] }";
+static const char fixed[] = "t(X: T[M,24]) -> (Y: T[24,M]) { Y[j,i] = X[i,j] }";
+
+static const struct {
+  const char *text, *bindings, *settings;
+} classes[] = {
+    {plain, "T=bf16 M=256 N=264", ""},
+    {plain, "T=f32 M=100 N=68", "TILE_X=32,TILE_Y=32"},
+    {plain, "T=f32 M=100 N=68", "TILE_X=64,TILE_Y=16,RASTER=0,PERSISTENT=1"},
+    {plain, "T=bf16 M=72 N=104", "TILE_X=64,TILE_Y=64,PERSISTENT=1"},
+    {plain, "T=f16 M=72 N=104", "TILE_X=32,TILE_Y=128,RASTER=0"},
+    {plain, "T=bf16 M=71 N=104", "TILE_X=64,TILE_Y=64"},
+    {plain, "T=bf16 M=72 N=103", "TILE_X=64,TILE_Y=64"},
+    {plain, "T=bf16 M=71 N=103", "TILE_X=64,TILE_Y=64"},
+    {plain, "T=bf16 M=70 N=102", "TILE_X=128,TILE_Y=32"},
+    {plain, "T=f64 M=50 N=38", "TILE_X=32,TILE_Y=32"},
+    {plain, "T=f64 M=51 N=37", "TILE_X=16,TILE_Y=64"},
+    {plain, "T=i64 M=50 N=38", "TILE_X=64,TILE_Y=16,PERSISTENT=1"},
+    {plain, "T=i8 M=144 N=160", "TILE_X=128,TILE_Y=128"},
+    {plain, "T=u8 M=145 N=161", "TILE_X=64,TILE_Y=128"},
+    {plain, "T=bool M=145 N=160", "TILE_X=64,TILE_Y=64"},
+    {plain, "T=i32 M=52 N=36", "VECTOR=8"},
+    {plain, "T=e4m3 M=144 N=160", "VECTOR=4"},
+    {plain, "T=f32 M=1 N=40", ""},
+    {plain, "T=f32 M=40 N=1", ""},
+    {plain, "T=bf16 M=3 N=520", ""},
+    {plain, "T=bf16 M=520 N=3", ""},
+    {plain, "T=bf16 M=520 N=8", "TILE_X=256,TILE_Y=8"},
+    {plain, "T=bf16 M=8 N=520", "TILE_X=8,TILE_Y=256"},
+    {plain, "T=f32 M=8 N=520", "TILE_X=8,TILE_Y=256,THREADS=512"},
+    {plain, "T=f32 M=520 N=8", "TILE_X=256,TILE_Y=8,THREADS=512"},
+    {batched, "T=bf16 B=5 M=40 N=72", ""},
+    {batched, "T=f32 B=70000 M=2 N=3", "TILE_X=8,TILE_Y=16,THREADS=128"},
+    {fused, "T=bf16 M=72 N=104", ""},
+    {fused, "T=f32 M=71 N=36", "RASTER=0,PERSISTENT=1"},
+    {to_last, "T=f16 A=2 H=6 W=12 C=40", ""},
+    {to_last, "T=f32 A=2 H=5 W=7 C=3", ""},
+    {shuffle, "T=bf16 A=3 B=2 C=24 D=40", ""},
+    {narrows, "M=72 N=104", ""},
+    {copied, "T=bf16 M=72 N=104", ""},
+    {both, "T=bf16 M=72 N=40", ""},
+    {fixed, "T=bf16 M=72", ""},
+};
+
+START_TEST(classes_are_right) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, transpose(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
+  template_case_run(&a, &c, NULL, 0);
+  template_case_run_reduced(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(classes_assemble) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, transpose(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
+  template_case_assemble(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+/* Any strides, by a way that takes them. */
+START_TEST(views_are_right) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, transpose(), fused, "T=bf16 M=72 N=104", "");
+  run_view views[4] = {{0}};
+  run_view_permuted(&c.p, 0, (int[]){1, 0}, 8, &views[0]); /* rows apart, still aligned */
+  run_view_permuted(&c.p, 3, (int[]){1, 0}, 16, &views[3]);
+  template_case_run(&a, &c, views, 1);
+  run_view_permuted(&c.p, 0, (int[]){1, 0}, 3, &views[0]); /* not aligned */
+  template_case_run(&a, &c, views, 2);
+  run_view_permuted(&c.p, 0, (int[]){0, 1}, 5, &views[0]); /* columns are contiguous */
+  run_view_permuted(&c.p, 3, (int[]){0, 1}, 1, &views[3]);
+  template_case_run(&a, &c, views, 2);
+  views[1] = (run_view){.strided = true, .stride = {1, 0}}; /* broadcast */
+  template_case_run(&a, &c, views, 2);
+  run_view shifted[4] = {{.offset = 1}, {0}, {0}, {.offset = 3}};
+  template_case_run(&a, &c, shifted, 2);
+  arena_release(&a);
+}
+END_TEST
+
+/* Offsets past 2^31 elements: the kernel for the large problem is right on a small one of its kind. */
+START_TEST(large_tensors_have_wide_offsets) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, transpose(), batched, "T=bf16 B=3 M=65536 N=65536", "");
+  template_case small = c;
+  transpose()->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
+  template_case_run_kernel(&small, template_case_lower(&a, &c), NULL, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(what_is_no_transpose_is_refused) {
+  static const struct {
+    const char *text, *bindings;
+    template_reason reason;
+  } others[] = {
+      {"m(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
+      {"m(X: T[A,B,C]) -> (Y: T[B,A,C]) { Y[b,a,c] = X[a,b,c] }", "T=f32 A=8 B=8 C=8", TEMPLATE_OPERATOR},
+      {"m(X: T[M]) -> (Y: T[N,M]) { Y[j,i] = X[i] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
+      {"m(X: T[N]) -> (Y: T[N,M]) { Y[j,i] = X[j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
+      {"m(X: T[M,N]) -> (Y: T[N]) { Y[j] = sum(i) X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
+      {"m(X: T[N,M], k: i64[N]) -> (Y: T[M,N]) { Y[i,j] = 0; Y[i,k[j]] = X[j,i] }", "T=f32 M=8 N=8",
+       TEMPLATE_OPERATOR},
+      {"m(D: T[N,N]) -> (D) { D[i,j] = D[j,i] }", "T=f32 N=8", TEMPLATE_OPERATOR},
+      {plain, "T=f32 M=0 N=8", TEMPLATE_SIZE},
+      {plain, "T=i4 M=8 N=8", TEMPLATE_DTYPE},
+  };
+  for (size_t i = 0; i < COUNT_OF(others); i++)
+    template_refuses(transpose(), others[i].text, others[i].bindings, others[i].reason);
+}
+END_TEST
+
+/* Without the barrier an element is read before it is there; without the wait, before the launch that makes
+ * it has ended. */
+START_TEST(missing_waits_are_found) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, transpose(), plain, "T=bf16 M=72 N=104", "PERSISTENT=1");
+  template_case_miss(&a, &c, "bar");
+  template_case_miss(&a, &c, "griddepcontrol.wait");
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(out_of_memory_is_reported) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, transpose(), fused, "T=bf16 M=72 N=104", "");
+  template_case_fail_allocations(&c);
+  arena_release(&a);
+}
+END_TEST
+
+/* The model prefers tiles whose rows fill lines, and its default to none of them by much. */
+START_TEST(wide_rows_cost_less) {
+  arena a = ARENA_INIT;
+  const char *problem = "T=bf16 M=8192 N=8192";
+  template_case good = template_case_bind(&a, transpose(), plain, problem, "");
+  template_case narrow = template_case_bind(&a, transpose(), plain, problem, "TILE_X=8,TILE_Y=256");
+  template_case small = template_case_bind(&a, transpose(), plain, problem, "VECTOR=4");
+  double best = transpose()->cost_ns(&good.p, good.t, &good.t->rates, &good.c);
+  ck_assert(best < transpose()->cost_ns(&good.p, good.t, &good.t->rates, &narrow.c));
+  ck_assert(best <= transpose()->cost_ns(&good.p, good.t, &good.t->rates, &small.c));
+  arena_release(&a);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("transpose");
+  TCase *tests = tcase_create("transpose");
+  tcase_set_timeout(tests, 120);
+  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, large_tensors_have_wide_offsets);
+  tcase_add_test(tests, what_is_no_transpose_is_refused);
+  tcase_add_test(tests, missing_waits_are_found);
+  tcase_add_test(tests, out_of_memory_is_reported);
+  tcase_add_test(tests, wide_rows_cost_less);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
