@@ -137,6 +137,14 @@ static arke_status make_recipe(const kernel_way *ways, int n, arena *a, recipe *
 
 void kernel_require(recipe *rules, arena *a, const recipe_expr *expr, int64_t divisor, int64_t max,
                     const char *why) {
+  for (int i = 0; rules->requirements && i < rules->n_requirements && i < RECIPE_MAX_REQUIREMENTS; i++) {
+    recipe_requirement *known = &rules->requirements[i];
+    if (!expr || !same_expr(known->expr, expr) || (known->divisor == 0) != (divisor == 0)) continue;
+    bool weaker = divisor == 0 ? max >= known->max : known->divisor % divisor == 0;
+    bool stronger = divisor == 0 ? max < known->max : divisor % known->divisor == 0;
+    if (stronger && !weaker) *known = (recipe_requirement){expr, divisor, max, why};
+    if (stronger || weaker) return;
+  }
   if (!rules->requirements) rules->requirements = ARENA_NEW_N(a, recipe_requirement, RECIPE_MAX_REQUIREMENTS);
   if (rules->requirements && rules->n_requirements < RECIPE_MAX_REQUIREMENTS) {
     rules->requirements[rules->n_requirements] =

@@ -250,14 +250,16 @@ static void fold(lanes_scope *s, const ir_expr *e, int lane, bool *seen) {
 
 static void require_needs(const lanes_scope *s, recipe *rules, arena *a) {
   const ir_op *op = s->form->problem->op;
-  for (int i = 0; i < s->n_needs; i++) {
+  if (s->n_needs > LANES_NEEDS) rules->n_requirements = s->n_needs;
+  for (int i = 0; i < s->n_needs && i < LANES_NEEDS; i++) {
     const lanes_need *need = &s->needs[i];
     const recipe_expr *value;
     if (need->e) {
       value = lanes_static_recipe(s->form, need->e, a);
     } else {
-      value = recipe_binary(a, RECIPE_MUL, recipe_const(a, need->dim.factor),
-                            recipe_var(a, op->axes[need->dim.axis]));
+      value = recipe_var(a, op->axes[need->dim.axis]);
+      if (need->dim.factor != 1)
+        value = recipe_binary(a, RECIPE_MUL, recipe_const(a, need->dim.factor), value);
     }
     kernel_require(rules, a, value, need->divisor, 0, "elements are taken several at a time");
   }

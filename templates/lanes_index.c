@@ -170,13 +170,15 @@ int64_t lanes_divisor(lanes_scope *s, const lanes_sum *sum) {
   return divisor;
 }
 
-static void note_need(lanes_scope *s, const ir_expr *e, int64_t divisor) {
-  for (int i = 0; i < s->n_needs; i++) {
-    if (s->needs[i].e != e) continue;
-    if (s->needs[i].divisor < divisor) s->needs[i].divisor = divisor;
+static void note_need(lanes_scope *s, const ir_expr *e, ir_dim dim, int64_t divisor) {
+  for (int i = 0; i < s->n_needs && i < LANES_NEEDS; i++) {
+    lanes_need *known = &s->needs[i];
+    if (known->e != e || known->dim.axis != dim.axis || known->dim.factor != dim.factor) continue;
+    if (known->divisor < divisor) known->divisor = divisor;
     return;
   }
-  if (s->n_needs < LANES_NEEDS) s->needs[s->n_needs++] = (lanes_need){.e = e, .divisor = divisor};
+  if (s->n_needs < LANES_NEEDS) s->needs[s->n_needs] = (lanes_need){e, dim, divisor};
+  s->n_needs++; /* lanes_require reports too many */
 }
 
 void lanes_rest_on(lanes_scope *s, const lanes_sum *sum, int64_t divisor) {
@@ -190,7 +192,7 @@ void lanes_rest_on(lanes_scope *s, const lanes_sum *sum, int64_t divisor) {
       lanes_sum inner = lanes_sum_of(s, t->e->args[0], t->lane), by = lanes_sum_of(s, t->e->args[1], t->lane);
       lanes_rest_on(s, &inner, divisor / of * by.constant);
     } else if (lanes_static_value(s->form, t->e, &value)) {
-      note_need(s, t->e, divisor / of);
+      note_need(s, t->e, (ir_dim){0}, divisor / of);
     }
   }
 }
@@ -360,8 +362,7 @@ bool lanes_inside_together(lanes_scope *s, int access, const lanes_place *x, con
     if (of_size < divisor) divisor = of_size;
     if (floor_div(a->constant, divisor) != floor_div(b->constant, divisor)) return false;
     lanes_rest_on(s, a, divisor);
-    if (size.axis >= 0 && s->needs && s->n_needs < LANES_NEEDS)
-      s->needs[s->n_needs++] = (lanes_need){.dim = size, .divisor = divisor};
+    if (size.axis >= 0 && s->needs) note_need(s, NULL, size, divisor);
   }
   return true;
 }

@@ -2,6 +2,7 @@
 
 #include "templates/column.h"
 #include "templates/gemm.h"
+#include "templates/map.h"
 #include "templates/template.h"
 #include "templates/template_generation.h"
 #include "templates/transpose.h"
@@ -17,6 +18,16 @@ static const kernel_template templates[] = {
      .cost_ns = gemm_cost_ns,
      .lower = gemm_lower,
      .reduced_problem = gemm_reduced_problem},
+    {.name = "map",
+     .meaning = "outputs whose elements need some elements of the inputs each, and no reduction",
+     .fits = map_fits,
+     .space = map_space_of,
+     .defaults = map_defaults,
+     .feasible = map_feasible,
+     .cost_ns = map_cost_ns,
+     .lower = map_lower,
+     .ways = map_ways,
+     .reduced_problem = map_reduced_problem},
     {.name = "transpose",
      .meaning = "maps that read along another axis than they write, by tiles in shared memory",
      .fits = transpose_fits,

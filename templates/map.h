@@ -1,0 +1,125 @@
+/* Maps: outputs whose elements need nothing but some elements of the inputs, at affine, divided or gathered
+ * places. Each group of outputs over the same loops is cut into tiles of rows and columns, the columns along
+ * the outputs' last dimension; a thread takes vectors of neighbouring columns, several of them in flight.
+ * Shared by map_*.c; other folders know only the template's record. */
+#ifndef ARKE_TEMPLATES_MAP_H
+#define ARKE_TEMPLATES_MAP_H
+
+#include "ir/ir_form.h"
+#include "templates/kernel_lower.h"
+#include "templates/lanes.h"
+#include "templates/template.h"
+
+/* --- what the operator is --- */
+
+enum { MAP_GROUPS = 8, MAP_ROWS = IR_FORM_LOOPS + LANES_LEAD };
+
+/* A loop of the rows or of the columns. Of the leading loop of views one axis (recipe.h), else -1. */
+typedef struct map_loop {
+  int loop, axis;
+} map_loop;
+
+/* Outputs over the same loops. */
+typedef struct map_group {
+  uint64_t outputs; /* bit i: form.outputs[i] */
+  unsigned loops;
+  bool scalar; /* no loops: one element */
+  map_loop column;
+  int n_rows;
+  map_loop rows[MAP_ROWS]; /* outermost first */
+} map_group;
+
+typedef struct map_match {
+  ir_form form;
+  bool dense; /* loops are merged, those of one element left out */
+  int n_groups;
+  map_group groups[MAP_GROUPS];
+} map_match;
+
+/* Matches the form for tensors without gaps, or for any views. *reason is TEMPLATE_OK or why not, with a
+ * sentence in `detail` (may be NULL). Fails for want of memory alone. */
+arke_status map_match_make(const ir_problem *p, bool dense, arena *a, map_match *m, template_reason *reason,
+                           strbuf *detail, arke_error *err);
+/* Elements along the columns and number of rows in this problem (views: as if without gaps). */
+int64_t map_columns(const map_match *m, const map_group *g);
+int64_t map_row_count(const map_match *m, const map_group *g);
+
+/* --- tuning parameters --- */
+
+/* X(NAME, meaning, values…): the tiling space, in order. */
+#define MAP_PARAMS(X)                                                                                        \
+  X(THREADS, "threads of a CTA", 64, 128, 256, 512, 1024)                                                    \
+  X(VECTOR, "neighbouring elements that a thread takes at once", 1, 2, 4, 8, 16)                             \
+  X(UNROLL, "vectors of a thread in flight", 1, 2, 4, 8)                                                     \
+  X(COLUMNS, "threads along the last dimension; the others are in further rows", 1, 2, 4, 8, 16, 32, 64,     \
+    128, 256, 512, 1024)                                                                                     \
+  X(PERSISTENT, "0: a CTA for each tile; else CTAs of an SM, which loop over tiles", 0, 1, 2, 4, 8)          \
+  X(STREAM, "0: caches as they are; 1: what is touched once passes L1 by; 2: and leaves L2 first", 0, 1, 2)
+
+typedef enum map_param {
+#define X(NAME, ...) MAP_##NAME,
+  MAP_PARAMS(X)
+#undef X
+      MAP_PARAM_COUNT,
+} map_param;
+
+extern const space map_space;
+
+/* --- what a configuration is --- */
+
+/* One way to run the operator. */
+typedef struct map_plan {
+  int threads, columns, rows; /* of a CTA; along the last dimension and across it */
+  int persistent;             /* CTAs of an SM; 0: no loop over tiles */
+  gen_cache loads, stores;
+  lanes_options lanes; /* width is the vector; loop and masks are a group's */
+  struct map_tile {
+    int vectors, rows; /* a thread's, along the columns and across them */
+  } tiles[MAP_GROUPS];
+} map_plan;
+
+/* The dense way of a configuration for the problem's sizes, or why it cannot run. */
+template_reason map_plan_make(const map_match *m, const target *t, const config *c, map_plan *plan);
+/* Views: the same with strides where rows line up, and (`any`) what serves every call. */
+map_plan map_plan_views(const map_match *m, const map_plan *dense, bool any);
+/* Options of the evaluator for a group; `width` as in the plan or 1. */
+lanes_options map_lanes(const map_match *m, const map_plan *plan, int group, int width);
+/* Elements of a CTA's tile along the columns, and its rows. */
+int64_t map_tile_columns(const map_plan *plan, int group);
+int64_t map_tile_rows(const map_plan *plan, int group);
+/* Tiles of all groups in this problem. */
+int64_t map_tile_count(const map_match *m, const map_plan *plan);
+
+/* --- the kernel --- */
+
+/* What map_emit's `user` is: one way's kernel. */
+typedef struct map_kernel {
+  const map_match *m;
+  const map_plan *plan;
+  arena *a;
+  lanes_args slots;
+  int n_tiles[MAP_GROUPS];      /* parameters: tiles of a group, where tiles are numbered through */
+  int n_tiles_wide[MAP_GROUPS]; /* and along the columns */
+} map_kernel;
+
+/* Whether tiles are numbered through all groups, in one dimension of the grid. */
+bool map_is_linear(const map_match *m, const map_plan *plan);
+/* Grid dimension y, where rows of tiles do not fit it; z has the rest. */
+enum { MAP_GRID_Y = 32768 };
+arke_status map_emit(gen_builder *b, const target *t, void *user, arke_error *err);
+
+/* --- the template's functions --- */
+
+template_reason map_fits(const ir_problem *p, const target *t, strbuf *detail);
+const space *map_space_of(const target *t);
+void map_defaults(const ir_problem *p, const target *t, config *c);
+template_reason map_feasible(const ir_problem *p, const target *t, const config *c);
+double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
+arke_status map_ways(const ir_problem *p, const target *t, const config *c, arena *a, struct kernel_way *ways,
+                     int *n, arke_error *err);
+arke_status map_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                      arena *a, lowered *out, arke_error *err);
+void map_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                         ir_problem *reduced);
+
+#endif

@@ -1,0 +1,262 @@
+/* The kernel of one way: a CTA's tiles, whole ones by unrolled vectors, ragged ones vector by vector and the
+ * last elements of rows one by one. */
+#include "generator/gen_barrier.h"
+#include "generator/gen_control.h"
+#include "templates/map.h"
+
+enum { MOST_COPIES = 8 };
+
+typedef struct map_emitter {
+  gen_builder *b;
+  const map_kernel *k;
+  const map_match *m;
+  const map_plan *plan;
+  int group;
+  gen_type type;                       /* of indices */
+  gen_value columns, rows;             /* the group's extents */
+  gen_value thread_column, thread_row; /* of this thread in its CTA, in vectors and rows */
+} map_emitter;
+
+static gen_value constant(const map_emitter *e, int64_t v) {
+  return e->type == GEN_I64 ? gen_i64(e->b, v) : gen_i32(e->b, v);
+}
+
+static gen_value widened(const map_emitter *e, gen_value v) {
+  return gen_type_of(e->b, v) == e->type ? v : gen_zext(e->b, v, e->type);
+}
+
+static gen_value slot_value(const map_emitter *e, lanes_slot slot) {
+  return slot.param < 0 ? constant(e, slot.value) : gen_param(e->b, slot.param);
+}
+
+static gen_value extent_of(const map_emitter *e, map_loop l) {
+  const lanes_args *slots = &e->k->slots;
+  if (l.loop < 0) return constant(e, 1);
+  return slot_value(e, l.axis < 0 ? slots->extent[l.loop] : slots->lead_extent[l.axis]);
+}
+
+/* --- one vector --- */
+
+/* Gives an evaluator the loops' values at a row and a column. */
+static void set_place(map_emitter *e, lanes *l, gen_value row, gen_value column) {
+  gen_builder *b = e->b;
+  const map_group *g = &e->m->groups[e->group];
+  gen_value lead[LANES_LEAD];
+  bool has_lead = false;
+  for (int i = 0; i < LANES_LEAD; i++) lead[i] = constant(e, 0);
+  for (int i = 0; i < e->m->form.n_loops; i++) {
+    if (e->m->dense && ir_form_extent(&e->m->form, i) == 1) lanes_set(l, i, constant(e, 0));
+  }
+  for (int i = g->n_rows - 1; i >= 0; i--) {
+    gen_value at = row;
+    if (i > 0) { /* the outermost loop takes what is left */
+      gen_value extent = extent_of(e, g->rows[i]), above = gen_udiv(b, row, extent);
+      at = gen_sub(b, row, gen_mul(b, above, extent));
+      row = above;
+    }
+    if (g->rows[i].axis < 0) {
+      lanes_set(l, g->rows[i].loop, at);
+    } else {
+      lead[g->rows[i].axis] = at;
+      has_lead = true;
+    }
+  }
+  if (g->column.axis >= 0) {
+    lead[0] = column;
+    has_lead = true;
+  } else if (g->column.loop >= 0) {
+    lanes_set(l, g->column.loop, column);
+  }
+  if (has_lead) lanes_set_lead(l, lead);
+}
+
+static arke_status load_all(map_emitter *e, lanes *l, arke_error *err) {
+  const ir_form *form = &e->m->form;
+  for (int i = 0; i < form->n_outputs; i++) {
+    if (e->m->groups[e->group].outputs >> i & 1) TRY(lanes_load(l, form->outputs[i].value, err));
+  }
+  return ARKE_OK;
+}
+
+static arke_status store_all(map_emitter *e, lanes *l, arke_error *err) {
+  const ir_form *form = &e->m->form;
+  for (int i = 0; i < form->n_outputs; i++) {
+    gen_value values[LANES_MAX];
+    int n;
+    if (!(e->m->groups[e->group].outputs >> i & 1)) continue;
+    TRY(lanes_eval(l, form->outputs[i].value, values, &n, err));
+    TRY(lanes_store(l, i, values, n, NULL, err));
+  }
+  return ARKE_OK;
+}
+
+static arke_status make_lanes(map_emitter *e, int width, lanes **l, arke_error *err) {
+  lanes_options o = map_lanes(e->m, e->plan, e->group, width);
+  return lanes_create(e->b, &e->m->form, &o, &e->k->slots, e->k->a, l, err);
+}
+
+/* --- tiles --- */
+
+/* Where a thread's vector number `copy` of the tile starts. */
+static void copy_place(map_emitter *e, gen_value tile_column, gen_value tile_row, gen_value copy,
+                       gen_value *row, gen_value *column) {
+  gen_builder *b = e->b;
+  int vectors = e->plan->tiles[e->group].vectors, width = e->plan->lanes.width;
+  gen_value across = gen_udiv(b, copy, constant(e, vectors)), along = gen_urem(b, copy, constant(e, vectors));
+  *column = gen_add(b, tile_column, gen_mul_imm(b, along, (int64_t)e->plan->columns * width));
+  *column = gen_add(b, *column, gen_mul_imm(b, e->thread_column, width));
+  *row = gen_add(b, tile_row, gen_mul_imm(b, across, e->plan->rows));
+  *row = gen_add(b, *row, e->thread_row);
+}
+
+static int copies(const map_emitter *e) {
+  return e->plan->tiles[e->group].vectors * e->plan->tiles[e->group].rows;
+}
+
+/* A tile that lies inside: all loads, then all results. */
+static arke_status whole_tile(map_emitter *e, gen_value tile_column, gen_value tile_row, arke_error *err) {
+  lanes *all[MOST_COPIES];
+  for (int i = 0; i < copies(e); i++) {
+    gen_value row, column;
+    TRY(make_lanes(e, e->plan->lanes.width, &all[i], err));
+    copy_place(e, tile_column, tile_row, constant(e, i), &row, &column);
+    set_place(e, all[i], row, column);
+    TRY(load_all(e, all[i], err));
+  }
+  for (int i = 0; i < copies(e); i++) TRY(store_all(e, all[i], err));
+  return ARKE_OK;
+}
+
+static arke_status one_vector(map_emitter *e, int width, gen_value row, gen_value column, arke_error *err) {
+  lanes *l;
+  TRY(make_lanes(e, width, &l, err));
+  set_place(e, l, row, column);
+  TRY(load_all(e, l, err));
+  return store_all(e, l, err);
+}
+
+/* The elements from `column` on that are inside, fewer than a vector. */
+static arke_status last_elements(map_emitter *e, gen_value row, gen_value column, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_loop loop;
+  gen_value at = column, end = gen_umin(b, gen_add_imm(b, column, e->plan->lanes.width), e->columns);
+  gen_loop_begin(b, &loop, &at, 1);
+  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, at, end));
+  arke_status status = one_vector(e, 1, row, at, err);
+  at = gen_add_imm(b, at, 1);
+  gen_loop_end(b, &loop);
+  return status;
+}
+
+static arke_status ragged_vector(map_emitter *e, gen_value row, gen_value column, arke_error *err) {
+  gen_builder *b = e->b;
+  int width = e->plan->lanes.width;
+  gen_branch inside;
+  gen_value row_inside = gen_compare(b, GEN_ULT, row, e->rows),
+            end = gen_add_imm(b, column, width); /* also of columns past the row: no wrap in 32 bits */
+  if (width == 1) {
+    gen_if(b, &inside, gen_and(b, row_inside, gen_compare(b, GEN_ULT, column, e->columns)), NULL, 0);
+    arke_status status = one_vector(e, 1, row, column, err);
+    gen_if_end(b, &inside);
+    return status;
+  }
+  gen_branch whole;
+  gen_if(b, &inside, row_inside, NULL, 0);
+  gen_if(b, &whole, gen_compare(b, GEN_ULE, end, e->columns), NULL, 0);
+  arke_status status = one_vector(e, width, row, column, err);
+  gen_else(b, &whole);
+  if (status == ARKE_OK) status = last_elements(e, row, column, err);
+  gen_if_end(b, &whole);
+  gen_if_end(b, &inside);
+  return status;
+}
+
+static arke_status ragged_tile(map_emitter *e, gen_value tile_column, gen_value tile_row, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_loop loop;
+  gen_value copy = constant(e, 0), row, column;
+  gen_loop_begin(b, &loop, &copy, 1);
+  copy_place(e, tile_column, tile_row, copy, &row, &column);
+  arke_status status = ragged_vector(e, row, column, err);
+  copy = gen_add_imm(b, copy, 1);
+  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, copy, constant(e, copies(e))));
+  return status;
+}
+
+/* `x` and `y` count tiles, of the index type. */
+static arke_status tile(map_emitter *e, gen_value x, gen_value y, arke_error *err) {
+  gen_builder *b = e->b;
+  int64_t wide = map_tile_columns(e->plan, e->group), high = map_tile_rows(e->plan, e->group);
+  gen_value column = gen_mul_imm(b, x, wide), row = gen_mul_imm(b, y, high);
+  gen_value inside = gen_and(b, gen_compare(b, GEN_ULE, gen_add_imm(b, column, wide), e->columns),
+                             gen_compare(b, GEN_ULE, gen_add_imm(b, row, high), e->rows));
+  gen_branch whole;
+  gen_if(b, &whole, inside, NULL, 0);
+  arke_status status = whole_tile(e, column, row, err);
+  gen_else(b, &whole);
+  if (status == ARKE_OK) status = ragged_tile(e, column, row, err);
+  gen_if_end(b, &whole);
+  return status;
+}
+
+/* --- the grid --- */
+
+static void enter_group(map_emitter *e, int group) {
+  gen_builder *b = e->b;
+  const map_group *g = &e->m->groups[group];
+  e->group = group;
+  e->columns = extent_of(e, g->column);
+  e->rows = constant(e, 1);
+  for (int i = 0; i < g->n_rows; i++) e->rows = gen_mul(b, e->rows, extent_of(e, g->rows[i]));
+}
+
+/* Tile `number` of those of all groups from `group` on. */
+static arke_status numbered_tile(map_emitter *e, int group, gen_value number, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value wide = gen_param(b, e->k->n_tiles_wide[group]);
+  bool last = group + 1 == e->m->n_groups;
+  gen_branch own;
+  gen_value n = gen_param(b, e->k->n_tiles[group]);
+  if (!last) gen_if(b, &own, gen_compare(b, GEN_ULT, number, n), NULL, 0);
+  enter_group(e, group);
+  gen_value y = e->m->groups[group].n_rows > 0 ? gen_udiv(b, number, wide) : constant(e, 0);
+  arke_status status = tile(e, gen_sub(b, number, gen_mul(b, y, wide)), y, err);
+  if (last) return status;
+  gen_else(b, &own);
+  if (status == ARKE_OK) status = numbered_tile(e, group + 1, gen_sub(b, number, n), err);
+  gen_if_end(b, &own);
+  return status;
+}
+
+static arke_status all_tiles(map_emitter *e, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value number = widened(e, gen_ctaid_x(b));
+  if (e->plan->persistent == 0) return numbered_tile(e, 0, number, err);
+  gen_value total = gen_param(b, e->k->n_tiles[0]), step = widened(e, gen_nctaid_x(b));
+  for (int i = 1; i < e->m->n_groups; i++) total = gen_add(b, total, gen_param(b, e->k->n_tiles[i]));
+  gen_loop loop;
+  gen_loop_begin(b, &loop, &number, 1);
+  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, number, total));
+  gen_value at = number;
+  arke_status status = numbered_tile(e, 0, at, err);
+  number = gen_add(b, at, step);
+  gen_loop_end(b, &loop);
+  return status;
+}
+
+arke_status map_emit(gen_builder *b, const target *t, void *user, arke_error *err) {
+  (void)t;
+  const map_kernel *k = user;
+  map_emitter e = {.b = b, .k = k, .m = k->m, .plan = k->plan};
+  e.type = k->plan->lanes.wide_offsets ? GEN_I64 : GEN_I32;
+  gen_value thread = widened(&e, gen_tid_x(b));
+  e.thread_column = gen_urem(b, thread, constant(&e, k->plan->columns));
+  e.thread_row = gen_udiv(b, thread, constant(&e, k->plan->columns));
+  gen_launches_wait(b);
+  gen_launches_release(b);
+  if (map_is_linear(k->m, k->plan)) return all_tiles(&e, err);
+  enter_group(&e, 0);
+  gen_value y = widened(&e, gen_ctaid_y(b)), z = widened(&e, gen_ctaid_z(b));
+  if (k->m->groups[0].n_rows == 0) return tile(&e, widened(&e, gen_ctaid_x(b)), constant(&e, 0), err);
+  return tile(&e, widened(&e, gen_ctaid_x(b)), gen_add(b, y, gen_mul_imm(b, z, MAP_GRID_Y)), err);
+}

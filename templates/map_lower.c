@@ -1,0 +1,148 @@
+/* Kernels, parameters and recipes of all ways. */
+#include "templates/map.h"
+
+#define STAGE "generate"
+
+typedef struct way_maker {
+  const ir_problem *p;
+  arena *a;
+  recipe *rules;
+  kernel_launch *launch;
+  map_kernel *kernel;
+} way_maker;
+
+static const recipe_expr *ceildiv(arena *a, const recipe_expr *x, int64_t y) {
+  return y == 1 ? x : recipe_binary(a, RECIPE_CEILDIV, x, recipe_const(a, y));
+}
+
+static const recipe_expr *product(arena *a, const recipe_expr *x, const recipe_expr *y) {
+  return recipe_binary(a, RECIPE_MUL, x, y);
+}
+
+static const recipe_expr *extent(const map_match *m, map_loop l, arena *a) {
+  if (l.loop < 0) return recipe_const(a, 1);
+  if (l.axis < 0) return kernel_extent(&m->form, l.loop, a);
+  return recipe_var(a, arena_printf(a, RECIPE_LEADING "%d", l.axis));
+}
+
+/* Tiles of a group along its columns, and across. */
+static const recipe_expr *tiles_wide(const map_kernel *k, int group, arena *a) {
+  return ceildiv(a, extent(k->m, k->m->groups[group].column, a), map_tile_columns(k->plan, group));
+}
+
+static const recipe_expr *tiles_high(const map_kernel *k, int group, arena *a) {
+  const map_group *g = &k->m->groups[group];
+  const recipe_expr *rows = recipe_const(a, 1);
+  for (int i = 0; i < g->n_rows; i++) {
+    const recipe_expr *e = extent(k->m, g->rows[i], a);
+    rows = i == 0 ? e : product(a, rows, e);
+  }
+  return ceildiv(a, rows, map_tile_rows(k->plan, group));
+}
+
+static int number_param(const map_kernel *k, kernel_args *args, const recipe_expr *value) {
+  return k->plan->lanes.wide_offsets ? kernel_args_i64(args, value) : kernel_args_i32(args, value);
+}
+
+static void fill_grid(map_kernel *k, kernel_launch *l, arena *a) {
+  if (!map_is_linear(k->m, k->plan)) {
+    const recipe_expr *high = tiles_high(k, 0, a);
+    l->grid[0] = tiles_wide(k, 0, a);
+    if (k->m->groups[0].n_rows == 0) return;
+    l->grid[1] = recipe_binary(a, RECIPE_MIN, high, recipe_const(a, MAP_GRID_Y));
+    l->grid[2] = ceildiv(a, high, MAP_GRID_Y);
+    return;
+  }
+  const recipe_expr *total = NULL;
+  for (int i = 0; i < k->m->n_groups; i++) {
+    const recipe_expr *wide = tiles_wide(k, i, a), *n = product(a, wide, tiles_high(k, i, a));
+    k->n_tiles_wide[i] = number_param(k, &l->args, wide);
+    k->n_tiles[i] = number_param(k, &l->args, n);
+    total = i == 0 ? n : recipe_binary(a, RECIPE_ADD, total, n);
+  }
+  if (k->plan->persistent > 0) {
+    const recipe_expr *resident = product(a, recipe_var(a, "SMS"), recipe_const(a, k->plan->persistent));
+    total = recipe_binary(a, RECIPE_MIN, total, resident);
+  }
+  l->grid[0] = total;
+  if (!total) l->args.incomplete = true;
+}
+
+/* Loops of one element that the kernel does not have. */
+static void require_left_out(const map_match *m, recipe *rules, arena *a) {
+  for (int i = 0; m->dense && i < m->form.n_loops; i++) {
+    const ir_loop *l = &m->form.loops[i];
+    if (ir_form_extent(&m->form, i) != 1) continue;
+    const recipe_expr *e = kernel_extent(&m->form, i, a);
+    if (!e || e->op != RECIPE_CONST)
+      kernel_require(rules, a, e, 0, 1, arena_printf(a, "the loop over %s is left out", l->name));
+  }
+}
+
+static arke_status make_way(const ir_problem *p, const map_match *m, const map_plan *plan, const char *name,
+                            arena *a, kernel_way *way, arke_error *err) {
+  recipe *rules = ARENA_NEW(a, recipe);
+  kernel_launch *l = ARENA_NEW(a, kernel_launch);
+  map_kernel *k = ARENA_NEW(a, map_kernel);
+  if (!rules || !l || !k) return error_memory(err, STAGE);
+  rules->n_tensors = p->op->n_args;
+  *k = (map_kernel){.m = m, .plan = plan, .a = a};
+  *l = (kernel_launch){.name = name,
+                       .threads = plan->threads,
+                       .early_start = true,
+                       .emit = map_emit,
+                       .user = k,
+                       .args = {.a = a}};
+  for (int i = 0; i < m->n_groups; i++) {
+    lanes_options o = map_lanes(m, plan, i, plan->lanes.width);
+    lanes_require(&m->form, &o, rules, a);
+    if (i == 0) lanes_declare(&m->form, &o, &l->args, &k->slots);
+  }
+  require_left_out(m, rules, a);
+  fill_grid(k, l, a);
+  *way = (kernel_way){l, 1, rules};
+  return ARKE_OK;
+}
+
+/* The matches and plans of the ways. */
+typedef struct map_both {
+  map_match dense, views;
+  map_plan plans[3];
+} map_both;
+
+static arke_status matched(const ir_problem *p, bool dense, arena *a, map_match *m, arke_error *err) {
+  template_reason reason;
+  TRY(map_match_make(p, dense, a, m, &reason, NULL, err));
+  if (reason == TEMPLATE_OK) return ARKE_OK;
+  return error_set(err, ARKE_ERR_INTERNAL, STAGE, "no map: %s", template_reason_text(reason));
+}
+
+arke_status map_ways(const ir_problem *p, const target *t, const config *c, arena *a, struct kernel_way *ways,
+                     int *n, arke_error *err) {
+  static const char *const names[] = {"map", "map_views", "map_any"};
+  map_both *both = ARENA_NEW(a, map_both);
+  *n = 0;
+  if (!both) return error_memory(err, STAGE);
+  TRY(matched(p, true, a, &both->dense, err));
+  TRY(matched(p, false, a, &both->views, err));
+  template_reason reason = map_plan_make(&both->dense, t, c, &both->plans[0]);
+  if (reason != TEMPLATE_OK && reason != TEMPLATE_REDUNDANT)
+    return error_set(err, ARKE_ERR_INTERNAL, STAGE, "not feasible: %s", template_reason_text(reason));
+  both->plans[1] = map_plan_views(&both->views, &both->plans[0], false);
+  both->plans[2] = map_plan_views(&both->views, &both->plans[0], true);
+  for (int i = 0; i < 3; i++) {
+    if (i == 1 && both->plans[1].lanes.wide_offsets) continue; /* the last way is no slower */
+    TRY(make_way(p, i == 0 ? &both->dense : &both->views, &both->plans[i], names[i], a, &ways[*n], err));
+    ++*n;
+  }
+  return ARKE_OK;
+}
+
+arke_status map_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                      arena *a, lowered *out, arke_error *err) {
+  kernel_way ways[KERNEL_MAX_WAYS];
+  int n;
+  *out = (lowered){0};
+  TRY(map_ways(p, t, c, a, ways, &n, err));
+  return kernel_lower_ways(ways, n, t, options, a, out, err);
+}

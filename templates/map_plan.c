@@ -1,0 +1,173 @@
+/* What a configuration is for a problem's sizes. */
+#include "templates/map.h"
+
+enum {
+  MOST_VECTOR_BYTES = 32, /* of one access and thread: more leaves gaps between a warp's accesses */
+  MOST_LOADED_REGISTERS = 96,
+  OTHER_REGISTERS = 24, /* addresses and indices */
+  ANY_UNROLL = 4,
+  ANY_PERSISTENT = 8,
+};
+
+static int64_t ceil_power(int64_t n) {
+  int64_t power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+
+static int64_t ceildiv(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+/* --- evaluator --- */
+
+lanes_options map_lanes(const map_match *m, const map_plan *plan, int group, int width) {
+  const map_group *g = &m->groups[group];
+  lanes_options o = plan->lanes;
+  o.loop = g->column.loop;
+  o.width = width;
+  o.loads = plan->loads;
+  o.stores = plan->stores;
+  o.wide = width > 1 ? lanes_wide(&m->form, &o) : 0;
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    const ir_access *x = &m->form.accesses[i];
+    unsigned loops = 0;
+    for (int s = 0; s < x->n; s++) loops |= ir_form_free(&m->form, x->subscripts[s].e);
+    if (loops == g->loops) o.streamed |= UINT64_C(1) << i;
+  }
+  return o;
+}
+
+/* Whether all outputs can be stored a vector at a time. */
+static bool stores_are_wide(const map_match *m, const map_plan *plan) {
+  for (int i = 0; i < m->n_groups; i++) {
+    const map_group *g = &m->groups[i];
+    if (g->scalar) continue;
+    uint64_t wide = map_lanes(m, plan, i, plan->lanes.width).wide;
+    for (int o = 0; o < m->form.n_outputs; o++) {
+      if ((g->outputs >> o & 1) && !(wide >> m->form.outputs[o].access & 1)) {
+        const ir_access *x = &m->form.accesses[m->form.outputs[o].access];
+        if (x->n > 0 && x->subscripts[x->n - 1].e->id == g->column.loop) return false;
+      }
+    }
+  }
+  return true;
+}
+
+/* --- tiles --- */
+
+int64_t map_tile_columns(const map_plan *plan, int group) {
+  return (int64_t)plan->columns * plan->lanes.width * plan->tiles[group].vectors;
+}
+
+int64_t map_tile_rows(const map_plan *plan, int group) {
+  return (int64_t)plan->rows * plan->tiles[group].rows;
+}
+
+/* A thread's vectors lie along the columns as far as those reach, then across. */
+static void make_tiles(const map_match *m, map_plan *plan, int unroll) {
+  for (int i = 0; i < m->n_groups; i++) {
+    const map_group *g = &m->groups[i];
+    int64_t needed = ceil_power(ceildiv(map_columns(m, g), (int64_t)plan->columns * plan->lanes.width));
+    plan->tiles[i].vectors = needed < unroll ? (int)needed : unroll;
+    plan->tiles[i].rows = g->n_rows > 0 ? unroll / plan->tiles[i].vectors : 1;
+  }
+}
+
+int64_t map_tile_count(const map_match *m, const map_plan *plan) {
+  int64_t tiles = 0;
+  for (int i = 0; i < m->n_groups; i++) {
+    const map_group *g = &m->groups[i];
+    tiles += ceildiv(map_columns(m, g), map_tile_columns(plan, i)) *
+             ceildiv(map_row_count(m, g), map_tile_rows(plan, i));
+  }
+  return tiles;
+}
+
+bool map_is_linear(const map_match *m, const map_plan *plan) {
+  return m->n_groups > 1 || plan->persistent > 0;
+}
+
+/* --- feasibility --- */
+
+/* Registers that a thread's loads fill, and the widest access. */
+static int loaded_registers(const map_match *m, const map_plan *plan, int unroll, int *widest_bytes) {
+  int registers = 0;
+  *widest_bytes = 0;
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    int bytes =
+        (plan->lanes.width * dtype_bits(ir_tensor_dtype(m->form.problem, m->form.accesses[i].tensor)) + 7) /
+        8;
+    registers += (bytes + 3) / 4;
+    if (*widest_bytes < bytes) *widest_bytes = bytes;
+  }
+  return registers * unroll;
+}
+
+static bool is_redundant(const map_match *m, const map_plan *plan, const config *c, int sm_count) {
+  bool rows = false, unrolled = false;
+  int64_t columns = 1;
+  for (int i = 0; i < m->n_groups; i++) {
+    const map_group *g = &m->groups[i];
+    rows = rows || g->n_rows > 0;
+    if (columns < map_columns(m, g)) columns = map_columns(m, g);
+    unrolled = unrolled || plan->tiles[i].vectors * plan->tiles[i].rows == c->values[MAP_UNROLL];
+    if (map_tile_rows(plan, i) / 2 >= map_row_count(m, g) && plan->tiles[i].rows > 1) unrolled = false;
+  }
+  if (!rows && plan->columns != plan->threads) return true;
+  if (rows && plan->columns > 1 && plan->columns / 2 * (int64_t)plan->lanes.width >= columns) return true;
+  if (!unrolled) return true;
+  return plan->persistent > 0 && map_tile_count(m, plan) <= (int64_t)plan->persistent * sm_count;
+}
+
+template_reason map_plan_make(const map_match *m, const target *t, const config *c, map_plan *plan) {
+  static const gen_cache loads[] = {GEN_CACHE_DEFAULT, GEN_CACHE_STREAM, GEN_CACHE_EVICT_FIRST},
+                         stores[] = {GEN_CACHE_DEFAULT, GEN_CACHE_STREAM, GEN_CACHE_EVICT_FIRST};
+  const int *v = c->values;
+  *plan = (map_plan){.threads = v[MAP_THREADS],
+                     .columns = v[MAP_COLUMNS],
+                     .persistent = v[MAP_PERSISTENT],
+                     .loads = loads[v[MAP_STREAM]],
+                     .stores = stores[v[MAP_STREAM]]};
+  if (plan->columns > plan->threads) return TEMPLATE_TILE;
+  plan->rows = plan->threads / plan->columns;
+  plan->lanes = (lanes_options){.width = v[MAP_VECTOR],
+                                .dense = m->dense,
+                                .wide_offsets = lanes_need_wide_offsets(&m->form),
+                                .access_bytes = t->has.access_32 ? 32 : 16};
+  int widest, registers = loaded_registers(m, plan, v[MAP_UNROLL], &widest);
+  if (widest > MOST_VECTOR_BYTES && plan->lanes.width > 1) return TEMPLATE_TILE;
+  if (registers > MOST_LOADED_REGISTERS ||
+      (2 * registers + OTHER_REGISTERS) * plan->threads > t->registers_per_sm)
+    return TEMPLATE_REGISTERS;
+  if (plan->lanes.width > 1 && !stores_are_wide(m, plan)) return TEMPLATE_ALIGNMENT;
+  make_tiles(m, plan, v[MAP_UNROLL]);
+  return is_redundant(m, plan, c, t->rates.sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
+}
+
+/* --- views --- */
+
+/* As many threads along the columns as they need, at most all. */
+static void spread(const map_match *m, map_plan *plan) {
+  int64_t columns = 1;
+  for (int i = 0; i < m->n_groups; i++) {
+    int64_t needed = ceil_power(ceildiv(map_columns(m, &m->groups[i]), plan->lanes.width));
+    if (columns < needed) columns = needed;
+  }
+  plan->columns = columns < plan->threads ? (int)columns : plan->threads;
+  plan->rows = plan->threads / plan->columns;
+}
+
+map_plan map_plan_views(const map_match *m, const map_plan *dense, bool any) {
+  map_plan plan = *dense;
+  plan.lanes.dense = false;
+  if (any) {
+    plan.persistent = ANY_PERSISTENT; /* whatever the number of tiles is */
+    plan.lanes.wide_offsets = true;
+    plan.lanes.width = 1;
+  }
+  while (plan.lanes.width > 1 && !stores_are_wide(m, &plan)) plan.lanes.width /= 2;
+  spread(m, &plan);
+  make_tiles(m, &plan, any ? ANY_UNROLL : dense->tiles[0].vectors * dense->tiles[0].rows);
+  return plan;
+}

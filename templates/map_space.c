@@ -1,0 +1,124 @@
+#include "templates/map.h"
+
+enum { DEFAULT_THREADS = 256, DEFAULT_LOADED_BYTES = 64 };
+
+#define X(NAME, meaning, ...) {#NAME, meaning, (int)COUNT_OF(((int[]){__VA_ARGS__})), {__VA_ARGS__}},
+static const space_param params[MAP_PARAM_COUNT] = {MAP_PARAMS(X)};
+#undef X
+const space map_space = {"map", MAP_PARAM_COUNT, params};
+
+const space *map_space_of(const target *t) {
+  (void)t;
+  return &map_space;
+}
+
+/* What needs no look at the operator comes first: the tuner asks for every point. */
+static template_reason quick(const target *t, const config *c) {
+  const int *v = c->values;
+  if (v[MAP_THREADS] > t->max_threads_per_block) return TEMPLATE_THREADS;
+  if (v[MAP_COLUMNS] > v[MAP_THREADS]) return TEMPLATE_TILE;
+  return TEMPLATE_OK;
+}
+
+template_reason map_feasible(const ir_problem *p, const target *t, const config *c) {
+  template_reason reason = quick(t, c);
+  if (reason != TEMPLATE_OK) return reason;
+  arena a = ARENA_INIT;
+  map_match m;
+  map_plan plan;
+  arke_error err = ARKE_ERROR_INIT;
+  if (map_match_make(p, true, &a, &m, &reason, NULL, &err) != ARKE_OK) reason = TEMPLATE_OPERATOR;
+  if (reason == TEMPLATE_OK) reason = map_plan_make(&m, t, c, &plan);
+  arena_release(&a);
+  return reason;
+}
+
+/* Bits of the widest and the narrowest tensor. */
+static void widths(const ir_problem *p, int *widest, int *narrowest) {
+  *widest = 0;
+  *narrowest = 64;
+  for (int i = 0; i < p->op->n_args; i++) {
+    int bits = dtype_bits(ir_tensor_dtype(p, i));
+    if (*widest < bits) *widest = bits;
+    if (*narrowest > bits) *narrowest = bits;
+  }
+}
+
+static int ceil_power(int64_t n, int most) {
+  int power = 1;
+  while (power < n && power < most) power *= 2;
+  return power;
+}
+
+/* 16 bytes of the narrowest tensor at once, unless that is more than 32 of the widest; as many threads along
+ * rows as those have vectors; enough in flight, but at least a tile for each SM. */
+void map_defaults(const ir_problem *p, const target *t, config *c) {
+  arena a = ARENA_INIT;
+  map_match m;
+  map_plan plan;
+  template_reason reason = TEMPLATE_OPERATOR;
+  arke_error err = ARKE_ERROR_INIT;
+  int *v = c->values, widest, narrowest;
+  widths(p, &widest, &narrowest);
+  v[MAP_THREADS] = v[MAP_COLUMNS] = DEFAULT_THREADS;
+  v[MAP_UNROLL] = 1;
+  v[MAP_PERSISTENT] = v[MAP_STREAM] = 0;
+  v[MAP_VECTOR] = ceil_power(128 / narrowest, LANES_MAX);
+  while (v[MAP_VECTOR] > 1 && v[MAP_VECTOR] * widest > 256) v[MAP_VECTOR] /= 2;
+  if (map_match_make(p, true, &a, &m, &reason, NULL, &err) == ARKE_OK && reason == TEMPLATE_OK) {
+    while (v[MAP_VECTOR] > 1 && map_plan_make(&m, t, c, &plan) == TEMPLATE_ALIGNMENT) v[MAP_VECTOR] /= 2;
+    bool rows = false;
+    int64_t columns = 1;
+    for (int i = 0; i < m.n_groups; i++) {
+      rows = rows || m.groups[i].n_rows > 0;
+      if (columns < map_columns(&m, &m.groups[i])) columns = map_columns(&m, &m.groups[i]);
+    }
+    if (rows) v[MAP_COLUMNS] = ceil_power((columns + v[MAP_VECTOR] - 1) / v[MAP_VECTOR], DEFAULT_THREADS);
+    for (int unroll = 2; unroll * v[MAP_VECTOR] * widest / 8 <= DEFAULT_LOADED_BYTES && unroll <= 8;
+         unroll *= 2) {
+      config more = *c;
+      more.values[MAP_UNROLL] = unroll;
+      if (map_plan_make(&m, t, &more, &plan) != TEMPLATE_OK ||
+          map_tile_count(&m, &plan) < 2 * (int64_t)t->rates.sm_count)
+        break;
+      *c = more;
+    }
+  }
+  arena_release(&a);
+}
+
+/* Columns stay what they are, as alignment hangs on them, unless they are the only ones: then, as the rows,
+ * they become as few as take every path: tiles for all CTAs, a ragged one, and a few elements more. */
+void map_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                         ir_problem *reduced) {
+  enum { MOST_ELEMENTS = 1 << 17 };
+  const int *v = c->values;
+  (void)t;
+  *reduced = *p;
+  int64_t thread = (int64_t)v[MAP_VECTOR] * v[MAP_UNROLL];
+  int64_t tiles = v[MAP_PERSISTENT] > 0 ? (int64_t)v[MAP_PERSISTENT] * sm_count + 1 : 3;
+  int64_t most = tiles * thread * v[MAP_THREADS];
+  if (most > MOST_ELEMENTS) most = MOST_ELEMENTS;
+  /* Halve the longest axis that stays even until the largest tensor is small enough: factors that vectors and
+   * divided indices need are kept as long as there are others. */
+  for (int round = 0; round < 256; round++) {
+    int64_t elements = 0;
+    for (int i = 0; i < p->op->n_args; i++) {
+      int64_t n = ir_tensor_elements(reduced, i);
+      if (elements < n) elements = n;
+    }
+    if (elements <= most + most / 2) return;
+    int64_t *longest = NULL;
+    for (int i = 0; i < p->op->n_axes; i++) {
+      if (!longest || reduced->sizes[i] > *longest) longest = &reduced->sizes[i];
+    }
+    for (int i = 0; i < p->lead_rank; i++) {
+      if (!longest || reduced->lead[i] > *longest) longest = &reduced->lead[i];
+    }
+    if (!longest || *longest < 2) return;
+    int64_t unit = 1;
+    while (unit < 2 * LANES_MAX && *longest % (2 * unit) == 0) unit *= 2;
+    int64_t half = *longest / 2 / unit * unit;
+    *longest = half >= unit ? half : *longest / 2;
+  }
+}
