@@ -29,6 +29,7 @@ unary("sigmoid", torch.sigmoid)
 unary("neg", torch.neg)
 unary("exp", torch.exp)
 unary("rsqrt", torch.rsqrt)
+OPERATORS["copy_"] = lambda call, d, x: d.copy_(x)
 OPERATORS["add"] = lambda call, a, b: a + b
 OPERATORS["mul"] = lambda call, a, b: a * b
 OPERATORS["where_"] = lambda call, c, x, y: torch.where(c, x, y)
@@ -40,6 +41,9 @@ OPERATORS["rmsnorm"] = lambda call, x, w: F.rms_norm(x, (x.shape[-1],), w, call.
 OPERATORS["reduce_sum"] = lambda call, x: x.sum(-1)
 OPERATORS["reduce_max"] = lambda call, x: x.amax(-1)
 OPERATORS["reduce_mean"] = lambda call, x: x.mean(-1)
+OPERATORS["reduce_sum_columns"] = lambda call, x: x.sum(0)
+OPERATORS["reduce_max_columns"] = lambda call, x: x.amax(0)
+OPERATORS["reduce_mean_columns"] = lambda call, x: x.mean(0)
 OPERATORS["argmax"] = lambda call, x: x.argmax(-1)
 OPERATORS["topk"] = lambda call, x: torch.topk(x, call.sizes["K"], -1)
 OPERATORS["cumsum"] = lambda call, x: torch.cumsum(x, -1)
@@ -56,6 +60,22 @@ OPERATORS["linear"] = lambda call, x, w: F.linear(x, w)
 def rmsnorm_residual(call, x, r, w):
     z = x + r
     return F.rms_norm(z, (z.shape[-1],), w, call.attrs.get("eps", 1e-6)), z
+
+
+@peer("layernorm_residual")
+def layernorm_residual(call, x, r, w, b):
+    z = x + r
+    return F.layer_norm(z, (z.shape[-1],), w, b, call.attrs.get("eps", 1e-5)), z
+
+
+@peer("ada_layernorm")
+def ada_layernorm(call, x, scale, shift):
+    return scale * F.layer_norm(x, (x.shape[-1],), None, None, call.attrs.get("eps", 1e-5)) + shift
+
+
+@peer("ada_layernorm_zero")
+def ada_layernorm_zero(call, x, scale, shift, gate):
+    return gate * ada_layernorm(call, x, scale, shift)
 
 
 @peer("silu_and_mul")
@@ -89,15 +109,47 @@ def dequantize_per_channel(call, q, s, z):
     return ((q.float() - z.float()) * s).to(call.output_dtypes[0])
 
 
-def rotate(x, cos, sin):
+def rotate_halves(x, cos, sin):
     half = x.shape[-1] // 2
     low, high = x[..., :half].float(), x[..., half:].float()
     return torch.cat((low * cos - high * sin, high * cos + low * sin), -1).to(x.dtype)
 
 
-@peer("rope_halves")
-def rope_halves(call, q, k, pos):
+def rotate_interleaved(x, cos, sin):
+    even, odd = x[..., 0::2].float(), x[..., 1::2].float()
+    return torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1).flatten(-2).to(x.dtype)
+
+
+def angles(call, q, pos):
     half = q.shape[-1] // 2
-    base = call.attrs.get("base", 10000.0)
-    angle = pos[:, None].float() * base ** (-torch.arange(half, device=q.device).float() / half)
-    return rotate(q, angle.cos(), angle.sin()), rotate(k, angle.cos(), angle.sin())
+    turns = call.attrs.get("base", 10000.0) ** (-torch.arange(half, device=q.device).double() / half)
+    return pos[:, None].double() * turns
+
+
+def rope(name, rotate):
+    def from_positions(call, q, k, pos):  # [batch, head, position, element]
+        a = angles(call, q, pos)
+        cos, sin = a.cos().float(), a.sin().float()
+        return rotate(q, cos, sin), rotate(k, cos, sin)
+
+    def from_table(call, x, cos, sin):  # [batch, position, head, element]
+        return rotate(x, cos[:, None].float(), sin[:, None].float())
+
+    def from_rows(call, x, cos, sin, pos):  # [position, head, element]
+        return rotate(x, cos[pos][:, None].float(), sin[pos][:, None].float())
+
+    OPERATORS[f"rope_{name}"] = from_positions
+    OPERATORS[f"rope_table_{name}"] = from_table
+    OPERATORS[f"rope_positions_{name}"] = from_rows
+
+
+rope("halves", rotate_halves)
+rope("interleaved", rotate_interleaved)
+
+
+@peer("topk_selector")
+def topk_selector(call, x, first, end):
+    places = torch.arange(x.shape[1], device=x.device)
+    inside = (places >= first[:, None]) & (places < end[:, None])
+    values, at = torch.topk(x.masked_fill(~inside, float("-inf")), call.sizes["K"], -1)
+    return values, at.to(torch.int32)
