@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 
 #include "generator/gen_internal.h"
@@ -16,6 +17,9 @@ static void initialise_llvm(void) {
   LLVMInitializeNVPTXTarget();
   LLVMInitializeNVPTXTargetMC();
   LLVMInitializeNVPTXAsmPrinter();
+  /* The pass takes wide loads apart where every element is used, and loses that nothing writes them. */
+  static const char *const options[] = {"arke", "-disable-vector-combine"};
+  LLVMParseCommandLineOptions((int)COUNT_OF(options), options, "");
 }
 
 void gen_llvm_version(char text[32]) {
