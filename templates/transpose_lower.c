@@ -1,5 +1,6 @@
 /* Kernels of a transpose and how they are launched: for tensors without gaps, for rows of any pitch, for any
  * strides. */
+#include "templates/plain_move.h"
 #include "templates/transpose.h"
 
 static recipe *make_rules(const transpose_kernel *k, const recipe_expr *tiles, arena *a) {
@@ -91,8 +92,10 @@ arke_status transpose_ways(const ir_problem *p, const target *t, const config *c
                            int *n, arke_error *err) {
   ir_form *forms = ARENA_NEW_N(a, ir_form, 2);
   transpose_match match[2];
-  if (!forms) return error_memory(err, "generate");
+  ir_problem *bits = ARENA_NEW(a, ir_problem);
+  if (!forms || !bits) return error_memory(err, "generate");
   TRY(ir_form_make(p, a, &forms[0], err));
+  if (plain_move(&forms[0], a, bits)) TRY(ir_form_make(bits, a, &forms[0], err));
   TRY(ir_form_merge(&forms[0], a, &forms[1], err));
   *n = 0;
   for (size_t i = 0; i < COUNT_OF(variants); i++) {

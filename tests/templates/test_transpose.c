@@ -1,6 +1,7 @@
 /* Transposes: what fits, every class of configuration on the emulator, views, and planted faults. */
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "template_cases.h"
 
@@ -101,6 +102,21 @@ START_TEST(views_are_right) {
 }
 END_TEST
 
+/* What only moves is not converted: NaNs keep their payload. */
+START_TEST(elements_move_as_bits) {
+  static const char *const types[] = {"T=bf16 M=64 N=64", "T=f16 M=64 N=64", "T=e5m2 M=64 N=64",
+                                      "T=bool M=64 N=64"};
+  arena a = ARENA_INIT;
+  for (size_t i = 0; i < COUNT_OF(types); i++) {
+    template_case c = template_case_bind(&a, transpose(), plain, types[i], "");
+    lowered l = template_case_lower(&a, &c);
+    ck_assert_ptr_null(strstr(l.ptx, "cvt.rn"));
+    ck_assert_ptr_null(strstr(l.ptx, "cvt.f32"));
+  }
+  arena_release(&a);
+}
+END_TEST
+
 /* Offsets past 2^31 elements: the kernel for the large problem is right on a small one of its kind. */
 START_TEST(large_tensors_have_wide_offsets) {
   arena a = ARENA_INIT;
@@ -173,6 +189,7 @@ int main(void) {
   tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, elements_move_as_bits);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
   tcase_add_test(tests, what_is_no_transpose_is_refused);
   tcase_add_test(tests, missing_waits_are_found);
