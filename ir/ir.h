@@ -294,7 +294,8 @@ typedef struct ir_evaluator ir_evaluator;
 arke_status ir_evaluator_create(const ir_problem *p, const ir_data *tensors, ir_evaluator **ev,
                                 arke_error *err);
 /* The element of tensor number `output` (n_inputs <= output < n_args) at `coords`. `value` is in fp64 before
- * the final rounding to the output's dtype (outputs that later definitions read are read rounded).
+ * the final rounding to the output's dtype, a cast that only does that included (outputs that later
+ * definitions read are read rounded).
  * `magnitude` (may be NULL) is the scale of the rounding error of sums: the same expression with every term's
  * absolute value, carried through what the sum feeds; without sums it is |value|. */
 arke_status ir_evaluator_eval(ir_evaluator *ev, int output, const int64_t *coords, double *value,

@@ -344,6 +344,17 @@ static bool find_free(compiler *c, ref_definition *d) {
   return true;
 }
 
+/* A cast to what the output is stored as is the store's own rounding, which an element's value is before: a
+ * result that lies between two representable ones is then told from one that does not. */
+static const ir_expr *before_store(const compiler *c, const ir_definition *def) {
+  const ir_problem *p = c->s->p;
+  const ir_expr *e = def->value;
+  bool stores = def->update == IR_ASSIGN && p->op->tensors[def->tensor].role == IR_OUTPUT;
+  while (stores && e->node == IR_CAST && ir_cast_dtype(p, e) == ir_tensor_dtype(p, def->tensor))
+    e = e->args[0];
+  return e;
+}
+
 static bool compile_definition(compiler *c, ref_definition *d) {
   arena *a = &c->s->arena;
   const ir_definition *def = c->def;
@@ -357,7 +368,7 @@ static bool compile_definition(compiler *c, ref_definition *d) {
     return false;
   for (int i = 0; i < def->n_subscripts; i++)
     if ((d->subs[i] = compile(c, def->subscripts[i], 0, true)) == NULL) return false;
-  ref_node *value = compile(c, def->value, 0, false);
+  ref_node *value = compile(c, before_store(c, def), 0, false);
   if (value == NULL) return false;
   d->value = value;
   d->levels = ARENA_NEW_N(a, ref_level, (size_t)c->deepest + 1);
