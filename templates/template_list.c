@@ -3,6 +3,7 @@
 #include "templates/column.h"
 #include "templates/gemm.h"
 #include "templates/map.h"
+#include "templates/row.h"
 #include "templates/template.h"
 #include "templates/template_generation.h"
 #include "templates/transpose.h"
@@ -28,6 +29,16 @@ static const kernel_template templates[] = {
      .lower = map_lower,
      .ways = map_ways,
      .reduced_problem = map_reduced_problem},
+    {.name = "row",
+     .meaning = "reductions along rows with all that follows from them, in one pass over memory",
+     .fits = row_fits,
+     .space = row_space_of,
+     .defaults = row_defaults,
+     .feasible = row_feasible,
+     .cost_ns = row_cost_ns,
+     .lower = row_lower,
+     .ways = row_ways,
+     .reduced_problem = row_reduced_problem},
     {.name = "transpose",
      .meaning = "maps that read along another axis than they write, by tiles in shared memory",
      .fits = transpose_fits,

@@ -1,0 +1,262 @@
+/* The cost model: bytes over bandwidth, as far as enough of them are in flight; beside it the chain that a
+ * row goes through (launch, loads, exchanges) times the waves of rows; and the instructions of its elements.
+ * Constants are of an H200 (shared/reference) or estimates until measurements replace them. */
+#include <math.h>
+
+#include "templates/row_emit.h"
+
+/* From a load to its data, from memory and from the L2 cache. */
+static const double dram_latency_ns = 700, l2_latency_ns = 300;
+/* All threads of a CTA, of a cluster, or a kernel of the same plan after the one before. */
+static const double warp_exchange_ns = 60, cta_exchange_ns = 90, cluster_exchange_ns = 500, kernel_ns = 900;
+/* Starting a CTA on an SM that has just ended another one. */
+static const double cta_start_ns = 250;
+/* Share of the copy bandwidth that a kernel reaches at best. */
+static const double dram_efficiency = 0.97;
+/* Instructions of an element: load, conversion, a step of each reduction, the output. */
+static const double element_instructions = 6, reduction_instructions = 3;
+enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32 };
+
+typedef struct work {
+  double rows, columns;
+  double bytes_in, bytes_out; /* of an element */
+  double again;               /* bytes of an element read again, after its first pass */
+} work;
+
+static double access_bytes(const row_match *m, int access) {
+  return dtype_bits(ir_tensor_dtype(m->form.problem, m->form.accesses[access].tensor)) / 8.0;
+}
+
+static bool varies_by_row(const row_match *m, int access) {
+  for (int i = 0; i < m->n_rows; i++)
+    if (ir_form_motion(&m->form, access, m->rows[i]) != IR_MOTION_NONE) return true;
+  return false;
+}
+
+static work work_of(const row_match *m, const row_plan *plan) {
+  work w = {.rows = (double)row_rows(m), .columns = (double)row_columns(m)};
+  if (w.columns < 1) w.columns = 1;
+  uint64_t seen = 0;
+  for (int pass = 0; pass <= m->n_phases; pass++) {
+    uint64_t reads = m->pass_reads[pass] & m->moving;
+    for (int i = 0; i < m->form.n_accesses; i++) {
+      if (!(reads >> i & 1)) continue;
+      if (!(seen >> i & 1) && varies_by_row(m, i)) w.bytes_in += access_bytes(m, i);
+      bool held = plan->held != ROW_AGAIN && plan->split == 1;
+      if (seen >> i & 1 && !held) w.again += access_bytes(m, i);
+    }
+    seen |= reads;
+  }
+  for (int i = 0; i < m->form.n_outputs; i++)
+    if (m->outputs[i].by_element) w.bytes_out += access_bytes(m, m->form.outputs[i].access);
+  return w;
+}
+
+/* CTAs that an SM holds at once. */
+static double resident(const row_match *m, const row_plan *plan, const target *t) {
+  int block = plan->threads * plan->groups;
+  double registers = 32 + (plan->held == ROW_REGISTERS
+                               ? row_held_registers(m) * plan->vector * plan->vectors * plan->rows_at_once
+                               : plan->vector * plan->vectors * 1.5);
+  double ctas = fmin(THREADS_OF_AN_SM / block, floor(t->registers_per_sm / (registers * block)));
+  if (plan->held == ROW_SHARED) {
+    double bytes = (double)plan->shared_vectors * plan->shared_bytes * block + 2048;
+    ctas = fmin(ctas, floor(t->smem_per_block_bytes / bytes));
+  }
+  if (plan->ctas_per_sm) ctas = fmin(ctas, plan->ctas_per_sm);
+  return fmax(1, fmin(ctas, CTAS_OF_AN_SM));
+}
+
+static double exchange_ns(const row_plan *plan) {
+  if (plan->cluster > 1) return cluster_exchange_ns;
+  if (plan->threads > WARP) return warp_exchange_ns + cta_exchange_ns;
+  return plan->threads > 1 ? warp_exchange_ns : 0;
+}
+
+double row_cost_of(const row_match *m, const row_plan *plan, const target *t, const target_rates *rates) {
+  work w = work_of(m, plan);
+  double sms = rates->sm_count, block = plan->threads * plan->groups;
+  double ctas = ceil(w.rows / (plan->groups * plan->rows_at_once)) * plan->cluster * plan->split;
+  double at_once = fmin(ctas, resident(m, plan, t) * sms);
+  double waves = ceil(ctas / (resident(m, plan, t) * sms));
+  int passes = m->n_phases + 1;
+
+  /* Bytes of one thread in flight, of all that run; loads wait for one another beyond that. */
+  double vector_bytes = fmax(1, w.bytes_in) * plan->vector;
+  double each = ceil(w.columns / plan->vector / row_team(plan)); /* vectors of a thread */
+  double in_flight_vectors = plan->held == ROW_REGISTERS ? plan->vectors * plan->rows_at_once : plan->vectors;
+  in_flight_vectors = fmin(in_flight_vectors, each * plan->rows_at_once);
+  double in_flight = at_once * block * in_flight_vectors * vector_bytes;
+  double reach = in_flight / (dram_latency_ns * 1e-9);
+  double bandwidth = fmin(rates->dram_bytes_per_s * dram_efficiency, reach);
+  double bytes = w.rows * w.columns * (w.bytes_in + w.bytes_out);
+  /* Small tensors stay in the cache from kernel to kernel and pass to pass, large ones come back from memory.
+   */
+  double row_bytes_at_once = at_once * block / row_team(plan) * w.columns * w.bytes_in;
+  double again_rate = row_bytes_at_once * plan->rows_at_once < (double)rates->l2_bytes / 2
+                          ? rates->l2_bytes_per_s
+                          : rates->dram_bytes_per_s;
+  double memory = bytes / bandwidth * 1e9 + w.rows * w.columns * w.again / again_rate * 1e9;
+
+  /* The chain of one CTA. */
+  double rounds = plan->held == ROW_REGISTERS ? 1 : ceil(each / plan->vectors);
+  double chain = cta_start_ns + dram_latency_ns * rounds + m->n_phases * exchange_ns(plan);
+  if (plan->held == ROW_AGAIN) chain += (passes - 1) * rounds * l2_latency_ns * (w.again > 0);
+  double turns = plan->ctas_per_sm ? ceil(ctas / at_once) : waves;
+  if (plan->ctas_per_sm) chain -= cta_start_ns * (1 - 1 / turns);
+
+  /* Instructions: narrow accesses cost as many as wide ones, for fewer elements. */
+  double instructions = element_instructions + reduction_instructions * m->n_reductions + 8.0 / plan->vector;
+  if (plan->peel) instructions += 2;
+  double busy = fmin(at_once, sms) / sms;
+  double arithmetic =
+      w.rows * w.columns * instructions / (sms * busy * SCHEDULERS * WARP * rates->clock_hz) * 1e9;
+
+  double kernels = plan->split > 1 ? (m->n_phases) * kernel_ns : 0;
+  double steady = fmax(memory, arithmetic);
+  /* Neither overlaps the other fully: the last wave drains, the first one waits. */
+  return rates->launch_ns + kernels + fmax(steady, chain * turns) + 0.35 * fmin(steady, chain * turns);
+}
+
+double row_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
+  arena a = ARENA_INIT;
+  row_match m;
+  row_plan plan;
+  template_reason reason;
+  double ns = INFINITY;
+  if (row_match_make(p, true, row_is_online(c), &a, &m, &reason, NULL, NULL) == ARKE_OK &&
+      reason == TEMPLATE_OK && row_plan_make(&m, t, c, &plan) == TEMPLATE_OK)
+    ns = row_cost_of(&m, &plan, t, rates);
+  arena_release(&a);
+  return ns;
+}
+
+/* --- where to start --- */
+
+typedef struct start {
+  const row_match *held, *online; /* the form, by row_is_online */
+  const target *t;
+  config at, best;
+  double best_ns;
+} start;
+
+static void consider(start *s) {
+  const row_match *m = row_is_online(&s->at) ? s->online : s->held;
+  row_plan plan;
+  if (row_plan_make(m, s->t, &s->at, &plan) != TEMPLATE_OK || row_is_redundant(m, s->t, &s->at, &plan))
+    return;
+  double ns = row_cost_of(m, &plan, s->t, &s->t->rates);
+  if (ns >= s->best_ns) return;
+  s->best_ns = ns;
+  s->best = s->at;
+}
+
+static void consider_teams(start *s) {
+  static const int clusters[] = {1, 2, 4, 8}, splits[] = {16, 128, 512};
+  int *v = s->at.values;
+  for (int i = 0; i < row_space.params[ROW_THREADS].n_values; i++) {
+    v[ROW_THREADS] = row_space.params[ROW_THREADS].values[i];
+    v[ROW_BLOCK] = v[ROW_THREADS] < 128 ? 128 : v[ROW_THREADS];
+    v[ROW_CLUSTER] = v[ROW_SPLIT] = 1;
+    consider(s);
+    v[ROW_BLOCK] = v[ROW_THREADS] < 32 ? 32 : v[ROW_THREADS];
+    for (size_t k = 0; k < COUNT_OF(clusters); k++) {
+      v[ROW_CLUSTER] = clusters[k];
+      consider(s);
+    }
+    v[ROW_CLUSTER] = 1;
+    for (size_t k = 0; k < COUNT_OF(splits); k++) {
+      v[ROW_SPLIT] = splits[k];
+      consider(s);
+    }
+  }
+}
+
+void row_defaults(const ir_problem *p, const target *t, config *c) {
+  arena a = ARENA_INIT;
+  row_match held, online;
+  template_reason reason;
+  start s = {.held = &held,
+             .online = &online,
+             .t = t,
+             .best = {{[ROW_THREADS] = 256,
+                       [ROW_BLOCK] = 256,
+                       [ROW_VECTOR] = 1,
+                       [ROW_HELD] = ROW_AGAIN,
+                       [ROW_BATCH] = 1,
+                       [ROW_CLUSTER] = 1,
+                       [ROW_SPLIT] = 1}},
+             .best_ns = INFINITY};
+  if (row_match_make(p, true, false, &a, &held, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK &&
+      row_match_make(p, true, true, &a, &online, &reason, NULL, NULL) == ARKE_OK) {
+    for (int vector = 1; vector <= 16; vector *= 2) {
+      for (int kind = ROW_REGISTERS; kind <= ROW_AGAIN; kind++) {
+        for (int batch = 1; batch <= 8; batch *= 2) {
+          s.at.values[ROW_VECTOR] = vector;
+          s.at.values[ROW_HELD] = kind;
+          s.at.values[ROW_BATCH] = batch;
+          consider_teams(&s);
+        }
+      }
+    }
+  }
+  *c = s.best;
+  arena_release(&a);
+}
+
+/* --- a small problem --- */
+
+/* Sets the sizes behind a loop so that it has about `elements`; false where it cannot be told. */
+static bool set_extent(const row_match *m, int loop, int64_t elements, ir_problem *p) {
+  const ir_loop *l = &m->form.loops[loop];
+  bool first = true;
+  if (l->leading) {
+    for (int i = 0; i < p->lead_rank; i++) {
+      p->lead[i] = first ? elements : 1;
+      first = false;
+    }
+  }
+  for (int i = 0; i < l->n_dims; i++) {
+    if (l->dims[i].axis < 0) continue;
+    int64_t factor = l->dims[i].factor > 0 ? l->dims[i].factor : 1;
+    p->sizes[l->dims[i].axis] = first ? (elements + factor - 1) / factor : 1;
+    first = false;
+  }
+  return !first;
+}
+
+static int64_t reduced_columns(const row_match *m, const row_plan *plan) {
+  int64_t columns = row_columns(m), most = 1 << 15;
+  if (plan->held == ROW_REGISTERS || columns <= most) return columns;
+  /* A whole block of vectors, part of another one, and the same remainder. */
+  int64_t block = (int64_t)row_team(plan) * plan->vector * plan->vectors;
+  int64_t less = block + block / 2 + columns % plan->vector;
+  less -= less % plan->vector - columns % plan->vector;
+  return less < columns ? less : columns;
+}
+
+static bool plan_of(const ir_problem *p, const target *t, const config *c, arena *a, row_match *m,
+                    row_plan *plan) {
+  template_reason reason;
+  return row_match_make(p, true, row_is_online(c), a, m, &reason, NULL, NULL) == ARKE_OK &&
+         reason == TEMPLATE_OK && row_plan_make(m, t, c, plan) == TEMPLATE_OK;
+}
+
+void row_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                         ir_problem *reduced) {
+  arena a = ARENA_INIT;
+  row_match m;
+  row_plan plan;
+  *reduced = *p;
+  if (plan_of(p, t, c, &a, &m, &plan)) {
+    int64_t turn = (int64_t)plan.groups * plan.rows_at_once;
+    int64_t turns = plan.ctas_per_sm ? (int64_t)plan.ctas_per_sm * sm_count + 1 : 1;
+    int64_t rows = turn * turns + (turn + 1) / 2, columns = reduced_columns(&m, &plan);
+    if (rows < row_rows(&m))
+      for (int i = m.n_rows - 1; i >= 0; i--) set_extent(&m, m.rows[i], i == 0 ? rows : 1, reduced);
+    /* Last, since an axis that is both is more important as columns. */
+    if (columns != row_columns(&m)) set_extent(&m, m.column, columns, reduced);
+    if (!plan_of(reduced, t, c, &a, &m, &plan)) *reduced = *p;
+  }
+  arena_release(&a);
+}

@@ -1,0 +1,206 @@
+#include "templates/lanes.h"
+#include "templates/row_emit.h"
+
+/* The values of a row of ROW_PARAMS, counted. */
+#define VALUES(...)                                                                                          \
+  { __VA_ARGS__ }
+#define VALUE_COUNT(...) ((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
+
+static const space_param params[] = {
+#define X(NAME, meaning, ...) {#NAME, meaning, VALUE_COUNT(__VA_ARGS__), VALUES(__VA_ARGS__)},
+    ROW_PARAMS(X)
+#undef X
+};
+
+const space row_space = {"row", ROW_PARAM_COUNT, params};
+
+const space *row_space_of(const target *t) {
+  (void)t;
+  return &row_space;
+}
+
+/* Registers of a thread beside the elements it holds: addresses, sizes, results, temporaries. */
+enum { OVERHEAD_REGISTERS = 28 };
+/* Dynamic shared memory begins at a multiple of this. */
+enum { DYNAMIC_ALIGNMENT = 1024 };
+/* More code than this per thread compiles slowly and gains nothing. */
+enum { MOST_ELEMENTS = 128 };
+/* Groups of more than a warp have a named barrier each, of 15. */
+enum { MOST_GROUPS_OF_WARPS = 8 };
+enum { THREADS_OF_AN_SM = 2048 };
+
+bool row_is_online(const config *c) {
+  return c->values[ROW_HELD] == ROW_AGAIN || c->values[ROW_SPLIT] > 1;
+}
+
+/* What does not depend on the problem: most points end here, cheaply. */
+static template_reason shape_reason(const target *t, const int *v) {
+  int threads = v[ROW_THREADS], block = v[ROW_BLOCK];
+  int parts = v[ROW_CLUSTER] * v[ROW_SPLIT];
+  if (block < threads || block > t->max_threads_per_block) return TEMPLATE_THREADS;
+  if (threads > 32 && block / threads > MOST_GROUPS_OF_WARPS) return TEMPLATE_THREADS;
+  if (v[ROW_CLUSTER] > 1 && (v[ROW_SPLIT] > 1 || !t->has.clusters)) return TEMPLATE_CLUSTER;
+  if (parts > 1 && (block != threads || threads < 64)) return TEMPLATE_CLUSTER;
+  if (v[ROW_PERSISTENT] * block > THREADS_OF_AN_SM) return TEMPLATE_THREADS;
+  if (v[ROW_PERSISTENT] && parts > 1) return TEMPLATE_SCHEDULE;
+  if (v[ROW_HELD] != ROW_REGISTERS && threads < 32) return TEMPLATE_TILE;
+  if (v[ROW_HELD] == ROW_SHARED && v[ROW_SPLIT] > 1)
+    return TEMPLATE_SCHEDULE; /* a kernel ends with its phase */
+  if (v[ROW_HELD] == ROW_REGISTERS && v[ROW_BATCH] > 1 && parts > 1) return TEMPLATE_SCHEDULE;
+  return TEMPLATE_OK;
+}
+
+static int access_bits(const row_match *m, int access) {
+  return dtype_bits(ir_tensor_dtype(m->form.problem, m->form.accesses[access].tensor));
+}
+
+/* The narrowest element that moves with the column, which bounds the width of a vector to 16 bytes of it; the
+ * widest is then 64 bytes, four accesses. */
+static bool vector_fits(const row_match *m, int vector) {
+  int least = 64, most = 8;
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    if (!(m->unit >> i & 1)) continue;
+    int bits = access_bits(m, i);
+    if (bits < least) least = bits;
+    if (bits > most) most = bits;
+  }
+  return vector == 1 || (m->unit && vector * least <= 128 && vector * most <= 512);
+}
+
+/* Whether aligned vectors may start at any column: where something divides by the column, lanes take their
+ * first one to be a multiple of the width. */
+static bool starts_anywhere(const row_match *m) {
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    if (m->moving >> i & 1 && ir_form_motion(&m->form, i, m->column) == IR_MOTION_IRREGULAR) return false;
+  }
+  return !m->divides_column;
+}
+
+/* 32-bit registers of one element held from the first phase to the last: what is read again, in the type it
+ * computes in, and what waits for the results as it was loaded. */
+double row_held_registers(const row_match *m) {
+  double registers = 0;
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    bool read = false;
+    for (int o = 0; o < m->form.n_outputs; o++) read = read || m->form.outputs[o].access == i;
+    if (read || !(m->moving >> i & 1)) continue;
+    int bits = access_bits(m, i);
+    registers += m->kept >> i & 1 ? (bits > 32 ? 2 : 1) : bits / 32.0;
+  }
+  return registers < 1 ? 1 : registers;
+}
+
+static int64_t ceildiv(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+static template_reason plan_held(const row_match *m, const target *t, int batch, int64_t vectors,
+                                 row_plan *plan) {
+  int block = plan->threads * plan->groups, team = row_team(plan);
+  int64_t each = ceildiv(vectors, team);
+  if (plan->held == ROW_REGISTERS) {
+    int ctas = plan->ctas_per_sm ? plan->ctas_per_sm : 1;
+    int limit = t->registers_per_sm / (block * ctas);
+    if (limit > t->max_registers_per_thread) limit = t->max_registers_per_thread;
+    plan->rows_at_once = batch;
+    if (each * plan->vector * batch > MOST_ELEMENTS) return TEMPLATE_REGISTERS;
+    plan->vectors = each < 1 ? 1 : (int)each;
+    plan->exact = !plan->peel && vectors == (int64_t)plan->vectors * team;
+    double held = row_held_registers(m) * plan->vector * plan->vectors * batch;
+    return held + OVERHEAD_REGISTERS > limit ? TEMPLATE_REGISTERS : TEMPLATE_OK;
+  }
+  plan->rows_at_once = 1;
+  plan->vectors = batch;
+  if (plan->held == ROW_AGAIN) return TEMPLATE_OK;
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    if (m->kept >> i & 1)
+      plan->shared_bytes += plan->vector * (access_bits(m, i) < 8 ? 8 : access_bits(m, i)) / 8;
+  }
+  plan->shared_vectors = ceildiv(each, batch) * batch;
+  int ctas = plan->ctas_per_sm ? plan->ctas_per_sm : 1;
+  int64_t bytes = plan->shared_vectors * plan->shared_bytes * block;
+  bytes += ceildiv(row_scratch_bytes(m, plan), DYNAMIC_ALIGNMENT) * DYNAMIC_ALIGNMENT + DYNAMIC_ALIGNMENT;
+  return bytes * ctas > t->smem_per_block_bytes ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
+}
+
+bool row_is_dense(const row_match *m, const row_plan *plan) {
+  if (plan->any_view) return false;
+  for (int l = 0; l < m->form.n_loops; l++)
+    if (m->form.loops[l].leading) return true; /* as views they are up to four loops, with a division each */
+  return plan->peel;
+}
+
+template_reason row_plan_make(const row_match *m, const target *t, const config *c, row_plan *plan) {
+  const int *v = c->values;
+  template_reason reason = shape_reason(t, v);
+  if (reason != TEMPLATE_OK) return reason;
+  *plan = (row_plan){
+      .threads = v[ROW_THREADS],
+      .groups = v[ROW_BLOCK] / v[ROW_THREADS],
+      .vector = v[ROW_VECTOR],
+      .held = (row_held)v[ROW_HELD],
+      .cluster = v[ROW_CLUSTER],
+      .split = v[ROW_SPLIT],
+      .ctas_per_sm = v[ROW_PERSISTENT],
+  };
+  /* Rows of no element are the other way's; the kernel is made as if there were one. */
+  int64_t columns = row_columns(m), rows = row_rows(m);
+  if (columns < 1) columns = 1;
+  if (!vector_fits(m, plan->vector)) return TEMPLATE_TILE;
+  plan->peel = columns % plan->vector != 0;
+  if (plan->peel && (columns < 2 * plan->vector || row_team(plan) < 2 * plan->vector || !starts_anywhere(m)))
+    return TEMPLATE_TILE;
+  int64_t vectors = columns / plan->vector;
+  if (ceildiv(rows, plan->groups) * plan->cluster * plan->split > INT32_MAX && !plan->ctas_per_sm)
+    return TEMPLATE_SIZE;
+  reason = plan_held(m, t, v[ROW_BATCH], vectors, plan);
+  plan->wide_offsets = reason == TEMPLATE_OK && lanes_need_wide_offsets(&m->form);
+  return reason;
+}
+
+row_plan row_plan_any_view(const row_plan *fast) {
+  row_plan plan = {.threads = fast->threads < 32    ? 32
+                              : fast->threads > 256 ? 256
+                                                    : fast->threads,
+                   .vector = 1,
+                   .held = ROW_AGAIN,
+                   .rows_at_once = 1,
+                   .vectors = 1,
+                   .cluster = 1,
+                   .split = 1,
+                   .ctas_per_sm = 0,
+                   .any_view = true,
+                   .wide_offsets = true};
+  plan.groups = plan.threads < 128 ? 128 / plan.threads : 1;
+  return plan;
+}
+
+/* --- what a simpler point does as well at these sizes --- */
+
+bool row_is_redundant(const row_match *m, const target *t, const config *c, const row_plan *plan) {
+  const int *v = c->values;
+  int64_t columns = row_columns(m), rows = row_rows(m), vectors = columns / plan->vector;
+  int team = row_team(plan);
+  int64_t each = ceildiv(vectors, team);
+  if (team > 1 && vectors * 2 <= team) return true; /* half of the threads have nothing */
+  if (plan->groups > 1 && plan->groups >= 2 * rows && v[ROW_BLOCK] > 32) return true;
+  if (plan->rows_at_once > 1 && (int64_t)plan->rows_at_once * plan->groups > rows) return true;
+  if (plan->held == ROW_SHARED && !m->kept) return true;
+  if (plan->held != ROW_REGISTERS && v[ROW_BATCH] > 1 && v[ROW_BATCH] > each) return true;
+  int64_t ctas = ceildiv(rows, (int64_t)plan->groups * plan->rows_at_once);
+  return plan->ctas_per_sm > 0 && ctas <= (int64_t)plan->ctas_per_sm * t->rates.sm_count;
+}
+
+template_reason row_feasible(const ir_problem *p, const target *t, const config *c) {
+  template_reason reason = shape_reason(t, c->values);
+  if (reason != TEMPLATE_OK) return reason;
+  arena a = ARENA_INIT;
+  row_match m;
+  row_plan plan;
+  if (row_match_make(p, true, row_is_online(c), &a, &m, &reason, NULL, NULL) != ARKE_OK)
+    reason = TEMPLATE_OPERATOR;
+  if (reason == TEMPLATE_OK) reason = row_plan_make(&m, t, c, &plan);
+  if (reason == TEMPLATE_OK && row_is_redundant(&m, t, c, &plan)) reason = TEMPLATE_REDUNDANT;
+  arena_release(&a);
+  return reason;
+}
