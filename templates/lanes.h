@@ -34,6 +34,8 @@ typedef struct lanes_options {
   /* Cache advice: of loads of the accesses in `streamed` (bit i: access i), and of all stores. */
   uint64_t streamed;
   gen_cache loads, stores;
+  bool fast_math;     /* approximate instructions whatever their error (lower_options) */
+  bool check_indices; /* reads at gathered places outside give 0, and stores there do not happen */
   void *user;
   /* The value of a REDUCE node, which the template has computed: `width` values where e depends on the lane
    * loop (a reduction over another one), else one. NULL: there are none. */

@@ -19,6 +19,7 @@ static int64_t bound_of(const ir_form *form, const ir_expr *e, bool symbolic) {
   case IR_ATTR: return lanes_static_value(form, e, &v) ? (v < 0 ? -v : v) : 0;
   case IR_SIZE: return symbolic ? MOST_NARROW : form->problem->sizes[e->id];
   case IR_INDEX: return symbolic ? MOST_NARROW - 1 : ir_form_extent(form, e->id);
+  case IR_CAST: return bound_of(form, e->args[0], symbolic);
   case IR_OPERATOR: break;
   default: return 0; /* of a tensor's type */
   }
@@ -39,6 +40,7 @@ static int64_t bound_of(const ir_form *form, const ir_expr *e, bool symbolic) {
 static const recipe_expr *bound_recipe(const ir_form *form, const ir_expr *e, arena *a) {
   if (e->node == IR_SIZE) return recipe_var(a, form->problem->op->axes[e->id]);
   if (e->node == IR_INDEX) return kernel_extent(form, e->id, a);
+  if (e->node == IR_CAST) return bound_recipe(form, e->args[0], a);
   if (e->node != IR_OPERATOR) return recipe_const(a, bound_of(form, e, false));
   const recipe_expr *x = bound_recipe(form, e->args[0], a);
   if (e->id == IR_OP_NEG || e->id == IR_OP_DIV || e->n_args != 2) return x;
@@ -137,6 +139,16 @@ static void require_narrow(const ir_form *form, recipe *rules, arena *a) {
   }
 }
 
+/* --- tests --- */
+
+bool lanes_is_tested(const ir_form *form, const lanes_options *o, int access) {
+  const ir_access *x = &form->accesses[access];
+  bool gathered = false;
+  for (int i = 0; i < x->n && o->check_indices; i++)
+    gathered = gathered || lanes_reads(form, x->subscripts[i].e);
+  return x->conditional || x->other || gathered;
+}
+
 /* --- wide accesses --- */
 
 int lanes_unit(const ir_form *form, const lanes_options *o, int access) {
@@ -219,33 +231,33 @@ static void require_wide(lanes_scope *s, const lanes_options *o, int access, rec
 
 /* --- what folding rests on --- */
 
-static void fold(lanes_scope *s, const ir_expr *e, int lane, bool *seen);
+static void fold(lanes_scope *s, const lanes_options *o, const ir_expr *e, int lane, bool *seen);
 
-static void fold_access(lanes_scope *s, int access, int lane, bool *seen) {
+static void fold_access(lanes_scope *s, const lanes_options *o, int access, int lane, bool *seen) {
   const ir_access *x = &s->form->accesses[access];
   lanes_place here, next;
   lanes_place_of(s, access, lane, &here);
-  for (int i = 0; i < x->n; i++) fold(s, x->subscripts[i].e, lane, seen);
-  if (x->other) fold(s, x->other, lane, seen);
-  if ((x->conditional || x->other) && lane + 1 < s->width) {
+  for (int i = 0; i < x->n; i++) fold(s, o, x->subscripts[i].e, lane, seen);
+  if (x->other) fold(s, o, x->other, lane, seen);
+  if (lanes_is_tested(s->form, o, access) && lane + 1 < s->width) {
     lanes_place_of(s, access, lane + 1, &next);
     lanes_inside_together(s, access, &here, &next);
   }
 }
 
 /* Takes the decisions that the evaluation will take, for what they note in s->needs. */
-static void fold(lanes_scope *s, const ir_expr *e, int lane, bool *seen) {
+static void fold(lanes_scope *s, const lanes_options *o, const ir_expr *e, int lane, bool *seen) {
   bool *mark = &seen[ir_form_number(s->form, e) * LANES_MAX + lane];
   if (*mark) return;
   *mark = true;
   lanes_comparison c;
   if (e->node == IR_READ) {
-    fold_access(s, e->id, lane, seen);
+    fold_access(s, o, e->id, lane, seen);
   } else if (e->node == IR_OPERATOR) {
     lanes_compare(s, e, lane, &c);
     lanes_sum_of(s, e, lane);
   }
-  for (int i = 0; i < e->n_args; i++) fold(s, e->args[i], lane, seen);
+  for (int i = 0; i < e->n_args; i++) fold(s, o, e->args[i], lane, seen);
 }
 
 static void require_needs(const lanes_scope *s, recipe *rules, arena *a) {
@@ -286,8 +298,8 @@ void lanes_require(const ir_form *form, const lanes_options *o, recipe *rules, a
     if (o->wide >> i & 1) require_wide(&s, o, i, rules, a);
   }
   for (int lane = 0; lane < o->width; lane++) {
-    for (int i = 0; i < form->n_accesses; i++) fold_access(&s, i, lane, seen);
-    for (int i = 0; i < form->n_outputs; i++) fold(&s, form->outputs[i].value, lane, seen);
+    for (int i = 0; i < form->n_accesses; i++) fold_access(&s, o, i, lane, seen);
+    for (int i = 0; i < form->n_outputs; i++) fold(&s, o, form->outputs[i].value, lane, seen);
   }
   require_needs(&s, rules, a);
 }
@@ -312,8 +324,9 @@ static void declare_node(walk *w, const ir_expr *e) {
     d->slots->size[e->id] = slot_of(d->args, d->o, recipe_var(d->w.a, w->form->problem->op->axes[e->id]));
 }
 
-static void declare_access(declaring *d, const ir_access *x) {
+static void declare_access(declaring *d, int access) {
   const ir_form *form = d->w.form;
+  const ir_access *x = &form->accesses[access];
   const ir_op *op = form->problem->op;
   arena *a = d->w.a;
   d->slots->pointer[x->tensor] = kernel_args_pointer(d->args, x->tensor);
@@ -327,7 +340,7 @@ static void declare_access(declaring *d, const ir_access *x) {
       d->slots->stride[x->tensor][sub->first + sub->count] =
           slot_of(d->args, d->o, kernel_stride(form, x, i, d->o->dense, a));
     }
-    if (!(x->conditional || x->other) || lanes_in_range(form, x, i)) continue;
+    if (!lanes_is_tested(form, d->o, access) || lanes_in_range(form, x, i)) continue;
     ir_dim dim = op->tensors[x->tensor].dims[sub->first];
     if (dim.axis >= 0) d->slots->size[dim.axis] = slot_of(d->args, d->o, recipe_var(a, op->axes[dim.axis]));
   }
@@ -342,7 +355,7 @@ void lanes_declare(const ir_form *form, const lanes_options *o, kernel_args *arg
     args->incomplete = true;
     return;
   }
-  for (int i = 0; i < form->n_accesses; i++) declare_access(&d, &form->accesses[i]);
+  for (int i = 0; i < form->n_accesses; i++) declare_access(&d, i);
   bool leading = false;
   for (int l = 0; l < form->n_loops; l++) {
     slots->extent[l] = slot_of(args, o, kernel_extent(form, l, a));

@@ -2,6 +2,11 @@
 
 #include <stdlib.h>
 
+bool lanes_is_index_cast(const ir_form *form, const ir_expr *e) {
+  return e->node == IR_CAST && ir_cast_dtype(form->problem, e) == DTYPE_I64 &&
+         ir_form_type(form, e->args[0]) == DTYPE_I64;
+}
+
 /* --- expressions of sizes --- */
 
 static int64_t floor_div(int64_t x, int64_t y) {
@@ -35,6 +40,7 @@ bool lanes_static_value(const ir_form *form, const ir_expr *e, int64_t *value) {
   case IR_OPERATOR:
     return e->n_args == 2 && lanes_static_value(form, e->args[0], &x) &&
            lanes_static_value(form, e->args[1], &y) && static_operator((ir_operator)e->id, x, y, value);
+  case IR_CAST: return lanes_is_index_cast(form, e) && lanes_static_value(form, e->args[0], value);
   default: return false;
   }
 }
@@ -50,6 +56,7 @@ const recipe_expr *lanes_static_recipe(const ir_form *form, const ir_expr *e, ar
                    {IR_OP_MOD, RECIPE_MOD}};
   int64_t value;
   if (e->node == IR_SIZE) return recipe_var(a, form->problem->op->axes[e->id]);
+  if (e->node == IR_CAST) return lanes_static_recipe(form, e->args[0], a);
   if (e->node != IR_OPERATOR) {
     return lanes_static_value(form, e, &value) ? recipe_const(a, value) : NULL;
   }
@@ -68,7 +75,8 @@ bool lanes_moves(const lanes_scope *s, const ir_expr *e) {
 }
 
 bool lanes_reads(const ir_form *form, const ir_expr *e) {
-  if (e->node == IR_READ || e->node == IR_REDUCE || e->node == IR_CALL || e->node == IR_CAST) return true;
+  bool is_data = e->node == IR_READ || e->node == IR_REDUCE || e->node == IR_CALL || e->node == IR_FLOAT;
+  if (is_data || (e->node == IR_CAST && !lanes_is_index_cast(form, e))) return true;
   for (int i = 0; i < e->n_args; i++) {
     if (lanes_reads(form, e->args[i])) return true;
   }
@@ -261,6 +269,7 @@ lanes_sum lanes_sum_of(lanes_scope *s, const ir_expr *e, int lane) {
     return sum;
   }
   if (e->node == IR_OPERATOR && operator_sum(s, e, lane, &sum)) return sum;
+  if (lanes_is_index_cast(s->form, e)) return lanes_sum_of(s, e->args[0], lane);
   return atom(e, lanes_moves(s, e) ? lane : 0, false);
 }
 

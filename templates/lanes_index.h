@@ -49,6 +49,8 @@ int64_t lanes_divisor(lanes_scope *s, const lanes_sum *sum);
 int64_t lanes_power_in(int64_t v); /* the largest such power that divides v */
 /* Notes what must hold of sizes for `divisor` to be one. */
 void lanes_rest_on(lanes_scope *s, const lanes_sum *sum, int64_t divisor);
+/* A cast to i64 of integers that are i64 anyway: how forms keep temporaries' types. */
+bool lanes_is_index_cast(const ir_form *form, const ir_expr *e);
 /* Whether a term's value comes from a tensor. */
 bool lanes_reads(const ir_form *form, const ir_expr *e);
 bool lanes_sum_reads(const ir_form *form, const lanes_sum *sum);
@@ -80,6 +82,8 @@ void lanes_place_of(lanes_scope *s, int access, int lane, lanes_place *place);
 bool lanes_in_range(const ir_form *form, const ir_access *access, int i); /* whatever the sizes */
 /* Whether two lanes of an access lie inside their tensor or outside together. */
 bool lanes_inside_together(lanes_scope *s, int access, const lanes_place *x, const lanes_place *y);
+/* Whether an access happens only where it lies inside its tensor. */
+bool lanes_is_tested(const ir_form *form, const lanes_options *o, int access);
 /* Elements of the widest vectors of an access: as many as there are lanes and an access holds. */
 int lanes_unit(const ir_form *form, const lanes_options *o, int access);
 

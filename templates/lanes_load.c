@@ -37,7 +37,6 @@ static arke_status element_at(lanes *l, lanes_line *line, int64_t at, lanes_elem
 }
 
 static arke_status want(lanes *l, int access, int lane, arke_error *err) {
-  const ir_access *x = &l->form->accesses[access];
   lanes_reference to;
   lanes_element *element;
   TRY(lanes_find(l, access, lane, &to, err));
@@ -48,7 +47,7 @@ static arke_status want(lanes *l, int access, int lane, arke_error *err) {
     element->access = access;
     element->lane = lane;
   }
-  element->always = element->always || !(x->conditional || x->other);
+  element->always = element->always || !lanes_is_tested(l->form, &l->o, access);
   return ARKE_OK;
 }
 

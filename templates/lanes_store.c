@@ -9,6 +9,7 @@
 
 typedef struct storing {
   int access;
+  bool tested; /* stores outside do not happen */
   dtype type;
   ir_update update;
   int n;
@@ -48,12 +49,18 @@ static arke_status store_one(lanes *l, const storing *s, int lane, gen_value val
 /* --- several at once --- */
 
 /* Lanes from `first` on that one aligned store takes. */
-static int piece_size(const storing *s, int first) {
+static int piece_size(lanes *l, const storing *s, int first) {
   const lanes_line *line = s->to[first].line;
   int n = 1;
   while (first + n < s->n && s->to[first + n].line == line && s->to[first + n].at == s->to[first].at + n) n++;
   int size = 1;
   while (2 * size <= n && 2 * size <= line->alignment && s->to[first].at % (2 * size) == 0) size *= 2;
+  if (s->tested && size > 1) {
+    lanes_place here, last;
+    lanes_place_of(&l->scope, s->access, first, &here);
+    lanes_place_of(&l->scope, s->access, first + size - 1, &last);
+    if (!lanes_inside_together(&l->scope, s->access, &here, &last)) return 1;
+  }
   return s->update == IR_ASSIGN ? size : 1;
 }
 
@@ -81,14 +88,20 @@ static void store_piece(lanes *l, const storing *s, int first, int n, const gen_
 }
 
 static arke_status store_all(lanes *l, const storing *s, const gen_value *values, arke_error *err) {
-  for (int i = 0; i < s->n;) {
-    int size = piece_size(s, i);
+  for (int i = 0, size; i < s->n; i += size) {
+    gen_branch branch;
+    gen_value inside;
+    size = piece_size(l, s, i);
+    if (s->tested) {
+      TRY(lanes_inside(l, s->access, i, &inside, err));
+      gen_if(l->b, &branch, inside, NULL, 0);
+    }
     if (size == 1) {
       TRY(store_one(l, s, i, values[i], err));
     } else {
       store_piece(l, s, i, size, &values[i]);
     }
-    i += size;
+    if (s->tested) gen_if_end(l->b, &branch);
   }
   return ARKE_OK;
 }

@@ -92,13 +92,13 @@ bool map_is_linear(const map_match *m, const map_plan *plan) {
 
 /* Registers that a thread's loads fill, and the widest access. */
 static int loaded_registers(const map_match *m, const map_plan *plan, int unroll, int *widest_bytes) {
+  const ir_problem *p = m->form.problem;
   int registers = 0;
   *widest_bytes = 0;
   for (int i = 0; i < m->form.n_accesses; i++) {
-    int bytes =
-        (plan->lanes.width * dtype_bits(ir_tensor_dtype(m->form.problem, m->form.accesses[i].tensor)) + 7) /
-        8;
-    registers += (bytes + 3) / 4;
+    int tensor = m->form.accesses[i].tensor;
+    int bytes = (plan->lanes.width * dtype_bits(ir_tensor_dtype(p, tensor)) + 7) / 8;
+    if (tensor < p->op->n_inputs) registers += (bytes + 3) / 4;
     if (*widest_bytes < bytes) *widest_bytes = bytes;
   }
   return registers * unroll;

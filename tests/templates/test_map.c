@@ -1,6 +1,8 @@
 /* Maps on the emulator against the reference: dtypes, ragged sizes, views, gathers, neighbours. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "template_cases.h"
 
@@ -90,11 +92,270 @@ START_TEST(cases_are_right) {
 }
 END_TEST
 
+/* --- views --- */
+
+typedef struct view_case {
+  const char *text, *bindings, *settings;
+  int way;
+  run_view views[4];
+} view_case;
+
+static const char TYPED[] = "copy(X: T[M,N]) -> (Y: U[M,N]) { Y[i,j] = cast<U>(X[i,j]) }";
+
+static const view_case view_cases[] = {
+    /* padded rows */
+    {ADD,
+     "T=bf16 M=9 N=32",
+     "",
+     1,
+     {{.strided = true, .stride = {40, 1}},
+      {.strided = true, .stride = {48, 1}},
+      {.strided = true, .stride = {32, 1}}}},
+    /* rows that do not line up with vectors */
+    {ADD,
+     "T=bf16 M=9 N=32",
+     "",
+     2,
+     {{.strided = true, .stride = {33, 1}},
+      {.strided = true, .stride = {48, 1}},
+      {.strided = true, .stride = {32, 1}}}},
+    /* unaligned bases */
+    {ADD, "T=bf16 M=9 N=32", "", 2, {{.offset = 3}, {.offset = 0}, {.offset = 1}}},
+    {RELU, "T=f32 ...=7x9", "", 2, {{.offset = 1}, {.offset = 2}}},
+    /* transposed, broadcast */
+    {ADD,
+     "T=f32 M=12 N=20",
+     "",
+     2,
+     {{.strided = true, .stride = {1, 12}},
+      {.strided = true, .stride = {0, 1}},
+      {.strided = true, .stride = {20, 1}}}},
+    {ADD,
+     "T=f64 M=12 N=20",
+     "",
+     2,
+     {{.strided = true, .stride = {1, 0}},
+      {.strided = true, .stride = {0, 0}},
+      {.strided = true, .stride = {1, 12}}}},
+    /* leading axes: as they are, padded, permuted, broadcast */
+    {RELU,
+     "T=bf16 ...=3x4x8",
+     "",
+     1,
+     {{.strided = true, .stride = {64, 16, 1}}, {.strided = true, .stride = {32, 8, 1}}}},
+    {RELU,
+     "T=bf16 ...=3x4x5",
+     "",
+     2,
+     {{.strided = true, .stride = {1, 3, 12}}, {.strided = true, .stride = {20, 5, 1}}}},
+    {RELU,
+     "T=bf16 ...=3x4x5",
+     "",
+     0,
+     {{.strided = true, .stride = {1, 3, 12}}, {.strided = true, .stride = {1, 3, 12}}}},
+    {RELU,
+     "T=i8 ...=3x4x5x2",
+     "",
+     2,
+     {{.strided = true, .stride = {0, 2, 0, 1}}, {.strided = true, .stride = {40, 10, 2, 1}}}},
+    {ROPE_PAIRS, "T=bf16 B=2 S=3 H=4 R=16", "", 1, {{.strided = true, .stride = {1200, 400, 40, 1}}}},
+    {ROPE_PAIRS, "T=bf16 B=2 S=3 H=4 R=16", "", 2, {{.strided = true, .stride = {1200, 400, 33, 1}}}},
+    {TYPED,
+     "T=e4m3 U=f32 M=5 N=48",
+     "",
+     1,
+     {{.strided = true, .stride = {64, 1}}, {.strided = true, .stride = {56, 1}}}},
+    {TYPED,
+     "T=i4 U=f32 M=5 N=48",
+     "",
+     2,
+     {{.strided = true, .stride = {1, 5}}, {.strided = true, .stride = {56, 1}}}},
+    {TYPED, "T=i4 U=bf16 M=5 N=48", "", 2, {{.offset = 3}, {.offset = 0}}},
+};
+
+START_TEST(views_are_right) {
+  const view_case *v = &view_cases[_i];
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("map"), v->text, v->bindings, v->settings);
+  run_view views[LIMIT_TENSORS] = {0};
+  for (int i = 0; i < 4; i++) views[i] = v->views[i];
+  template_case_run(&a, &c, views, v->way);
+  arena_release(&a);
+}
+END_TEST
+
+/* --- dtypes --- */
+
+static const char *const types[] = {"f32", "f16", "bf16", "f64", "e4m3", "e5m2",
+                                    "i8",  "u8",  "i32",  "i64", "bool"};
+
+START_TEST(every_pair_is_cast) {
+  arena a = ARENA_INIT;
+  for (size_t k = 0; k < COUNT_OF(types); k++) {
+    char bindings[64];
+    snprintf(bindings, sizeof bindings, "T=%s U=%s M=3 N=35", types[_i], types[k]);
+    template_case c = template_case_bind(&a, template_find("map"), TYPED, bindings, "");
+    template_case_run(&a, &c, NULL, 0);
+  }
+  arena_release(&a);
+}
+END_TEST
+
+/* --- sizes --- */
+
+START_TEST(rows_go_beyond_a_grid_dimension) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("map"), BIAS, "T=bf16 M=66000 N=32",
+                                       "THREADS=64,COLUMNS=32,VECTOR=1,UNROLL=1");
+  template_case_run(&a, &c, NULL, 0);
+  arena_release(&a);
+}
+END_TEST
+
+/* Kernels for more than 2^31 elements, run on few; and 32-bit ones refuse what is too large. */
+START_TEST(offsets_have_64_bits_where_needed) {
+  static const char *const texts[] = {ADD, BIAS, ROPE_PAIRS};
+  static const char *const large[] = {"T=bf16 M=65536 N=65536", "T=bf16 M=65536 N=65536",
+                                      "T=f16 B=64 S=32768 H=32 R=64"};
+  static const char *const small[] = {"T=bf16 M=9 N=63", "T=bf16 M=9 N=64", "T=f16 B=2 S=3 H=2 R=16"};
+  arena a = ARENA_INIT;
+  const kernel_template *k = template_find("map");
+  template_case c = template_case_bind(&a, k, texts[_i], large[_i], "");
+  lowered l = template_case_lower(&a, &c);
+  template_case s = template_case_bind(&a, k, texts[_i], small[_i], "");
+  template_case_run_kernel(&s, l, NULL, 0);
+  lowered narrow = template_case_lower(&a, &s);
+  ck_assert_int_gt(narrow.recipe.n_requirements, 0);
+  bool guarded = false;
+  for (int i = 0; i < narrow.recipe.n_requirements; i++)
+    guarded = guarded || narrow.recipe.requirements[i].max == INT64_C(1) << 30;
+  ck_assert(guarded);
+  arena_release(&a);
+}
+END_TEST
+
+/* A kernel serves other sizes than those it was made for: by the first way, or by one without assumptions. */
+START_TEST(other_sizes_are_right) {
+  static const struct {
+    const char *text, *made, *run;
+    int way;
+  } sizes[] = {
+      {RELU, "T=bf16 ...=4096", "T=bf16 ...=77", 0},
+      {BIAS, "T=bf16 M=64 N=512", "T=bf16 M=3 N=24", 0},
+      {BIAS, "T=bf16 M=64 N=512", "T=bf16 M=3 N=25", 2},
+      {ROPE_HALVES, "T=bf16 B=2 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=24", 0},
+      {ROPE_HALVES, "T=bf16 B=2 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=12", 2},
+      {ROPE_HALVES, "T=bf16 B=1 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=16", 1},
+  };
+  arena a = ARENA_INIT;
+  const kernel_template *k = template_find("map");
+  template_case made = template_case_bind(&a, k, sizes[_i].text, sizes[_i].made, "");
+  template_case run = template_case_bind(&a, k, sizes[_i].text, sizes[_i].run, "");
+  template_case_run_kernel(&run, template_case_lower(&a, &made), NULL, sizes[_i].way);
+  arena_release(&a);
+}
+END_TEST
+
+/* --- the template as such --- */
+
+START_TEST(what_is_no_map_is_refused) {
+  static const char *const texts[][2] = {
+      {"s(X: f32[M,N]) -> (Y: f32[M]) { Y[i] = sum(k) X[i,k] }", "M=8 N=8"},
+      {"c(X: f32[N]) -> (Y: f32[N]) { Y[i] = sum(t: t <= i) X[t] }", "N=8"},
+      {"s(X: f32[N], I: i64[N]) -> (Y: f32[N]) { Y[i] = 0.0 Y[I[i]] += X[i] }", "N=8"},
+      {"d(X: f32[N]) -> (Y: f32[N,N]) { Y[i,i] = X[i] }", "N=8"},
+      {"r(D: f32[N]) -> (D) { D[i] = D[N-1-i] }", "N=8"},
+      {"t(X: f32[M,N]) -> (V: f32[M,K], I: i64[M,K]) { (V[i,k], I[i,k]) = topk(j) X[i,j] }", "M=8 N=8 K=2"},
+  };
+  template_refuses(template_find("map"), texts[_i][0], texts[_i][1], TEMPLATE_OPERATOR);
+}
+END_TEST
+
+static const map_case class_cases[] = {
+    {BIAS, "T=bf16 M=64 N=4096", ""},
+    {BIAS, "T=f32 M=64 N=4095", "VECTOR=1,UNROLL=8"},
+    {RELU, "T=bf16 ...=1000000", "PERSISTENT=2,UNROLL=4,VECTOR=8,STREAM=1"},
+    {RELU, "T=f32 ...=1000000", "PERSISTENT=0,UNROLL=8,VECTOR=8,STREAM=2"},
+    {ROPE_HALVES, "T=bf16 B=2 S=64 H=8 G=2 R=64", ""},
+    {ROPE_PAIRS, "T=bf16 B=2 S=64 H=8 R=64", "UNROLL=2"},
+    {TYPED, "T=e4m3 U=bf16 M=64 N=1024", "UNROLL=2"},
+    {TYPED, "T=f32 U=i8 M=64 N=1024", ""},
+};
+
+START_TEST(classes_assemble_without_spills) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("map"), class_cases[_i].text,
+                                       class_cases[_i].bindings, class_cases[_i].settings);
+  template_case_assemble(&a, &c);
+  template_case_run_reduced(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+/* Vectors of 16 bytes, all of a thread's loads before its first store. */
+START_TEST(accesses_are_wide_and_loads_come_first) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("map"), class_cases[0].text, class_cases[0].bindings,
+                                       "VECTOR=8,UNROLL=4,THREADS=128,COLUMNS=128");
+  lowered l = template_case_lower(&a, &c);
+  const char *entry = strstr(l.ptx, ".entry map("), *end = strstr(entry, ".entry map_views(");
+  ck_assert_ptr_nonnull(end);
+  int run = 0, longest = 0;
+  for (const char *at = entry; at < end; at++) {
+    if (strncmp(at, "ld.global.nc.v4.b32", 19) == 0) run++;
+    if (strncmp(at, "st.global", 9) == 0) run = 0;
+    if (run > longest) longest = run;
+  }
+  ck_assert_int_ge(longest, 8); /* four of X, and of B as many as there are columns */
+  ck_assert_ptr_nonnull(strstr(entry, "st.global.v4.b32"));
+  ck_assert_ptr_nonnull(strstr(entry, "griddepcontrol.wait"));
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(every_feasible_point_is_cheap_to_judge_and_costs_something) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("map"), BIAS, "T=bf16 M=512 N=4096", "");
+  const space *s = c.k->space(c.t);
+  int64_t feasible = 0;
+  double best = 1e30, defaults = c.k->cost_ns(&c.p, c.t, &c.t->rates, &c.c);
+  for (int64_t i = 0; i < space_size(s); i++) {
+    space_point(s, i, &c.c);
+    if (c.k->feasible(&c.p, c.t, &c.c) != TEMPLATE_OK) continue;
+    feasible++;
+    double ns = c.k->cost_ns(&c.p, c.t, &c.t->rates, &c.c);
+    ck_assert(ns > c.t->rates.launch_ns && ns < 1e9);
+    if (ns < best) best = ns;
+  }
+  ck_assert_int_ge(feasible, 100);
+  ck_assert(defaults < 1.3 * best);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(allocations_may_fail) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("map"), ROPE_PAIRS, "T=bf16 B=2 S=3 H=4 R=16", "");
+  template_case_fail_allocations(&c);
+  arena_release(&a);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("the map template");
   TCase *tests = tcase_create("map");
-  tcase_set_timeout(tests, 60);
+  tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
+  tcase_add_loop_test(tests, views_are_right, 0, (int)COUNT_OF(view_cases));
+  tcase_add_loop_test(tests, every_pair_is_cast, 0, (int)COUNT_OF(types));
+  tcase_add_test(tests, rows_go_beyond_a_grid_dimension);
+  tcase_add_loop_test(tests, offsets_have_64_bits_where_needed, 0, 3);
+  tcase_add_loop_test(tests, other_sizes_are_right, 0, 6);
+  tcase_add_loop_test(tests, what_is_no_map_is_refused, 0, 6);
+  tcase_add_loop_test(tests, classes_assemble_without_spills, 0, (int)COUNT_OF(class_cases));
+  tcase_add_test(tests, accesses_are_wide_and_loads_come_first);
+  tcase_add_test(tests, every_feasible_point_is_cheap_to_judge_and_costs_something);
+  tcase_add_test(tests, allocations_may_fail);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
