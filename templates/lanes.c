@@ -127,7 +127,12 @@ static arke_status apply(lanes *l, const ir_expr *e, const gen_value *args, gen_
   ir_expr node = *e, leaves[MOST_ARGS];
   ir_expr *operands[MOST_ARGS];
   application user = {l, args};
-  gen_expression_env env = {l->form->problem, &user, no_index, no_index, attribute, operand};
+  gen_expression_env env = {.problem = l->form->problem,
+                            .user = &user,
+                            .index = no_index,
+                            .size = no_index,
+                            .attr = attribute,
+                            .node = operand};
   for (int i = 0; i < e->n_args; i++) {
     leaves[i] = args[i] ? (ir_expr){.node = IR_READ, .id = i} : *e->args[i];
     operands[i] = &leaves[i];

@@ -10,6 +10,7 @@ TCase *builder_misuse_tests(void);
 TCase *expression_tests(void);
 TCase *assemble_tests(void);
 TCase *convert_tests(void);
+TCase *math_tests(void);
 TCase *warp_tests(void);
 TCase *published_memory_tests(void);
 

@@ -68,6 +68,18 @@ static const struct {
     {"cast<bool>(I[i])", "i32", 0, 0},
     {"cast<e4m3>(X[i] * 64) + cast<e5m2>(Y[i])", "f32", 0, 0},
     {"cast<e2m1>(X[i]) * cast<i4>(I[i])", "f32", 0, 0},
+    {"X[i] % Y[i]", "f32", 0, 0},
+    {"X[i] * 64 % -0.75", "f32", 0, 0},
+    {"cast<f64>(X[i]) % 0.1", "f64", 0, 1e-15},
+    {"cast<f64>(X[i]) * 0.1", "f64", 0, 0},
+    {"exp(cast<f64>(X[i]) + 0.1)", "f64", 1e-8, 0},
+    {"2.5", "f32", 0, 0},
+    {"max(0.1, 0.2) * I[i]", "f32", 1, 0},
+    {"tanh(X[i]) + erf(Y[i])", "f32", 4, 5e-7},
+    {"pow(abs(X[i]), Y[i])", "f32", 2, 0},
+    {"gelu(X[i]) * gelu_tanh(Y[i])", "f32", 16, 1e-12},
+    {"softplus(X[i]) - log1p(abs(Y[i]))", "f32", 8, 1e-6},
+    {"sin(X[i] * 1000) * cos(Y[i])", "f32", 8, 1e-3},
     {"X[i] * 3", "e4m3", 0, 0},
     {"X[i] * 3", "e5m2", 0, 0},
     {"X[i] * 0.125", "bf16", 0, 0},
@@ -118,7 +130,8 @@ static void build_map(gen_builder *b, void *user) {
   arke_error err = ARKE_ERROR_INIT;
   gen_value block = gen_mul_imm(b, gen_ctaid_x(b), THREADS), value;
   c->thread = gen_add(b, block, gen_tid_x(b));
-  gen_expression_env env = {&c->p, c, index_value, size_value, attr_value, node_value};
+  gen_expression_env env = {&c->p,      c,          index_value,       size_value,
+                            attr_value, node_value, GEN_ACCURACY_FULL, NULL};
   ck_assert_msg(gen_expression(b, &env, c->p.op->definitions[0].value, &value, &err) == ARKE_OK, "%s",
                 err.text);
   ck_assert_msg(gen_convert(b, value, c->result, &value, &err) == ARKE_OK, "%s", err.text);
@@ -189,16 +202,14 @@ END_TEST
 static const struct {
   const char *text, *words;
 } unsupported[] = {
-    {"tanh(X[i])", "tanh"},
-    {"pow(X[i], Y[i])", "pow"},
-    {"gelu(X[i])", "gelu"},
     {"sum(k) X[k]", "no reductions"},
 };
 
 static void build_unsupported(gen_builder *b, void *user) {
   expression_case *c = user;
   c->thread = gen_tid_x(b);
-  gen_expression_env env = {&c->p, c, index_value, size_value, attr_value, node_value};
+  gen_expression_env env = {&c->p,      c,          index_value,       size_value,
+                            attr_value, node_value, GEN_ACCURACY_FULL, NULL};
   arke_error err = ARKE_ERROR_INIT;
   gen_value value;
   const char *words = unsupported[c->result].words;
@@ -220,10 +231,94 @@ START_TEST(what_has_no_lowering_says_so) {
 }
 END_TEST
 
+/* --- shared nodes, and how exact functions are --- */
+
+typedef struct shared_case {
+  expression_case base;
+  gen_accuracy accuracy;
+  arena *a; /* of the memo; NULL: none */
+  int reads;
+} shared_case;
+
+static arke_status counted_node(void *user, gen_builder *b, const ir_expr *e, gen_value *value,
+                                arke_error *err) {
+  shared_case *c = user;
+  c->reads++;
+  return node_value(&c->base, b, e, value, err);
+}
+
+static void build_shared(gen_builder *b, void *user) {
+  shared_case *c = user;
+  c->base.thread = gen_tid_x(b);
+  gen_expression_env env = {.problem = &c->base.p,
+                            .user = c,
+                            .index = index_value,
+                            .size = size_value,
+                            .attr = attr_value,
+                            .node = counted_node,
+                            .accuracy = c->accuracy,
+                            .memo = c->a ? gen_memo_create(c->a) : NULL};
+  gen_value v;
+  arke_error err = ARKE_ERROR_INIT;
+  ir_expr sum = {.node = IR_OPERATOR, .id = IR_OP_MUL, .n_args = 2, .args = (ir_expr *[2]){NULL}};
+  ir_expr *twice = c->base.p.op->definitions[0].value; /* the tree becomes a graph: e * e */
+  sum.args[0] = sum.args[1] = twice;
+  ck_assert_msg(gen_expression(b, &env, &sum, &v, &err) == ARKE_OK, "%s", err.text);
+  gen_store_global(b, v, element_address(b, &c->base, 4, 32));
+}
+
+static gen_output make_shared(shared_case *c, const char *expression, arena *a) {
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  char *text = arena_printf(a, signature, "f32", expression);
+  ck_assert_msg(ir_op_parse(a, text, &op, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_msg(ir_problem_bind(op, "N=192", &c->base.p, &err) == ARKE_OK, "%s", err.text);
+  return make_kernel(build_shared, c, 5, THREADS, a);
+}
+
+START_TEST(a_memo_lowers_a_shared_node_once) {
+  arena a = ARENA_INIT;
+  shared_case plain = {.a = NULL}, with_memo = {.a = &a};
+  const char *text = "exp(X[i]) + X[i] * Y[i]";
+  make_shared(&plain, text, &a);
+  make_shared(&with_memo, text, &a);
+  ck_assert_int_eq(plain.reads, 6);
+  ck_assert_int_eq(with_memo.reads, 3);
+  arena_release(&a);
+}
+END_TEST
+
+/* A narrow result may take the hardware's exponential where its error stays what it is, not under a sum or in
+ * an angle. */
+static const struct {
+  const char *text;
+  gen_accuracy accuracy;
+  bool approximate;
+} accuracies[] = {
+    {"exp(X[i])", GEN_ACCURACY_FULL, false},
+    {"exp(X[i]) * Y[i]", GEN_ACCURACY_NARROW, true},
+    {"max(exp(X[i]), 0.5) / Y[i]", GEN_ACCURACY_NARROW, true},
+    {"exp(X[i]) - Y[i]", GEN_ACCURACY_NARROW, false},
+    {"sin(exp(X[i]))", GEN_ACCURACY_NARROW, false},
+    {"exp(X[i]) - Y[i]", GEN_ACCURACY_FAST, true},
+    {"sin(exp(X[i]))", GEN_ACCURACY_FAST, false},
+};
+
+START_TEST(functions_are_as_exact_as_their_use) {
+  arena a = ARENA_INIT;
+  shared_case c = {.accuracy = accuracies[_i].accuracy, .a = &a};
+  gen_output k = make_shared(&c, accuracies[_i].text, &a);
+  ck_assert_msg((strstr(k.ptx, "ex2.approx") != NULL) == accuracies[_i].approximate, "%s", k.ptx);
+  arena_release(&a);
+}
+END_TEST
+
 TCase *expression_tests(void) {
   TCase *tests = tcase_create("expressions");
   tcase_set_timeout(tests, 60);
   tcase_add_loop_test(tests, expressions_equal_the_reference, 0, (int)COUNT_OF(cases));
   tcase_add_loop_test(tests, what_has_no_lowering_says_so, 0, (int)COUNT_OF(unsupported));
+  tcase_add_test(tests, a_memo_lowers_a_shared_node_once);
+  tcase_add_loop_test(tests, functions_are_as_exact_as_their_use, 0, (int)COUNT_OF(accuracies));
   return tests;
 }

@@ -131,7 +131,8 @@ static gen_value address(gen_builder *b, const map_emitter *e, int tensor) {
 static arke_status emit_elements(gen_builder *b, map_emitter *e, arke_error *err) {
   const ir_op *op = e->p->op;
   const ir_definition *d = &op->definitions[0];
-  gen_expression_env env = {e->p, e, index_value, size_value, attr_value, node_value};
+  gen_expression_env env = {e->p,       e,          index_value,       size_value,
+                            attr_value, node_value, GEN_ACCURACY_FULL, NULL};
   gen_value results[8];
   for (int t = 0; t < op->n_inputs; t++) {
     gen_type type = GEN_F32;
