@@ -1,0 +1,74 @@
+/* The cost model of scans: the time of memory, limited by how much a device has in flight, beside that of the
+ * chunks that wait for one another. */
+#include <math.h>
+
+#include "templates/scan.h"
+
+/* From a load to its data under load, and what a chunk's exchanges between warps take. */
+static const double load_ns = 800, exchange_ns = 350;
+/* A CTA's look at the chunks before it; the kernel that clears what they publish in; one link of the chain
+ * from segment to segment. */
+static const double look_back_ns = 1500, clear_ns = 1600, link_ns = 700;
+/* Bytes an SM must have under way to get its share of the memory's rate, and the most it can take at once. */
+static const double bytes_in_flight = 40e3, most_share = 2.5;
+/* Warp instructions for each element: conversion, addition, addresses; and for each vector: shuffles. */
+static const double element_instructions = 6, vector_instructions = 30;
+
+double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
+  const scan_match *m = p->match;
+  double bytes = ir_min_bytes(m->form.problem);
+  double elements = 1;
+  for (int l = 0; l < m->form.n_loops; l++) {
+    if (!m->form.loops[l].reduced) elements *= (double)ir_form_extent(&m->form, l);
+  }
+  double element_bytes = bytes / elements;
+  double chunks = (double)scan_chunks(p), owners = (double)scan_owners(p);
+  double ctas = p->place == SCAN_LOOK_BACK ? owners * chunks
+                : p->place == SCAN_BY_WARP ? ceil(owners / p->warps)
+                                           : owners;
+  double steps = p->place == SCAN_LOOK_BACK ? 1 : chunks;
+  int registers = 40 + scan_element_registers(p);
+  double resident = fmax(1, fmin(floor(65536.0 / (registers * p->threads)), floor(2048.0 / p->threads)));
+  resident = fmin(resident, 32);
+  double each_sm = fmin(resident, ceil(ctas / rates->sm_count));
+  double busy_sms = fmin(ctas, rates->sm_count);
+
+  /* Memory: half of the bytes are loads, which a thread issues a chunk at a time. */
+  double flight = each_sm * p->threads * p->strips * p->vector * element_bytes / 2;
+  double share = rates->dram_bytes_per_s / rates->sm_count;
+  double rate = busy_sms * share *
+                fmin(most_share * rates->sm_count / busy_sms > 1 ? most_share : 1,
+                     flight / bytes_in_flight * most_share);
+  rate = fmin(rate, rates->dram_bytes_per_s);
+  /* Narrow accesses cost instructions and transactions. */
+  double access_bytes = p->vector * element_bytes / 2;
+  double memory = bytes / rate * (access_bytes >= 16 ? 1 : 1 + 0.25 * log2(16 / fmax(access_bytes, 1))) * 1e9;
+
+  double per_thread = p->strips * (p->vector * element_instructions + vector_instructions) * m->n_terms;
+  double lanes_used = elements / (owners * (m->columns ? (double)p->width * ceil(chunks) * (double)p->chunk
+                                                       : chunks * (double)p->chunk));
+  double issue = elements / fmin(1, lanes_used) / 32 / (p->strips * p->vector) * per_thread /
+                 (busy_sms * 4 * rates->clock_hz) * 1e9;
+  double waves = ceil(ctas / (rates->sm_count * resident));
+  double compute = per_thread * p->threads / 32 * each_sm / 4 / rates->clock_hz * 1e9;
+  double step = load_ns + (p->scanners > 1 ? exchange_ns : 200) + compute;
+  double latency = waves * steps * step * (waves > 1 ? 0.5 : 1); /* CTAs of a wave overlap with the next */
+  /* Nearly the largest of them: what comes close to it still gets in its way. */
+  double total = cbrt(pow(memory, 3) + pow(issue, 3) + pow(latency, 3));
+  if (p->place == SCAN_LOOK_BACK)
+    total = fmax(total, chunks / SCAN_SEGMENT * link_ns) + look_back_ns + clear_ns;
+  return rates->launch_ns + total;
+}
+
+double scan_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  scan_match match;
+  scan_plan plan;
+  double ns = INFINITY;
+  if (scan_fit(p, t, &a, &match, NULL, &err) == TEMPLATE_OK &&
+      scan_plan_make(&match, t, c, &plan) == TEMPLATE_OK)
+    ns = scan_plan_cost_ns(&plan, rates);
+  arena_release(&a);
+  return ns;
+}

@@ -1,0 +1,187 @@
+/* The tiling space of scans: what a configuration is, when it can run, where to start. */
+#include <math.h>
+
+#include "templates/scan.h"
+
+#define VALUES(...)                                                                                          \
+  { __VA_ARGS__ }
+#define VALUE_COUNT(...) ((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
+
+static const space_param params[] = {
+#define X(NAME, meaning, ...) {#NAME, meaning, VALUE_COUNT(__VA_ARGS__), VALUES(__VA_ARGS__)},
+    SCAN_PARAMS(X)
+#undef X
+};
+
+static const space scan_space = {"scan", SCAN_PARAM_COUNT, params};
+
+const space *scan_space_of(const target *t) {
+  (void)t;
+  return &scan_space;
+}
+
+/* Registers of a thread beside those of its elements: addresses, indices, shuffles. */
+enum { OVERHEAD_REGISTERS = 40 };
+enum { WIDEST_ACCESS_BITS = 128, STATIC_SHARED_BYTES = 48 << 10 };
+/* Grids along x, which the rows are laid out on. */
+static const int64_t most_ctas = INT32_MAX;
+
+static int64_t ceildiv(int64_t x, int64_t y) {
+  return (x + y - 1) / y;
+}
+
+static int widest_bits(const scan_match *m) {
+  int most = 8;
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    int bits = dtype_bits(ir_tensor_dtype(m->form.problem, m->form.accesses[i].tensor));
+    if (bits > most) most = bits;
+  }
+  return most;
+}
+
+/* 32-bit registers that hold the elements of a thread: each term's prefixes, and what was loaded. */
+int scan_element_registers(const scan_plan *p) {
+  int each = 0;
+  for (int i = 0; i < p->match->n_terms; i++) {
+    gen_type type = p->match->terms[i].type;
+    each += type == GEN_F64 || type == GEN_I64 ? 2 : 1;
+  }
+  double loaded = 0;
+  for (int i = 0; i < p->match->form.n_accesses; i++) {
+    const ir_access *a = &p->match->form.accesses[i];
+    if (p->match->form.problem->op->tensors[a->tensor].role == IR_INPUT)
+      loaded += dtype_bits(ir_tensor_dtype(p->match->form.problem, a->tensor)) / 32.0;
+  }
+  return (int)((each + loaded) * p->vector * p->strips);
+}
+
+template_reason scan_plan_make(const scan_match *match, const target *t, const config *c, scan_plan *plan) {
+  const int *v = c->values;
+  *plan = (scan_plan){.match = match,
+                      .threads = v[SCAN_THREADS],
+                      .warps = v[SCAN_THREADS] / 32,
+                      .vector = v[SCAN_VECTOR],
+                      .strips = v[SCAN_STRIPS],
+                      .place = (scan_place)v[SCAN_PLACE],
+                      .width = 1,
+                      .state_words = match->n_terms * scan_words_of(match),
+                      .wide_offsets = lanes_need_wide_offsets(&match->form)};
+  if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
+  if (plan->vector * widest_bits(match) > WIDEST_ACCESS_BITS) return TEMPLATE_TILE;
+  int registers = t->registers_per_sm / plan->threads;
+  if (registers > t->max_registers_per_thread) registers = t->max_registers_per_thread;
+  if (scan_element_registers(plan) + OVERHEAD_REGISTERS > registers) return TEMPLATE_REGISTERS;
+  if (match->columns) {
+    if (plan->place != SCAN_BY_CTA) return TEMPLATE_TILE; /* warps lie below each other */
+    plan->scanners = plan->warps;
+    plan->chunk = (int64_t)plan->warps * plan->strips;
+    plan->width = 32 * plan->vector;
+    if (scan_columns_shared_bytes(plan) > t->smem_per_block_bytes) return TEMPLATE_SHARED_MEMORY;
+  } else {
+    plan->scanners = plan->place == SCAN_BY_WARP ? 1 : plan->warps;
+    plan->chunk = (int64_t)plan->scanners * 32 * plan->vector * plan->strips;
+  }
+  /* No vector lies partly outside. */
+  if (ir_form_extent(&match->form, match->lane) % plan->vector) return TEMPLATE_ALIGNMENT;
+  int64_t ctas = scan_owners(plan);
+  if (ctas > most_ctas) return TEMPLATE_SIZE;
+  if (plan->place == SCAN_LOOK_BACK && scan_chunks(plan) > most_ctas / ctas) return TEMPLATE_SIZE;
+  return TEMPLATE_OK;
+}
+
+int64_t scan_chunks(const scan_plan *plan) {
+  return ceildiv(ir_form_extent(&plan->match->form, plan->match->along), plan->chunk);
+}
+
+int64_t scan_owners(const scan_plan *plan) {
+  const scan_match *m = plan->match;
+  int64_t rows = 1;
+  for (int i = 0; i < m->n_outer; i++) {
+    int64_t n = ir_form_extent(&m->form, m->outer[i]);
+    rows = rows > INT64_MAX / n ? INT64_MAX : rows * n;
+  }
+  int64_t across = m->columns ? ceildiv(ir_form_extent(&m->form, m->lane), plan->width) : 1;
+  return rows > INT64_MAX / across ? INT64_MAX : rows * across;
+}
+
+/* Whether a simpler configuration does the same: threads or strips that have no element. */
+static bool redundant(const scan_plan *p) {
+  int64_t size = ir_form_extent(&p->match->form, p->match->along);
+  if (p->place == SCAN_BY_WARP && p->warps == 1) return false;
+  if (!p->match->columns && p->place == SCAN_BY_CTA && p->warps == 1) return true; /* a warp */
+  if (p->strips > 1 && size <= p->chunk / 2) return true;
+  if (p->scanners > 1 && size <= p->chunk / 2) return true;
+  return p->place == SCAN_LOOK_BACK && scan_chunks(p) == 1;
+}
+
+template_reason scan_feasible(const ir_problem *p, const target *t, const config *c) {
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  scan_match match;
+  scan_plan plan;
+  template_reason reason = scan_fit(p, t, &a, &match, NULL, &err);
+  if (reason == TEMPLATE_OK) reason = scan_plan_make(&match, t, c, &plan);
+  if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
+  arena_release(&a);
+  return reason;
+}
+
+/* The cheapest of the space by the model: it is small. */
+void scan_defaults(const ir_problem *p, const target *t, config *c) {
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  scan_match match;
+  double best = INFINITY;
+  *c = (config){{[SCAN_THREADS] = 32, [SCAN_VECTOR] = 1, [SCAN_STRIPS] = 1, [SCAN_PLACE] = SCAN_BY_CTA}};
+  if (scan_fit(p, t, &a, &match, NULL, &err) == TEMPLATE_OK) {
+    for (int64_t i = 0; i < space_size(&scan_space); i++) {
+      config one;
+      scan_plan plan;
+      space_point(&scan_space, i, &one);
+      if (scan_plan_make(&match, t, &one, &plan) != TEMPLATE_OK || redundant(&plan)) continue;
+      double ns = scan_plan_cost_ns(&plan, &t->rates);
+      if (ns >= best) continue;
+      best = ns;
+      *c = one;
+    }
+  }
+  arena_release(&a);
+}
+
+/* Sets the sizes of a loop's axes so that it has about n elements. */
+static void set_extent(const scan_match *m, int loop, int64_t n, ir_problem *p) {
+  const ir_loop *l = &m->form.loops[loop];
+  for (int i = 0; i < l->n_dims; i++) {
+    if (l->dims[i].axis < 0) continue;
+    int64_t size = n / l->dims[i].factor;
+    p->sizes[l->dims[i].axis] = size > 0 ? size : 1;
+  }
+  for (int i = 0; l->leading && i < p->lead_rank; i++) p->lead[i] = i == p->lead_rank - 1 ? n : 1;
+}
+
+enum { REDUCED_ELEMENTS = 20000 };
+
+void scan_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                          ir_problem *reduced) {
+  (void)sm_count; /* no configuration loops over rows */
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  scan_match match;
+  scan_plan plan;
+  *reduced = *p;
+  if (scan_fit(p, t, &a, &match, NULL, &err) == TEMPLATE_OK) {
+    scan_plan_make(&match, t, c, &plan);
+    /* Three chunks, the last one ragged; more than a segment of them where they are small. */
+    int64_t chunks = 2;
+    if (plan.place == SCAN_LOOK_BACK && plan.chunk * (SCAN_SEGMENT + 3) <= REDUCED_ELEMENTS)
+      chunks = SCAN_SEGMENT + 2;
+    int64_t size = chunks * plan.chunk + plan.chunk / 2;
+    if (!match.columns) size = size / plan.vector * plan.vector + plan.vector;
+    for (int i = 0; i < match.n_outer; i++)
+      set_extent(&match, match.outer[i], i == match.n_outer - 1 ? plan.warps / plan.scanners + 2 : 2,
+                 reduced);
+    if (match.columns) set_extent(&match, match.lane, plan.width + plan.width / 2, reduced);
+    set_extent(&match, match.along, size, reduced);
+  }
+  arena_release(&a);
+}
