@@ -4,8 +4,10 @@
 #include "templates/gemm.h"
 #include "templates/map.h"
 #include "templates/row.h"
+#include "templates/scan.h"
 #include "templates/template.h"
 #include "templates/template_generation.h"
+#include "templates/topk.h"
 #include "templates/transpose.h"
 
 /* One line a template. */
@@ -59,6 +61,26 @@ static const kernel_template templates[] = {
      .lower = column_lower,
      .ways = column_ways,
      .reduced_problem = column_reduced_problem},
+    {.name = "scan",
+     .meaning = "prefix reductions along rows or columns, with maps before and after",
+     .fits = scan_fits,
+     .space = scan_space_of,
+     .defaults = scan_defaults,
+     .feasible = scan_feasible,
+     .cost_ns = scan_cost_ns,
+     .lower = scan_lower,
+     .ways = scan_ways,
+     .reduced_problem = scan_reduced_problem},
+    {.name = "topk",
+     .meaning = "the largest of each row, with their positions, in order",
+     .fits = topk_fits,
+     .space = topk_space_of,
+     .defaults = topk_defaults,
+     .feasible = topk_feasible,
+     .cost_ns = topk_cost_ns,
+     .lower = topk_lower,
+     .ways = topk_ways,
+     .reduced_problem = topk_reduced_problem},
 };
 
 const char *template_generation(void) {

@@ -1,0 +1,150 @@
+/* Where candidates come from and winners go: elements of the expression, or winners of the CTAs before. */
+#include "generator/gen_barrier.h"
+#include "generator/gen_control.h"
+#include "templates/topk.h"
+
+int topk_vector_lanes(const topk_kernel *k) {
+  return k->e->merging ? 1 : k->p->vector;
+}
+
+arke_status topk_begin(topk_kernel *k, gen_builder *b, const topk_emitter *e, arke_error *err) {
+  *k = (topk_kernel){.b = b, .e = e, .p = e->plan, .m = e->plan->match};
+  gen_launches_wait(b);
+  gen_launches_release(b);
+  k->lane = gen_laneid(b);
+  k->warp = k->p->warps > 1 ? gen_warp_index(b) : gen_i32(b, 0);
+  k->thread = k->p->sharers == 32 ? k->lane : gen_tid_x(b);
+  k->winners = gen_param(b, e->winners);
+  for (int s = 0; s < k->p->strips && !e->merging; s++)
+    TRY(lanes_create(b, &k->m->form, &e->in, &e->in_slots, e->a, &k->vectors[s].in, err));
+  if (e->to_keys < 0) TRY(lanes_create(b, &k->m->form, &e->out, &e->out_slots, e->a, &k->out, err));
+  return ARKE_OK;
+}
+
+static gen_value index_of(const topk_kernel *k, gen_value i32) {
+  return k->p->wide_offsets ? gen_zext(k->b, i32, GEN_I64) : i32;
+}
+
+void topk_set_row(topk_kernel *k, gen_value row, gen_value slice) {
+  gen_builder *b = k->b;
+  gen_value size = gen_param(b, k->e->size), rest = row;
+  k->row = row;
+  k->slice = slice;
+  k->begin = slice ? gen_mul(b, slice, gen_param(b, k->e->part)) : gen_i32(b, 0);
+  k->end = slice ? gen_umin(b, size, gen_add(b, k->begin, gen_param(b, k->e->part))) : size;
+  for (int i = k->m->n_outer - 1; i >= 0; i--) {
+    gen_value value = rest;
+    if (i > 0) {
+      gen_value n = gen_param(b, k->e->outer_size[i]);
+      value = gen_urem(b, rest, n);
+      rest = gen_udiv(b, rest, n);
+    }
+    value = index_of(k, value);
+    for (int s = 0; s < k->p->strips && !k->e->merging; s++)
+      lanes_set(k->vectors[s].in, k->m->outer[i], value);
+    if (k->out) lanes_set(k->out, k->m->outer[i], value);
+  }
+}
+
+/* Items of the row from `keys` on: its number times what each row has. */
+static gen_value row_start(topk_kernel *k, int param, gen_value each, int bytes) {
+  gen_builder *b = k->b;
+  gen_value first = gen_mul(b, gen_zext(b, k->row, GEN_I64), gen_zext(b, each, GEN_I64));
+  return gen_add(b, gen_param(b, param), gen_mul_imm(b, first, bytes));
+}
+
+static topk_item load_item(topk_kernel *k, gen_value index) {
+  gen_value size = gen_param(k->b, k->e->size), places = NULL;
+  if (k->p->wide_item) places = row_start(k, k->e->from_places, size, 4);
+  return topk_item_load_global(k->b, k->p->wide_item, row_start(k, k->e->from_keys, size, 8), places,
+                               gen_zext(k->b, index, GEN_I64));
+}
+
+/* What lies behind the CTA's candidates is read at the row's first one instead. */
+arke_status topk_load(topk_kernel *k, gen_value base, arke_error *err) {
+  gen_builder *b = k->b;
+  int n_lanes = topk_vector_lanes(k);
+  gen_value own = gen_add(b, base, gen_mul_imm(b, k->thread, n_lanes));
+  for (int s = 0; s < k->p->strips; s++) {
+    topk_vector *one = &k->vectors[s];
+    one->position = gen_add_imm(b, own, (int64_t)s * k->p->sharers * n_lanes);
+    one->active = gen_compare(b, GEN_ULT, one->position, k->end);
+    gen_value at = gen_select(b, one->active, one->position, gen_i32(b, 0));
+    if (k->e->merging) {
+      one->item = load_item(k, at);
+    } else {
+      lanes_set(one->in, k->m->along, index_of(k, at));
+    }
+  }
+  for (int s = 0; s < k->p->strips && !k->e->merging; s++) {
+    TRY(lanes_load(k->vectors[s].in, k->m->value, err));
+    if (k->m->condition) TRY(lanes_load(k->vectors[s].in, k->m->condition, err));
+  }
+  return ARKE_OK;
+}
+
+static gen_value as_compared(topk_kernel *k, gen_value v) {
+  gen_builder *b = k->b;
+  gen_type from = gen_type_of(b, v);
+  if (from == k->m->type) return v;
+  if (gen_is_float(b, v)) return gen_float_cast(b, v, k->m->type);
+  if (from == GEN_I1) return gen_zext(b, v, k->m->type);
+  return k->m->type == GEN_I64 ? gen_sext(b, v, GEN_I64) : gen_trunc(b, v, k->m->type);
+}
+
+static gen_value truth(gen_builder *b, gen_value v) {
+  gen_type type = gen_type_of(b, v);
+  if (type == GEN_I1) return v;
+  if (!gen_is_float(b, v)) return gen_compare_imm(b, GEN_NE, v, 0);
+  gen_value zero = gen_f32(b, 0);
+  return gen_compare(b, GEN_NE, v, type == GEN_F64 ? gen_float_cast(b, zero, GEN_F64) : zero);
+}
+
+arke_status topk_look(topk_kernel *k, int s, gen_value bound, gen_value *may, arke_error *err) {
+  gen_builder *b = k->b;
+  topk_vector *one = &k->vectors[s];
+  gen_value yes = gen_bool(b, true), conditions[LANES_MAX], values[LANES_MAX];
+  int n, n_conditions = 0;
+  if (k->e->merging) {
+    may[0] = gen_and(b, one->active, gen_xor(b, topk_item_is_none(b, one->item), yes));
+    return ARKE_OK;
+  }
+  TRY(lanes_eval(one->in, k->m->value, values, &n, err));
+  if (k->m->condition) TRY(lanes_eval(one->in, k->m->condition, conditions, &n_conditions, err));
+  for (int v = 0; v < k->p->vector; v++) {
+    gen_value x = as_compared(k, values[n == 1 ? 0 : v]);
+    one->values[v] = x;
+    may[v] = one->active;
+    if (n_conditions) may[v] = gen_and(b, may[v], truth(b, conditions[n_conditions == 1 ? 0 : v]));
+    /* NaN is not below anything, and nothing below NaN. */
+    if (bound) may[v] = gen_and(b, may[v], gen_xor(b, gen_compare(b, GEN_SLT, x, bound), yes));
+  }
+  return ARKE_OK;
+}
+
+topk_item topk_candidate(topk_kernel *k, int s, int v) {
+  const topk_vector *one = &k->vectors[s];
+  if (k->e->merging) return one->item;
+  return topk_item_make(k->b, k->m, one->values[v], gen_add_imm(k->b, one->position, v));
+}
+
+arke_status topk_store(topk_kernel *k, topk_item x, gen_value rank, gen_value active, arke_error *err) {
+  gen_builder *b = k->b;
+  active = gen_and(b, active, gen_compare(b, GEN_ULT, rank, k->winners));
+  if (k->e->to_keys >= 0) {
+    gen_branch inside;
+    gen_if(b, &inside, active, NULL, 0);
+    gen_value number = gen_add(b, gen_mul(b, k->slice, k->winners), rank);
+    gen_value each = gen_mul_imm(b, k->winners, k->p->split), places = NULL;
+    if (x.place) places = row_start(k, k->e->to_places, each, 4);
+    topk_item_store_global(b, x, row_start(k, k->e->to_keys, each, 8), places, gen_zext(b, number, GEN_I64));
+    gen_if_end(b, &inside);
+    return ARKE_OK;
+  }
+  const ir_form_output *out = &k->m->form.outputs[0];
+  gen_value value = topk_item_value(b, k->m, x), position = topk_item_position(b, x);
+  /* Places beyond the winners are those of the first one, which is not stored there. */
+  lanes_set(k->out, k->m->rank, index_of(k, gen_select(b, active, rank, gen_i32(b, 0))));
+  TRY(lanes_store_access(k->out, out->access, IR_ASSIGN, &value, 1, active, err));
+  return lanes_store_access(k->out, out->positions, IR_ASSIGN, &position, 1, active, err);
+}
