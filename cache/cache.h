@@ -68,11 +68,19 @@ typedef struct cache_problem {
   const char *op_text;  /* canonical notation with symbols */
   const char *bindings; /* "T=bf16 M=4096 N=4096 K=4096" */
   const char *target;   /* "sm_90a" */
-  const char *ptx;      /* "8.6" */
+  const char *ptx;      /* "8.6", and its variant behind it: "8.6+fast" */
   const char *bucket;   /* "" or ranges this entry also serves: "M=1..128" */
   int n_tensors;
   const cache_tensor *tensors;
 } cache_problem;
+
+/* Kernels of one problem that do not compute the same have keys of their own: what sets them apart stands
+ * behind the PTX version, in this order. */
+#define CACHE_VARIANT_FAST    "+fast"       /* approximate functions */
+#define CACHE_VARIANT_CHECKED "+checked"    /* no access where an index in a tensor is out of range */
+const char *cache_variant(const char *ptx); /* "+fast+checked" of "8.6+fast+checked"; "" */
+/* Whether an operator's canonical text takes a subscript from a tensor: only then there is what to check. */
+bool cache_gathers(const char *op_text);
 
 /* "OP_TEXT | BINDINGS | TARGET | ptx PTX" */
 void cache_key_print(const cache_problem *p, strbuf *out);
@@ -193,11 +201,12 @@ typedef struct cache_entry {
 typedef bool (*cache_entry_fn)(const cache_entry *e, void *user);
 arke_status cache_each_entry(cache *c, const char *op_name, const char *target, arena *a, cache_entry_fn fn,
                              void *user, int *damaged, arke_error *err);
-/* The winner for exactly this operator name, bindings and target: one indexed look-up. ARKE_ERR_NOT_FOUND if
- * there is none. `modelled_too`: otherwise only measured ones are found. Of several (other PTX versions or
- * operator texts) a measured one comes before a modelled one, then the fastest. */
+/* The winner for exactly this operator name, bindings, target and variant: one indexed look-up.
+ * ARKE_ERR_NOT_FOUND if there is none. `modelled_too`: otherwise only measured ones are found. Of several
+ * (other PTX versions or operator texts) a measured one comes before a modelled one, then the fastest. */
 arke_status cache_find_entry(cache *c, const char *op_name, const char *bindings, const char *target,
-                             bool modelled_too, arena *a, cache_entry *e, arke_error *err);
+                             const char *variant, bool modelled_too, arena *a, cache_entry *e,
+                             arke_error *err);
 /* Distinct signatures with a winner, for an operator name and target (NULL: any): what a call is bound
  * against. Of the problem only op_name, op_text, target as asked, and tensors are set; the other texts are
  * "". */

@@ -134,7 +134,8 @@ arke_status cache_each_entry(cache *c, const char *op_name, const char *target, 
 }
 
 arke_status cache_find_entry(cache *c, const char *op_name, const char *bindings, const char *target,
-                             bool modelled_too, arena *a, cache_entry *e, arke_error *err) {
+                             const char *variant, bool modelled_too, arena *a, cache_entry *e,
+                             arke_error *err) {
   sqlite3_stmt *s;
   TRY(store_statement(c, CACHE_SQL_ENTRY_FIND, &s, err));
   store_binder b = store_bind(s);
@@ -149,6 +150,7 @@ arke_status cache_find_entry(cache *c, const char *op_name, const char *bindings
   while (status == ARKE_OK && (status = store_step(c, s, &found, err)) == ARKE_OK && found) {
     status = store_read_entry(s, a, &row, err);
     const cache_problem *p = &row.entry.problem;
+    if (status == ARKE_OK && row.intact && strcmp(cache_variant(p->ptx), variant) != 0) continue;
     /* A damaged index may lead to the intact row of another problem. */
     if (status != ARKE_OK || (row.intact && strcmp(p->op_name, op_name) == 0 &&
                               strcmp(p->bindings, bindings) == 0 && strcmp(p->target, target) == 0))
@@ -160,8 +162,9 @@ arke_status cache_find_entry(cache *c, const char *op_name, const char *bindings
   c->damaged_rows += skipped;
   if (status != ARKE_OK) return status;
   if (!found)
-    return error_set(err, ARKE_ERR_NOT_FOUND, "cache", "cache file %s has no %s entry for %s with %s on %s%s",
-                     c->path, modelled_too ? "" : "measured", op_name, bindings, target,
+    return error_set(err, ARKE_ERR_NOT_FOUND, "cache",
+                     "cache file %s has no %s entry for %s with %s on %s%s%s", c->path,
+                     modelled_too ? "" : "measured", op_name, bindings, target, variant,
                      skipped > 0 ? "; a damaged one was left out" : "");
   *e = row.entry;
   return ARKE_OK;

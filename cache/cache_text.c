@@ -42,6 +42,20 @@ bool store_origin_from_name(const char *name, cache_origin *o) {
   return false;
 }
 
+const char *cache_variant(const char *ptx) {
+  const char *plus = strchr(ptx, '+');
+  return plus == NULL ? "" : plus;
+}
+
+bool cache_gathers(const char *op_text) {
+  int depth = 0;
+  for (const char *at = op_text; *at != '\0'; at++) {
+    depth += (*at == '[') - (*at == ']');
+    if (depth > 1) return true;
+  }
+  return false;
+}
+
 void cache_key_print(const cache_problem *p, strbuf *out) {
   strbuf_addf(out, "%s | %s | %s | ptx %s", p->op_text, p->bindings, p->target, p->ptx);
 }

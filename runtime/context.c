@@ -51,6 +51,8 @@ arke_status arke_open(const arke_options *options, arke_context **ctx, arke_erro
   }
   c->strict = options->strict != 0;
   c->allow_modelled = options->allow_modelled != 0;
+  c->fast_math = options->fast_math != 0;
+  c->check_indices = options->check_indices != 0;
   arke_status status = open_caches(c, options, err);
   if (status == ARKE_OK) status = open_device(c, options, err);
   if (status != ARKE_OK) {

@@ -26,7 +26,7 @@ struct arke_context {
   pthread_mutex_t lock; /* planning, modules; launches too on the emulator, which serves one at a time */
   int n_caches;
   cache *caches[CONTEXT_MAX_CACHES];
-  bool strict, allow_modelled;
+  bool strict, allow_modelled, fast_math, check_indices;
   device_info info;                       /* of the GPU; of an emulator only its kind */
   device *gpu;                            /* NULL on the emulator */
   device *emulators[USABLE_TARGET_COUNT]; /* opened when a target's entry is first planned */

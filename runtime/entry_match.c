@@ -92,32 +92,58 @@ arke_status match_routes(const match_query *q, arena *a, match_route **routes, i
   return error_set(err, k.refusal.code, STAGE, "%s", k.refusal.text);
 }
 
+/* --- variants ---------------------------------------------------------------------------------------- */
+
+/* By preference where nothing is asked for; what is asked for turns the order around. */
+static const char *const VARIANTS[] = {"", CACHE_VARIANT_CHECKED, CACHE_VARIANT_FAST,
+                                       CACHE_VARIANT_FAST CACHE_VARIANT_CHECKED};
+enum { N_VARIANTS = COUNT_OF(VARIANTS) };
+
+/* Rank of a variant for the query: lower is preferred; -1: it may not serve. */
+static int rank_variant(const match_query *q, const char *op_text, const char *variant) {
+  bool fast = strstr(variant, CACHE_VARIANT_FAST) != NULL;
+  bool checked = strstr(variant, CACHE_VARIANT_CHECKED) != NULL;
+  if (fast && !q->fast_math) return -1;
+  if (!checked && q->check_indices && cache_gathers(op_text)) return -1;
+  return 2 * (fast != q->fast_math) + checked;
+}
+
 /* --- exact ------------------------------------------------------------------------------------------- */
+
+/* Appends the entry of one route and variant, if there is one. */
+static arke_status find_exact(const match_query *q, const match_route *route, const char *variant, int rank,
+                              arena *a, match_candidate *list, int *n_list, arke_error *err) {
+  strbuf bindings = STRBUF_INIT;
+  bound_print(&route->bound, route->example, &bindings);
+  match_candidate *c = &list[*n_list];
+  arke_error missing = ARKE_ERROR_INIT;
+  arke_status status =
+      strbuf_failed(&bindings)
+          ? error_memory(&missing, STAGE)
+          : cache_find_entry(route->cache, q->call->op, strbuf_text(&bindings), route->target->name, variant,
+                             q->modelled_too, a, &c->entry, &missing);
+  strbuf_free(&bindings);
+  if (status == ARKE_ERR_NOT_FOUND) return ARKE_OK;
+  if (status != ARKE_OK) return error_set(err, status, STAGE, "%s", missing.text);
+  /* Two operators may share a name and bindings; the look-up does not know which one the call fits. */
+  if (strcmp(c->entry.problem.op_text, route->bound.signature->op_text) != 0) return ARKE_OK;
+  c->route = route;
+  c->match = ARKE_MATCH_EXACT;
+  c->variant = rank;
+  (*n_list)++;
+  return ARKE_OK;
+}
 
 arke_status match_exact(const match_query *q, const match_route *routes, int n, arena *a,
                         match_candidate **list, int *n_list, arke_error *err) {
   *n_list = 0;
-  *list = ARENA_NEW_N(a, match_candidate, (size_t)n);
+  *list = ARENA_NEW_N(a, match_candidate, (size_t)n * N_VARIANTS);
   if (*list == NULL) return error_memory(err, STAGE);
-  for (int i = 0; i < n; i++) {
-    strbuf bindings = STRBUF_INIT;
-    bound_print(&routes[i].bound, routes[i].example, &bindings);
-    match_candidate *c = &(*list)[*n_list];
-    arke_error missing = ARKE_ERROR_INIT;
-    arke_status status =
-        strbuf_failed(&bindings)
-            ? error_memory(&missing, STAGE)
-            : cache_find_entry(routes[i].cache, q->call->op, strbuf_text(&bindings), routes[i].target->name,
-                               q->modelled_too, a, &c->entry, &missing);
-    strbuf_free(&bindings);
-    if (status == ARKE_ERR_NOT_FOUND) continue;
-    if (status != ARKE_OK) return error_set(err, status, STAGE, "%s", missing.text);
-    /* Two operators may share a name and bindings; the look-up does not know which one the call fits. */
-    if (strcmp(c->entry.problem.op_text, routes[i].bound.signature->op_text) != 0) continue;
-    c->route = &routes[i];
-    c->match = ARKE_MATCH_EXACT;
-    (*n_list)++;
-  }
+  for (int i = 0; i < n; i++)
+    for (int rank = 0; rank < N_VARIANTS; rank++)
+      for (int k = 0; k < N_VARIANTS; k++)
+        if (rank_variant(q, routes[i].bound.signature->op_text, VARIANTS[k]) == rank)
+          TRY(find_exact(q, &routes[i], VARIANTS[k], rank, a, *list, n_list, err));
   return ARKE_OK;
 }
 
@@ -212,7 +238,7 @@ static bool push(walker *w, const match_candidate *c) {
 }
 
 static void note_miss(match_miss *miss, const match_route *route, const cache_entry *e, const difference *d,
-                      bool modelled) {
+                      bool modelled, bool variant) {
   bool nearer = d->n_other != miss->n_other ? d->n_other < miss->n_other : d->distance < miss->distance;
   if (miss->found && !nearer) return;
   miss->found = true;
@@ -220,6 +246,7 @@ static void note_miss(match_miss *miss, const match_route *route, const cache_en
   miss->entry = *e;
   miss->n_other = d->n_other;
   miss->modelled = modelled;
+  miss->variant = variant;
   miss->distance = d->distance;
 }
 
@@ -228,9 +255,14 @@ static bool consider(walker *w, const cache_entry *e) {
   if (strcmp(e->problem.op_text, b->signature->op_text) != 0) return true;
   difference d = compare(b, e->problem.bindings);
   bool left_out = e->winner.origin == CACHE_ORIGIN_MODELLED && !w->query->modelled_too;
-  note_miss(w->miss, w->route, e, &d, left_out);
-  if (left_out || d.n_other > 0) return true;
-  match_candidate c = {.route = w->route, .match = ARKE_MATCH_DEFAULT, .distance = d.distance, .entry = *e};
+  int variant = rank_variant(w->query, e->problem.op_text, cache_variant(e->problem.ptx));
+  note_miss(w->miss, w->route, e, &d, left_out, variant < 0);
+  if (left_out || variant < 0 || d.n_other > 0) return true;
+  match_candidate c = {.route = w->route,
+                       .match = ARKE_MATCH_DEFAULT,
+                       .distance = d.distance,
+                       .variant = variant,
+                       .entry = *e};
   if (d.n_sizes == 0)
     c.match = ARKE_MATCH_EXACT;
   else if (bucket_holds(b, e->problem.bindings, e->problem.bucket))
@@ -250,6 +282,7 @@ static int compare_candidates(const void *left, const void *right) {
   int by_target = order(x->route->target->index, y->route->target->index);
   if (by_target != 0) return by_target;
   if (x->distance != y->distance) return order(x->distance, y->distance);
+  if (x->variant != y->variant) return order(x->variant, y->variant);
   if (x->entry.winner.origin != y->entry.winner.origin)
     return x->entry.winner.origin == CACHE_ORIGIN_MEASURED ? -1 : 1;
   if (by_cache != 0) return by_cache;
@@ -294,34 +327,37 @@ static void print_differences(const match_miss *miss, const bound_call *b, strbu
   if (miss->modelled)
     strbuf_addf(out, "%s was ranked by the cost model and never measured (allow_modelled serves it)",
                 differs ? " and" : ", which");
+  if (miss->variant)
+    strbuf_addf(out, "%s was tuned with %s", differs || miss->modelled ? " and" : ", which",
+                strstr(cache_variant(miss->entry.problem.ptx), CACHE_VARIANT_FAST) != NULL
+                    ? "--math fast (fast_math serves it)"
+                    : "no --check-indices (check_indices off serves it)");
 }
 
-static void print_shape_axis(const bound_call *b, const char *dim, uint64_t *printed, strbuf *out) {
-  const char *axis = dim + strspn(dim, "0123456789*");
+/* " --shape M=64,N=8": every name of a kind with its value, as an option of arke-tune takes them. */
+static void print_option(const bound_call *b, bound_kind kind, const char *option, strbuf *out) {
+  bool first = true;
   for (int i = 0; i < b->n; i++) {
-    if (b->names[i].kind != BOUND_AXIS || strcmp(b->names[i].name, axis) != 0 || (*printed >> i & 1) != 0)
-      continue;
-    strbuf_addf(out, "%s%" PRId64, *printed == 0 ? "" : "x", b->names[i].size);
-    *printed |= (uint64_t)1 << i;
+    if (b->names[i].kind != kind) continue;
+    strbuf_addf(out, "%s%s%s=", first ? option : ",", first ? " " : "", b->names[i].name);
+    bound_print_value(&b->names[i], out);
+    first = false;
   }
 }
 
-/* --shape takes the axes of the result, then those that are summed over: MxNxK. */
-static void print_command(const match_route *asked, strbuf *out) {
+static void print_command(const match_query *q, const match_route *asked, strbuf *out) {
   const bound_call *b = &asked->bound;
-  const cache_problem *p = b->signature;
-  uint64_t printed = 0;
-  strbuf_addf(out, "arke-tune --op %s --shape ", p->op_name);
-  for (int output = 1; output >= 0; output--)
-    for (int t = 0; t < p->n_tensors; t++)
-      for (int i = 0; p->tensors[t].output == (output == 1) && i < p->tensors[t].rank; i++)
-        print_shape_axis(b, p->tensors[t].dims[i], &printed, out);
-  if (b->n > 0 && b->names[0].kind == BOUND_TYPE)
-    strbuf_addf(out, " --dtype %s", dtype_name(b->names[0].type));
+  strbuf_addf(out, "arke-tune --op %s", b->signature->op_name);
+  print_option(b, BOUND_AXIS, " --shape", out);
+  print_option(b, BOUND_TYPE, " --dtype", out);
+  if (q->call->n_attrs > 0) print_option(b, BOUND_ATTR, " --attr", out);
+  if (q->fast_math) strbuf_add(out, " --math fast");
+  if (q->check_indices && cache_gathers(b->signature->op_text)) strbuf_add(out, " --check-indices");
   strbuf_addf(out, " --target %s", asked->target->name);
 }
 
-void match_print_miss(const match_miss *miss, const match_route *asked, bool empty, strbuf *out) {
+void match_print_miss(const match_query *q, const match_miss *miss, const match_route *asked, bool empty,
+                      strbuf *out) {
   if (miss->found) {
     strbuf_add(out, "the nearest is ");
     cache_key_print(&miss->entry.problem, out);
@@ -335,5 +371,5 @@ void match_print_miss(const match_miss *miss, const match_route *asked, bool emp
     return;
   }
   strbuf_add(out, "tune it with: ");
-  print_command(asked, out);
+  print_command(q, asked, out);
 }

@@ -14,6 +14,7 @@ typedef struct match_query {
   const usable_target *targets; /* best first */
   int n_targets;
   bool modelled_too;
+  bool fast_math, check_indices; /* as in arke_options */
   entry_index *index;
 } match_query;
 
@@ -30,6 +31,7 @@ typedef struct match_candidate {
   const match_route *route;
   arke_match match;
   double distance; /* sum over the axes of |log2(asked / tuned)| */
+  int variant;     /* rank of the entry's variant: lower is preferred */
   cache_entry entry;
 } match_candidate;
 
@@ -40,6 +42,7 @@ typedef struct match_miss {
   cache_entry entry;
   int n_other;   /* dtypes and attributes that differ */
   bool modelled; /* left out because it was never measured */
+  bool variant;  /* left out because of what it was tuned with */
   double distance;
   int damaged_rows; /* skipped */
 } match_miss;
@@ -56,6 +59,7 @@ arke_status match_others(const match_query *q, const match_route *routes, int n,
                          match_candidate **list, int *n_list, match_miss *miss, arke_error *err);
 /* "the nearest is KEY, where M is 4096 and not 512, …; tune it with: arke-tune …" */
 /* `empty`: the outputs have no elements. */
-void match_print_miss(const match_miss *miss, const match_route *asked, bool empty, strbuf *out);
+void match_print_miss(const match_query *q, const match_miss *miss, const match_route *asked, bool empty,
+                      strbuf *out);
 
 #endif

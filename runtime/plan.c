@@ -44,11 +44,12 @@ static arke_status serve_empty(arke_context *ctx, const call *c, const match_mis
   return plan_build(ctx, c, &any, plan, err);
 }
 
-static arke_status report_miss(const arke_context *ctx, const match_route *asked, const match_miss *miss,
-                               bool empty, const arke_error *refusal, arke_error *err) {
+static arke_status report_miss(const arke_context *ctx, const match_query *q, const match_route *asked,
+                               const match_miss *miss, bool empty, const arke_error *refusal,
+                               arke_error *err) {
   strbuf text = STRBUF_INIT;
   if (refusal->code != ARKE_OK) strbuf_addf(&text, "a stored kernel was refused (%.600s); ", refusal->text);
-  match_print_miss(miss, asked, empty, &text);
+  match_print_miss(q, miss, asked, empty, &text);
   arke_status status = error_set(err, ARKE_ERR_NOT_TUNED, STAGE, "no %sentry serves this call: %s",
                                  ctx->strict ? "exact " : "", strbuf_text(&text));
   strbuf_free(&text);
@@ -62,6 +63,8 @@ static arke_status find(arke_context *ctx, const call *c, arena *a, arke_plan **
                    .targets = ctx->targets,
                    .n_targets = ctx->n_targets,
                    .modelled_too = ctx->allow_modelled,
+                   .fast_math = ctx->fast_math,
+                   .check_indices = ctx->check_indices,
                    .index = &ctx->index};
   match_route *routes;
   match_candidate *list;
@@ -87,7 +90,7 @@ static arke_status find(arke_context *ctx, const call *c, arena *a, arke_plan **
    * where every kernel nearby refuses the tensors. */
   if (exact.first.code != ARKE_OK) return pass_on(&exact.first, err);
   if (other.first.code != ARKE_OK && !other.others) return pass_on(&other.first, err);
-  return report_miss(ctx, &routes[0], &miss, empty, &other.first, err);
+  return report_miss(ctx, &q, &routes[0], &miss, empty, &other.first, err);
 }
 
 arke_status arke_plan_create(arke_context *ctx, const char *op, const DLTensor *const *tensors, int n_tensors,

@@ -48,6 +48,8 @@ typedef struct lowered {
 
 typedef struct lower_options {
   bool keep_llvm_ir;
+  bool fast_math;     /* approximate instructions whatever their error; else only where the tolerance allows */
+  bool check_indices; /* a gathered read out of range gives 0, a scattered write out of range is left out */
   gen_context *context; /* the process's, reused over calls; NULL: one is made for the call */
 } lower_options;
 

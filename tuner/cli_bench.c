@@ -20,7 +20,7 @@ arke_status cli_bench_tuned(bench *b, const cli_problem *p, const tune_tensors *
                             arke_error *err) {
   arke_error failure = ARKE_ERROR_INIT;
   const char *cache_path = b->settings->tune.cache_path;
-  arke_status status = cli_tuned_open(cache_path, p->entry->name, tensors, &b->info, t, &failure);
+  arke_status status = cli_tuned_open(cache_path, p->spec->name, tensors, &b->info, t, &failure);
   if (status == ARKE_ERR_NOT_TUNED || status == ARKE_ERR_NOT_FOUND) {
     strbuf title = STRBUF_INIT;
     tune_result r;
@@ -34,7 +34,7 @@ arke_status cli_bench_tuned(bench *b, const cli_problem *p, const tune_tensors *
     if (status == ARKE_OK) status = cli_tune_once(&o, &p->problem, strbuf_text(&title), b->memory, &r, err);
     strbuf_free(&title);
     TRY(status);
-    return cli_tuned_open(cache_path, p->entry->name, tensors, &b->info, t, err);
+    return cli_tuned_open(cache_path, p->spec->name, tensors, &b->info, t, err);
   }
   return status == ARKE_OK ? ARKE_OK : error_set(err, status, failure.stage, "%s", failure.text);
 }

@@ -64,7 +64,7 @@ static arke_status enqueue_candidate(void *user, int set, void *stream, arke_err
 
 /* cuBLAS computes matmul's product, and linear's with B transposed. */
 static arke_status read_product(const cli_problem *p, cublas_product *product, arke_error *err) {
-  const char *op = p->entry->name;
+  const char *op = p->spec->name;
   bool transposed = strcmp(op, "linear") == 0;
   if (!transposed && strcmp(op, "matmul") != 0)
     return cli_usage(err, "--op %s: cuBLAS is compared on matmul and linear only", op);

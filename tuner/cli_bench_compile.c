@@ -67,7 +67,7 @@ static arke_status submit(compilation *c, arke_error *err) {
   tune_candidate_config(c->candidates, index, &point);
   config_print(source->space, &point, &text);
   tune_message m = {0};
-  m.body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b}", "do", "compile", "op", c->problem->entry->text,
+  m.body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b}", "do", "compile", "op", c->problem->spec->text,
                      "bindings", c->bindings, "target", c->bench->target->name, "template",
                      source->template->name, "config", strbuf_text(&text), "keep_llvm_ir", 0);
   strbuf_free(&text);

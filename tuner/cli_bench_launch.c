@@ -30,8 +30,8 @@ static arke_status fill_cache(bench *b, const cli_problem *p, const char *path, 
   ir_problem_print_bindings(&p->problem, &bindings);
   arke_status status = cache_open(b->settings->tune.cache_path, CACHE_READ, &from, err);
   if (status == ARKE_OK)
-    status = cache_find_entry(from, p->entry->name, strbuf_text(&bindings), b->target->name, false, b->memory,
-                              e, err);
+    status = cache_find_entry(from, p->spec->name, strbuf_text(&bindings), b->target->name, "", false,
+                              b->memory, e, err);
   if (status == ARKE_OK) status = cache_load_kernel(from, b->memory, e, err);
   if (status == ARKE_OK) status = cache_open(path, CACHE_WRITE, &to, err);
   if (status == ARKE_OK) status = cache_environment_id(to, &e->environment, &environment, err);
@@ -65,7 +65,7 @@ static arke_status time_opening(const bench *b, const cli_problem *p, const tune
   double begin = now_ns();
   arke_status status = arke_open(&options, &ctx, err);
   if (status == ARKE_OK)
-    status = arke_plan_create(ctx, p->entry->name, call.pointers, call.n, NULL, 0, &plan, err);
+    status = arke_plan_create(ctx, p->spec->name, call.pointers, call.n, NULL, 0, &plan, err);
   *ns = now_ns() - begin;
   if (plan != NULL) arke_plan_destroy(plan);
   if (ctx != NULL) arke_close(ctx);

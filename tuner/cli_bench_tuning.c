@@ -23,7 +23,7 @@ static arke_status contest(bench *b, const cli_problem *p, const char *const pat
   tune_meter meter = {0};
   arke_status status = cli_bench_tensors(b, p, &tensors, err);
   for (int i = 0; i < 2 && status == ARKE_OK; i++) {
-    status = cli_tuned_open(paths[i], p->entry->name, &tensors, &b->info, &tuned[i], err);
+    status = cli_tuned_open(paths[i], p->spec->name, &tensors, &b->info, &tuned[i], err);
     if (status == ARKE_OK) c->list[i].runnable = cli_tuned_runnable(&tuned[i]);
   }
   if (status == ARKE_OK) status = tune_meter_open(b->dev, b->settings->tune.seed, &meter, err);

@@ -99,7 +99,7 @@ static arke_status plan_shape(fidelity *f, const cli_fidelity_plan *plan, int sh
   strbuf text = STRBUF_INIT;
   int n = 0;
   if (p == NULL) return error_memory(err, STAGE);
-  TRY(cli_problem_make(&f->arena, plan->op, plan->shapes[shape], plan->type, p, err));
+  TRY(cli_problem_make(&f->arena, plan->op, plan->shapes[shape], dtype_name(plan->type), p, err));
   ir_problem_print_bindings(&p->problem, &text);
   const char *bindings = arena_strdup(&f->arena, strbuf_text(&text));
   strbuf_clear(&text);
@@ -114,7 +114,7 @@ static arke_status plan_shape(fidelity *f, const cli_fidelity_plan *plan, int sh
     cli_emulation *job = &f->list[f->n];
     *job = (cli_emulation){.template = c.sources[c.ranked[chosen[i]].source].template,
                            .problem = &p->problem,
-                           .what = {.op_text = p->entry->text,
+                           .what = {.op_text = p->spec->text,
                                     .bindings = bindings,
                                     .seed = f->seed,
                                     .samples = SAMPLES,

@@ -8,64 +8,111 @@
 
 /* --- operators ------------------------------------------------------------------------------------------ */
 
-/* Whether any template takes the operator at this element type: asked with sizes every template likes. */
-static arke_status serves(arena *a, const ir_catalogue_entry *entry, const ir_op *op, dtype type,
-                          const target *t, bool *yes, arke_error *err) {
-  enum { LIKED_SIZE = 4096 };
-  dtype types[COUNT_OF(((ir_problem *)0)->types)];
-  int64_t sizes[LIMIT_AXES];
-  cli_problem p;
-  for (size_t i = 0; i < COUNT_OF(types); i++) types[i] = type;
-  for (int i = 0; i < LIMIT_AXES; i++) sizes[i] = LIKED_SIZE;
+/* Whether any template takes the operator with these types: asked at sizes that templates like, and at
+ * smaller ones, since some want an axis to be short. */
+static arke_status serves(arena *a, const cli_operator *o, const dtype *types, const target *t, bool *yes,
+                          arke_error *err) {
+  static const int64_t LIKED[] = {4096, 64};
   *yes = false;
-  arke_error inner = ARKE_ERROR_INIT;
-  arke_status status = cli_problem_bind(a, entry, op, types, sizes, &p, &inner);
-  if (status == ARKE_ERR_MEMORY) return error_memory(err, "list");
-  if (status != ARKE_OK) return ARKE_OK; /* the operator itself refuses the type */
-  for (int i = 0; i < template_count(); i++)
-    *yes |= template_get(i)->fits(&p.problem, t, NULL) == TEMPLATE_OK;
+  for (size_t k = 0; k < COUNT_OF(LIKED) && !*yes; k++) {
+    cli_values v = {.attrs = "", .lead_rank = 1, .lead = {LIKED[k]}};
+    cli_problem p;
+    memcpy(v.types, types, sizeof v.types);
+    for (int i = 0; i < o->n_axes; i++) v.sizes[i] = LIKED[k];
+    arke_error inner = ARKE_ERROR_INIT;
+    arke_status status = cli_problem_bind(a, o, &v, &p, &inner);
+    if (status == ARKE_ERR_MEMORY) return error_memory(err, "list");
+    if (status != ARKE_OK) continue; /* the operator itself refuses the type */
+    for (int i = 0; i < template_count() && !*yes; i++)
+      *yes = template_get(i)->fits(&p.problem, t, NULL) == TEMPLATE_OK;
+  }
   return ARKE_OK;
 }
 
-static arke_status list_operator(arena *a, const ir_catalogue_entry *entry, const target *t, bool json,
-                                 strbuf *out, arke_error *err) {
-  const ir_op *op;
-  const char *axes[LIMIT_AXES], *shape = "", *types = "";
-  TRY(ir_op_parse(a, entry->text, &op, err));
-  int n = cli_shape_axes(a, entry, axes);
-  for (int i = 0; i < n && shape != NULL; i++)
-    shape = arena_printf(a, "%s%s%s", shape, i == 0 ? "" : "x", axes[i]);
-  json_t *list = json ? json_array() : NULL;
-  for (int i = 0; i < DTYPE_COUNT && types != NULL; i++) {
-    bool yes;
-    arke_status status = serves(a, entry, op, (dtype)i, t, &yes, err);
-    if (status != ARKE_OK) {
-      json_decref(list);
-      return status;
+/* The same where variable `variable` is `type` and the others are any that the catalogue means. */
+static arke_status serves_with(arena *a, const cli_operator *o, int variable, dtype type, const target *t,
+                               bool *yes, arke_error *err) {
+  dtype types[COUNT_OF(((ir_problem *)0)->types)] = {0};
+  int n = o->op->n_types, combinations = 1;
+  for (int i = 1; i < n; i++) combinations *= DTYPE_COUNT;
+  *yes = false;
+  for (int k = 0; k < combinations && !*yes; k++) {
+    bool meant = true;
+    for (int i = 0, rest = k; i < n; i++) {
+      types[i] = i == variable ? type : (dtype)(rest % DTYPE_COUNT);
+      if (i != variable) rest /= DTYPE_COUNT;
+      meant = meant && cli_operator_wants(o, i, types[i]);
     }
-    if (!yes) continue;
-    if (json) json_array_append_new(list, json_string(dtype_name((dtype)i)));
-    types = arena_printf(a, "%s%s%s", types, types[0] == '\0' ? "" : " ", dtype_name((dtype)i));
+    if (meant) TRY(serves(a, o, types, t, yes, err));
   }
-  if (shape == NULL || types == NULL) {
-    json_decref(list);
-    return error_memory(err, "list");
-  }
-  if (json)
-    return cli_json_line(json_pack("{s:s, s:s, s:o, s:s, s:s}", "op", entry->name, "shape", shape, "dtypes",
-                                   list, "help", entry->help, "notation", entry->text),
-                         out, err);
-  strbuf_addf(out, "%-20s %-10s %-20s %s\n", entry->name, shape, types[0] == '\0' ? "-" : types, entry->help);
   return ARKE_OK;
+}
+
+/* The types that a variable may be, as a list and as text. */
+static arke_status list_types(arena *a, const cli_operator *o, int variable, const target *t, json_t *list,
+                              const char **text, arke_error *err) {
+  *text = "";
+  for (int i = 0; i < DTYPE_COUNT && *text != NULL; i++) {
+    bool yes;
+    TRY(serves_with(a, o, variable, (dtype)i, t, &yes, err));
+    if (!yes) continue;
+    if (list != NULL) json_array_append_new(list, json_string(dtype_name((dtype)i)));
+    *text = arena_printf(a, "%s%s%s", *text, (*text)[0] == '\0' ? "" : " ", dtype_name((dtype)i));
+  }
+  return *text == NULL ? error_memory(err, "list") : ARKE_OK;
+}
+
+static json_t *operator_json(const cli_operator *o, const char *shape, json_t *types) {
+  json_t *attrs = json_array();
+  for (int i = 0; i < o->op->n_attrs; i++) json_array_append_new(attrs, json_string(o->op->attrs[i].name));
+  return json_pack("{s:s, s:s, s:o, s:o, s:s, s:s}", "op", o->name, "shape", shape, "dtypes", types, "attrs",
+                   attrs, "help", o->help, "notation", o->text);
+}
+
+/* One line a type variable, the first beside the operator. */
+static arke_status list_operator(arena *a, const cli_operator *o, const target *t, bool json, strbuf *out,
+                                 arke_error *err) {
+  strbuf shape = STRBUF_INIT;
+  json_t *types = json ? json_object() : NULL;
+  arke_status status = ARKE_OK;
+  cli_operator_print_axes(o, &shape);
+  if (!json && o->op->n_types == 0)
+    strbuf_addf(out, "%-26s %-12s %-33s %s\n", o->name, strbuf_text(&shape), "-", o->help);
+  for (int i = 0; i < o->op->n_types && status == ARKE_OK; i++) {
+    const char *text, *variable = o->op->type_vars[i];
+    json_t *list = json ? json_array() : NULL;
+    status = list_types(a, o, i, t, list, &text, err);
+    if (json) json_object_set_new(types, variable, list);
+    if (json || status != ARKE_OK) continue;
+    const char *served = text[0] == '\0' ? "-" : text;
+    const char *cell = o->op->n_types == 1 ? served : arena_printf(a, "%s: %s", variable, served);
+    strbuf_addf(out, "%-26s %-12s %-33s %s\n", i == 0 ? o->name : "", i == 0 ? strbuf_text(&shape) : "",
+                cell == NULL ? "" : cell, i == 0 ? o->help : "");
+  }
+  if (json && status == ARKE_OK)
+    status = cli_json_line(operator_json(o, strbuf_text(&shape), types), out, err);
+  else
+    json_decref(types);
+  strbuf_free(&shape);
+  return status;
 }
 
 arke_status cli_list_operators(const target *t, bool json, strbuf *out, arke_error *err) {
   arena a = ARENA_INIT;
   arke_status status = ARKE_OK;
-  if (!json) strbuf_addf(out, "%-20s %-10s %-20s %s\n", "operator", "--shape", "--dtype", "what it computes");
+  if (!json) strbuf_addf(out, "%-26s %-12s %-33s %s\n", "operator", "--shape", "--dtype", "what it computes");
   for (int i = 0; i < ir_catalogue_count() && status == ARKE_OK; i++) {
-    status = list_operator(&a, ir_catalogue_get(i), t, json, out, err);
+    cli_operator o;
+    status = cli_operator_listed(&a, i, &o, err);
+    if (status == ARKE_OK) status = list_operator(&a, &o, t, json, out, err);
     arena_release(&a);
+  }
+  for (int i = 0; i < ir_family_count() && status == ARKE_OK; i++) {
+    if (json)
+      status = cli_json_line(json_pack("{s:s, s:s}", "op", ir_family_form(i), "help", ir_family_help(i)), out,
+                             err);
+    else
+      strbuf_addf(out, "%-73s %s\n", ir_family_form(i), ir_family_help(i));
   }
   return status;
 }

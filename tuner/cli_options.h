@@ -33,8 +33,13 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
  * letters of those that accept it: t(une) s(weep) b(ench) f (selftest) c(ache). */
 #define CLI_OPTIONS(X)                                                                                       \
   X(OP, "op", 0, "NAME", NULL, "tb", "operator; --list-ops shows them all")                                  \
-  X(SHAPE, "shape", 0, "AxBx...", NULL, "tb", "sizes, in the order that --list-ops shows: MxNxK for matmul") \
-  X(DTYPE, "dtype", 0, "NAME", "bf16", "tbf", "element type of the tensors")                                 \
+  X(DEFINE, "define", 0, "TEXT", NULL, "tb", "an operator of your own, in the notation of docs/notation.md") \
+  X(SHAPE, "shape", 0, "AxBx...", NULL, "tb",                                                                \
+    "sizes, in the order that --list-ops shows (MxNxK for matmul; as the signature names them with "         \
+    "--define), or by name: M=64,N=8")                                                                       \
+  X(DTYPE, "dtype", 0, "NAME", "bf16", "tbf",                                                                \
+    "element type of the tensors; where there are several, one each in order, or by name: T=bf16,U=e4m3")    \
+  X(ATTR, "attr", 0, "A=V,...", NULL, "tb", "attributes of the operator, such as eps=1e-5")                  \
   X(TARGET, "target", 0, "NAME", NULL, "tsbf", "GPU target; the device's own, or sm_90a without a GPU")      \
   X(DEVICE, "device", 0, "auto|cuda[:i]|emulator|model", "auto", "tsbf",                                     \
     "where to verify and measure; auto is the GPU if there is one, else model")                              \
@@ -44,6 +49,10 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
   X(EFFORT, "effort", 0, "quick|full|exhaustive", "full", "tsb", "how far to search")                        \
   X(CONFIG, "config", 0, "P=V,...", NULL, "t", "build this one configuration instead of searching")          \
   X(BUCKET, "bucket", 0, "A=LO..HI,...", NULL, "t", "sizes which the entry shall also serve")                \
+  X(MATH, "math", 0, "exact|fast", "exact", "tsb",                                                           \
+    "fast: the hardware's approximations, outside the accuracy that docs/tuning.md states")                  \
+  X(CHECK_INDICES, "check-indices", 0, NULL, NULL, "tsb",                                                    \
+    "kernels that read and write nothing where an index in a tensor is out of range")                        \
   X(CACHE, "cache", 0, "FILE", NULL, "tsb",                                                                  \
     "tuned cache; $XDG_CACHE_HOME/arke/tuned.arke or ~/.cache/arke/tuned.arke unless given")                 \
   X(WORKLOAD, "workload", 0, "FILE", NULL, "b", "compare every problem of a workload file")                  \

@@ -9,35 +9,6 @@ static const double largest_problem_bytes = 0x1p40;
 
 static const char *const largest_problem_text = "1 TiB";
 
-int cli_shape_axes(arena *a, const ir_catalogue_entry *entry, const char *names[LIMIT_AXES]) {
-  int n = 0;
-  for (const char *s = entry->shape_axes; *s != '\0' && n < LIMIT_AXES;) {
-    size_t length = strcspn(s, ",");
-    names[n] = arena_strndup(a, s, length);
-    if (names[n++] == NULL) return 0;
-    s += length + (s[length] == ',');
-  }
-  return n;
-}
-
-/* "MxNxK". */
-static const char *axes_text(arena *a, const char *const *names, int n) {
-  const char *text = "";
-  for (int i = 0; i < n && text != NULL; i++)
-    text = arena_printf(a, "%s%s%s", text, i == 0 ? "" : "x", names[i]);
-  return text == NULL ? "" : text;
-}
-
-arke_status cli_operator_find(arena *a, const char *name, const ir_catalogue_entry **entry, arke_error *err) {
-  const char *nearest = NULL;
-  *entry = ir_catalogue_find(name, &nearest);
-  if (*entry != NULL) return ARKE_OK;
-  return error_set(err, ARKE_ERR_NOT_FOUND, CLI_USAGE,
-                   "unknown operator %s;%s%s%s --list-ops lists the operators", cli_printable(a, name),
-                   nearest == NULL ? "" : " did you mean ", nearest == NULL ? "" : nearest,
-                   nearest == NULL ? "" : "?");
-}
-
 static arke_status check_bytes(arena *a, const ir_problem *p, arke_error *err) {
   double total = 0;
   for (int i = 0; i < p->op->n_args; i++) {
@@ -52,25 +23,44 @@ static arke_status check_bytes(arena *a, const ir_problem *p, arke_error *err) {
                    largest_problem_text);
 }
 
-arke_status cli_problem_bind(arena *a, const ir_catalogue_entry *entry, const ir_op *op, const dtype *types,
-                             const int64_t *sizes, cli_problem *p, arke_error *err) {
-  const char *names[LIMIT_AXES];
-  int n = cli_shape_axes(a, entry, names);
+static void print_bindings(const cli_operator *o, const cli_values *v, strbuf *out) {
+  for (int i = 0; i < o->op->n_types; i++)
+    strbuf_addf(out, "%s=%s ", o->op->type_vars[i], dtype_name(v->types[i]));
+  for (int i = 0; i < o->n_axes; i++) {
+    strbuf_addf(out, "%s=", o->axes[i]);
+    if (strcmp(o->axes[i], CLI_LEADING) != 0)
+      strbuf_addf(out, "%lld", (long long)v->sizes[i]);
+    else
+      for (int k = 0; k < v->lead_rank; k++)
+        strbuf_addf(out, "%s%lld", k == 0 ? "" : "x", (long long)v->lead[k]);
+    strbuf_add(out, " ");
+  }
+  strbuf_add(out, v->attrs);
+}
+
+static arke_status check_outputs(const ir_problem *p, arke_error *err) {
+  for (int i = p->op->n_inputs; i < p->op->n_args; i++)
+    if (ir_tensor_elements(p, i) > 0) return ARKE_OK;
+  return cli_usage(err, "%s has no elements, so there is nothing to tune; a call like this needs no kernel",
+                   p->op->tensors[p->op->n_inputs].name);
+}
+
+arke_status cli_problem_bind(arena *a, const cli_operator *o, const cli_values *v, cli_problem *p,
+                             arke_error *err) {
   strbuf bindings = STRBUF_INIT;
-  *p = (cli_problem){.entry = entry, .bucket = "", .weight = 1};
-  for (int i = 0; i < op->n_types; i++)
-    strbuf_addf(&bindings, "%s=%s ", op->type_vars[i], dtype_name(types[i]));
-  for (int i = 0; i < n; i++) strbuf_addf(&bindings, "%s=%lld ", names[i], (long long)sizes[i]);
+  *p = (cli_problem){.spec = o, .attrs = v->attrs, .bucket = "", .weight = 1};
+  print_bindings(o, v, &bindings);
   if (strbuf_failed(&bindings)) {
     strbuf_free(&bindings);
     return error_memory(err, CLI_USAGE);
   }
   arke_error inner = ARKE_ERROR_INIT;
-  arke_status status = ir_problem_bind(op, strbuf_text(&bindings), &p->problem, &inner);
+  arke_status status = ir_problem_bind(o->op, strbuf_text(&bindings), &p->problem, &inner);
   strbuf_free(&bindings);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, CLI_USAGE);
   if (status != ARKE_OK) return cli_usage(err, "%s", inner.text);
-  return check_bytes(a, &p->problem, err);
+  TRY(check_bytes(a, &p->problem, err));
+  return check_outputs(&p->problem, err);
 }
 
 static arke_status check_range(arena *a, const ir_problem *p, const char *item, size_t length,
@@ -115,69 +105,90 @@ arke_status cli_bucket_check(arena *a, const ir_problem *p, const char *text, ar
   }
 }
 
-static arke_status read_size(arena *a, const char *shape, const char *axis, const char *part, size_t length,
-                             int64_t *size, arke_error *err) {
-  if (text_to_i64(part, length, 1, LIMIT_AXIS_SIZE, size)) return ARKE_OK;
-  char *found = arena_strndup(a, part, length);
-  if (found == NULL) return error_memory(err, CLI_USAGE);
-  return cli_usage(err, "--shape %s: %s is %s; a size is a whole number from 1 to %lld",
-                   cli_printable(a, shape), axis, found[0] == '\0' ? "empty" : cli_printable(a, found),
-                   LIMIT_AXIS_SIZE);
+/* --- the command line ----------------------------------------------------------------------------------- */
+
+/* Puts "--shape 4x4: " before a sentence about what the option says. */
+static arke_status option_fault(arena *a, cli_option option, const char *text, arke_status status,
+                                const arke_error *inner, arke_error *err) {
+  if (status != ARKE_ERR_ARGUMENT) return error_set(err, status, inner->stage, "%s", inner->text);
+  return cli_usage(err, "--%s %s: %s", cli_option_table[option].name, cli_printable(a, text), inner->text);
 }
 
-static arke_status read_shape(arena *a, const ir_catalogue_entry *entry, const char *text,
-                              int64_t sizes[LIMIT_AXES], arke_error *err) {
-  const char *names[LIMIT_AXES];
-  int n = cli_shape_axes(a, entry, names), found = 1;
-  for (const char *s = text; *s != '\0'; s++) found += *s == 'x';
-  if (found != n) {
-    strbuf example = STRBUF_INIT;
-    for (int i = 0; i < n; i++) strbuf_add(&example, i == 0 ? "4096" : "x4096");
-    arke_status status =
-        cli_usage(err, "--shape %s: found %d size%s; %s takes %d, %s, like %s", cli_printable(a, text), found,
-                  found == 1 ? "" : "s", entry->name, n, axes_text(a, names, n), strbuf_text(&example));
-    strbuf_free(&example);
-    return status;
-  }
-  const char *s = text;
-  for (int i = 0; i < n; i++) {
-    size_t length = strcspn(s, "x");
-    TRY(read_size(a, text, names[i], s, length, &sizes[i], err));
-    s += length + 1;
-  }
-  return ARKE_OK;
+static arke_status shape_missing(const cli_operator *o, arke_error *err) {
+  strbuf axes = STRBUF_INIT;
+  int n = o->n_axes - cli_operator_has_leading(o);
+  cli_operator_print_axes(o, &axes);
+  arke_status status =
+      cli_usage(err, "--shape is missing: %s takes %s%d size%s, --shape %s", o->name,
+                cli_operator_has_leading(o) ? "at least " : "", n, n == 1 ? "" : "s", strbuf_text(&axes));
+  strbuf_free(&axes);
+  return status;
 }
 
-arke_status cli_problem_make(arena *a, const char *op_name, const char *shape, dtype type, cli_problem *p,
-                             arke_error *err) {
-  const ir_catalogue_entry *entry;
-  const ir_op *op;
-  int64_t sizes[LIMIT_AXES];
-  dtype types[COUNT_OF(((ir_problem *)0)->types)];
+/* The texts of the options, as they stand on the command line. */
+typedef struct problem_text {
+  const char *shape, *types, *attrs; /* shape: NULL if there is none */
+  bool types_given;
+} problem_text;
+
+static arke_status bind_texts(arena *a, const cli_operator *o, const problem_text *t, cli_problem *p,
+                              arke_error *err) {
+  cli_values v = {.attrs = t->attrs};
   arke_error inner = ARKE_ERROR_INIT;
-  if (cli_operator_find(a, op_name, &entry, &inner) != ARKE_OK) return cli_usage(err, "--op: %s", inner.text);
-  if (shape == NULL) {
-    const char *names[LIMIT_AXES];
-    int n = cli_shape_axes(a, entry, names);
-    return cli_usage(err, "--shape is missing: %s takes %d sizes, --shape %s", entry->name, n,
-                     axes_text(a, names, n));
+  if (t->shape == NULL && o->n_axes > 0) return shape_missing(o, err);
+  arke_status status = t->shape == NULL ? ARKE_OK : cli_values_shape(a, o, t->shape, &v, &inner);
+  if (status != ARKE_OK) return option_fault(a, CLI_OPT_SHAPE, t->shape, status, &inner, err);
+  status = cli_values_types(a, o, t->types, t->types_given, &v, &inner);
+  if (status != ARKE_OK) return option_fault(a, CLI_OPT_DTYPE, t->types, status, &inner, err);
+  if (t->attrs[0] != '\0') { /* alone first, so that what is wrong with them is said of them */
+    cli_values plain = v;
+    cli_problem without;
+    plain.attrs = "";
+    status = cli_problem_bind(a, o, &v, p, &inner);
+    if (status == ARKE_ERR_ARGUMENT && cli_problem_bind(a, o, &plain, &without, NULL) == ARKE_OK)
+      return option_fault(a, CLI_OPT_ATTR, t->attrs, status, &inner, err);
+    error_clear(&inner);
   }
-  TRY(ir_op_parse(a, entry->text, &op, err));
-  TRY(read_shape(a, entry, shape, sizes, err));
-  for (size_t i = 0; i < COUNT_OF(types); i++) types[i] = type;
-  arke_status status = cli_problem_bind(a, entry, op, types, sizes, p, &inner);
-  if (status == ARKE_ERR_ARGUMENT)
-    return cli_usage(err, "--shape %s: %s", cli_printable(a, shape), inner.text);
-  return status == ARKE_OK ? ARKE_OK : error_set(err, status, inner.stage, "%s", inner.text);
+  status = cli_problem_bind(a, o, &v, p, &inner);
+  if (status == ARKE_OK) return ARKE_OK;
+  if (t->shape == NULL) return error_set(err, status, inner.stage, "%s", inner.text);
+  return option_fault(a, CLI_OPT_SHAPE, t->shape, status, &inner, err);
+}
+
+arke_status cli_problem_make(arena *a, const char *op_name, const char *shape, const char *types,
+                             cli_problem *p, arke_error *err) {
+  cli_operator *o = ARENA_NEW(a, cli_operator);
+  if (o == NULL) return error_memory(err, CLI_USAGE);
+  TRY(cli_operator_named(a, op_name, o, err));
+  return bind_texts(a, o, &(problem_text){shape, types, "", true}, p, err);
+}
+
+static arke_status read_operator(const cli_line *line, arena *a, cli_operator *o, arke_error *err) {
+  const char *name = line->texts[CLI_OPT_OP], *define = line->texts[CLI_OPT_DEFINE];
+  arke_error inner = ARKE_ERROR_INIT;
+  if (name != NULL && define != NULL)
+    return cli_usage(err, "--op and --define both name the operator; give one");
+  if (name == NULL && define == NULL)
+    return cli_usage(err,
+                     "--op is missing: name the operator to tune, or write one with --define; --list-ops "
+                     "lists them, --help tells the rest");
+  arke_status status =
+      define != NULL ? cli_operator_defined(a, define, o, &inner) : cli_operator_named(a, name, o, &inner);
+  if (status == ARKE_OK) return ARKE_OK;
+  if (status == ARKE_ERR_MEMORY) return error_memory(err, CLI_USAGE);
+  return cli_usage(err, "--%s: %s", define != NULL ? "define" : "op", inner.text);
 }
 
 arke_status cli_problem_read(const cli_settings *s, arena *a, cli_problem *p, arke_error *err) {
   const char *const *texts = s->line->texts;
   arke_error inner = ARKE_ERROR_INIT;
-  if (texts[CLI_OPT_OP] == NULL)
-    return cli_usage(
-        err, "--op is missing: name the operator to tune; --list-ops lists them, --help tells the rest");
-  TRY(cli_problem_make(a, texts[CLI_OPT_OP], texts[CLI_OPT_SHAPE], s->type, p, err));
+  cli_operator *o = ARENA_NEW(a, cli_operator);
+  if (o == NULL) return error_memory(err, CLI_USAGE);
+  TRY(read_operator(s->line, a, o, err));
+  const problem_text t = {texts[CLI_OPT_SHAPE], texts[CLI_OPT_DTYPE],
+                          texts[CLI_OPT_ATTR] == NULL ? "" : texts[CLI_OPT_ATTR],
+                          s->line->given[CLI_OPT_DTYPE]};
+  TRY(bind_texts(a, o, &t, p, err));
   if (!s->line->given[CLI_OPT_BUCKET]) return ARKE_OK;
   p->bucket = texts[CLI_OPT_BUCKET];
   if (cli_bucket_check(a, &p->problem, p->bucket, &inner) == ARKE_OK) return ARKE_OK;
@@ -202,12 +213,5 @@ arke_status cli_candidates(const ir_problem *p, const target *t, const char *con
 }
 
 void cli_shape_print(const cli_problem *p, strbuf *out) {
-  const char *s = p->entry->shape_axes;
-  for (int n = 0; *s != '\0'; n++) {
-    size_t length = strcspn(s, ",");
-    for (int i = 0; i < p->problem.op->n_axes; i++)
-      if (strlen(p->problem.op->axes[i]) == length && memcmp(p->problem.op->axes[i], s, length) == 0)
-        strbuf_addf(out, "%s%lld", n == 0 ? "" : "x", (long long)p->problem.sizes[i]);
-    s += length + (s[length] == ',');
-  }
+  cli_values_print_shape(p->spec, &p->problem, out);
 }

@@ -16,9 +16,10 @@ void cli_time_print(double ns, strbuf *out) {
 }
 
 void cli_problem_title(const cli_problem *p, strbuf *out) {
-  strbuf_addf(out, "%s ", p->entry->name);
+  strbuf_addf(out, "%s ", p->spec->name);
   cli_shape_print(p, out);
   for (int i = 0; i < p->problem.op->n_types; i++) strbuf_addf(out, " %s", dtype_name(p->problem.types[i]));
+  if (p->attrs[0] != '\0') strbuf_addf(out, " %s", p->attrs);
 }
 
 bool cli_outcome_failed(cache_outcome o) {
@@ -73,25 +74,33 @@ static void add_option(strbuf *out, cli_option option, const char *value) {
   cli_shell_quote(value, out);
 }
 
+static void add_printed(strbuf *out, cli_option option, strbuf *value) {
+  if (value->length > 0) add_option(out, option, strbuf_text(value));
+  if (value->failed) out->failed = true;
+  strbuf_free(value);
+}
+
 void cli_reproduce_print(const cli_settings *s, const cli_problem *p, const tune_result *r, strbuf *out) {
-  strbuf shape = STRBUF_INIT, device = STRBUF_INIT;
+  strbuf shape = STRBUF_INIT, types = STRBUF_INIT, device = STRBUF_INIT;
+  const cli_operator *o = p->spec;
   cli_shape_print(p, &shape);
+  cli_values_print_types(o, &p->problem, &types);
   add_device(s, r, &device);
   cli_shell_quote(s->line->program, out);
-  add_option(out, CLI_OPT_OP, p->entry->name);
-  add_option(out, CLI_OPT_SHAPE, strbuf_text(&shape));
-  add_option(out, CLI_OPT_DTYPE, dtype_name(p->problem.op->n_types > 0 ? p->problem.types[0] : s->type));
+  add_option(out, o->define != NULL ? CLI_OPT_DEFINE : CLI_OPT_OP, o->define != NULL ? o->define : o->name);
+  add_printed(out, CLI_OPT_SHAPE, &shape);
+  add_printed(out, CLI_OPT_DTYPE, &types);
+  if (p->attrs[0] != '\0') add_option(out, CLI_OPT_ATTR, p->attrs);
   add_option(out, CLI_OPT_TARGET, r->target->name);
-  add_option(out, CLI_OPT_DEVICE, strbuf_text(&device));
+  add_printed(out, CLI_OPT_DEVICE, &device);
   if (p->bucket[0] != '\0') add_option(out, CLI_OPT_BUCKET, p->bucket);
+  if (s->tune.fast_math) add_option(out, CLI_OPT_MATH, "fast");
+  if (s->tune.check_indices) strbuf_addf(out, " --%s", cli_option_table[CLI_OPT_CHECK_INDICES].name);
   if (s->tune.seed != 0)
     strbuf_addf(out, " --%s %llu", cli_option_table[CLI_OPT_SEED].name, (unsigned long long)s->tune.seed);
   if (s->line->given[CLI_OPT_CACHE] || s->line->given[CLI_OPT_OUTPUT])
     add_option(out, CLI_OPT_CACHE, r->cache_path);
   add_option(out, CLI_OPT_CONFIG, r->config_text);
-  if (shape.failed || device.failed) out->failed = true;
-  strbuf_free(&shape);
-  strbuf_free(&device);
 }
 
 static void add_label(strbuf *out, const char *label) {

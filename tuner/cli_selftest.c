@@ -131,13 +131,13 @@ static arke_status through_runtime(const selftest *t, const cli_problem *p, cons
                            : device_open_emulator(t->target->name, t->settings->tune.seed, &dev, err);
   if (status == ARKE_OK) status = tune_runner_open(&runner, dev, err);
   ir_problem_print_bindings(&p->problem, &bindings);
-  const tune_runner_problem what = {p->entry->text, strbuf_text(&bindings), t->settings->tune.seed, 1024, 5};
+  const tune_runner_problem what = {p->spec->text, strbuf_text(&bindings), t->settings->tune.seed, 1024, 5};
   if (status == ARKE_OK) status = tune_runner_prepare(&runner, &what, err);
   if (status == ARKE_OK) status = arke_open(&options, &ctx, err);
   if (status == ARKE_OK) {
     cli_call call;
     cli_call_bind(&call, &runner.tensors, 0, &runner.info);
-    status = arke_plan_create(ctx, p->entry->name, call.pointers, call.n, NULL, 0, &plan, err);
+    status = arke_plan_create(ctx, p->spec->name, call.pointers, call.n, NULL, 0, &plan, err);
   }
   if (status == ARKE_OK) status = run_plan(&runner, plan, check, err);
   if (plan != NULL) arke_plan_destroy(plan);
@@ -262,7 +262,7 @@ static arke_status check_interrupt(const char *before, arke_error *err) {
 static arke_status run_parts(selftest *t, arena *a, arke_error *err) {
   cli_problem p;
   TRY(cli_problem_make(a, "matmul", t->kind == ARKE_DEVICE_CUDA ? "1000x1024x1032" : "136x200x136",
-                       t->settings->type, &p, err));
+                       dtype_name(t->settings->type), &p, err));
   TRY(test_fidelity(t, err));
   TRY(check_interrupt("before the runtime's part", err));
   TRY(test_runtime(t, &p, "runtime", err));

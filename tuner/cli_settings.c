@@ -172,10 +172,11 @@ arke_status cli_settings_read(const cli_line *line, arena *a, cli_settings *s, a
   static const char *const measurements[] = {"baseline", "launch", "compile", "tuning"}; /* cli_measurement */
   static const char *const baselines[] = {"cublas"};
   *s = (cli_settings){.line = line, .json = line->given[CLI_OPT_JSON]};
+  static const char *const maths[] = {"exact", "fast"};
   tune_options *o = &s->tune;
   int64_t trials = 0, seed = 0, jobs = 0, rounds = 0;
-  int what = 0, baseline = 0;
-  TRY(read_dtype(line, a, &s->type, err));
+  int what = 0, baseline = 0, math = 0;
+  if (line->command == CLI_SELFTEST) TRY(read_dtype(line, a, &s->type, err));
   TRY(read_target(line, a, &o->target, err));
   TRY(read_device(line, a, o, err));
   TRY(read_budget(line, a, o, err));
@@ -184,6 +185,7 @@ arke_status cli_settings_read(const cli_line *line, arena *a, cli_settings *s, a
   TRY(read_count(line, CLI_OPT_JOBS, 1, 1024, a, &jobs, err));
   TRY(read_count(line, CLI_OPT_ROUNDS, 1, 100000, a, &rounds, err));
   TRY(read_choice(line, CLI_OPT_WHAT, measurements, COUNT_OF(measurements), a, &what, err));
+  TRY(read_choice(line, CLI_OPT_MATH, maths, COUNT_OF(maths), a, &math, err));
   TRY(read_choice(line, CLI_OPT_BASELINE, baselines, COUNT_OF(baselines), a, &baseline, err));
   if (line->given[CLI_OPT_DUMP] && line->texts[CLI_OPT_DUMP][0] == '\0')
     return cli_usage(err, "--dump '': the name of the directory is empty");
@@ -192,6 +194,8 @@ arke_status cli_settings_read(const cli_line *line, arena *a, cli_settings *s, a
   o->jobs = (int)jobs;
   o->config = line->texts[CLI_OPT_CONFIG];
   o->bucket = line->given[CLI_OPT_BUCKET] ? line->texts[CLI_OPT_BUCKET] : "";
+  o->fast_math = math == 1;
+  o->check_indices = line->given[CLI_OPT_CHECK_INDICES];
   o->dry_run = line->given[CLI_OPT_DRY_RUN];
   o->keep_llvm_ir = line->given[CLI_OPT_DUMP];
   s->rounds = (int)rounds;

@@ -16,7 +16,7 @@ typedef enum cli_measurement {
 typedef struct cli_settings {
   const cli_line *line;
   tune_options tune; /* strings are argv's or the arena's; cache_path comes with cli_settings_cache */
-  dtype type;
+  dtype type;        /* of a selftest; other commands have one for each type variable (cli_problem.h) */
   bool json;
   int rounds;
   cli_measurement what;

@@ -40,10 +40,12 @@ static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep
   arke_error failure = ARKE_ERROR_INIT;
   arke_status printed = ARKE_OK;
   ir_problem_print_bindings(&p->problem, &bindings);
-  arke_status status = strbuf_failed(&bindings)
-                           ? error_memory(&failure, "sweep")
-                           : cache_find_entry(s->cache, p->entry->name, strbuf_text(&bindings),
-                                              s->target->name, !measures, &a, &e, &failure);
+  const char *ptx = tune_session_ptx(s, p->spec->text, &a);
+  arke_status status =
+      strbuf_failed(&bindings) || ptx == NULL
+          ? error_memory(&failure, "sweep")
+          : cache_find_entry(s->cache, p->spec->name, strbuf_text(&bindings), s->target->name,
+                             cache_variant(ptx), !measures, &a, &e, &failure);
   *yes = status == ARKE_OK && strcmp(e.environment.device, s->environment.device) == 0 &&
          strcmp(e.environment.generator, s->environment.generator) == 0 &&
          strcmp(e.problem.bucket, p->bucket) == 0 && tune_search_is_whole(&s->options, e.winner.policy);

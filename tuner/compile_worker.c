@@ -1,5 +1,6 @@
 /* Lowers and assembles one candidate a request:
- *   {"do": "compile", "op", "bindings", "target", "template", "config", "keep_llvm_ir"}
+ *   {"do": "compile", "op", "bindings", "target", "template", "config", "keep_llvm_ir", "fast_math",
+ *    "check_indices"}
  * Answer: {"lower_ms", "assemble_ms", "registers", "spill_bytes", "log", "unassembled", "ptx", "recipe",
  * "cubin", "llvm_ir"}, the last four being blob numbers, -1 where there is none; "unassembled" says why an
  * assembler that is there could not do its work, which is no fault of the candidate's. Without a cubin the
@@ -56,6 +57,8 @@ static arke_status lower(compile_state *s, const compile_job *job, const json_t 
                          lowered *code, arke_error *err) {
   if (!s->context) TRY(gen_context_create(&s->context, err));
   lower_options options = {.keep_llvm_ir = json_is_true(json_object_get(body, "keep_llvm_ir")),
+                           .fast_math = json_is_true(json_object_get(body, "fast_math")),
+                           .check_indices = json_is_true(json_object_get(body, "check_indices")),
                            .context = s->context};
   arke_status status = job->template->lower(&job->problem, job->target, &job->config, &options, a, code, err);
   if (status != ARKE_OK) {

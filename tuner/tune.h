@@ -38,6 +38,8 @@ typedef struct tune_options {
   const char *config; /* NULL, or the one configuration to build, "BLOCK_M=128,…" */
   const char *cache_path;
   const char *bucket;              /* "" or ranges the entry shall also serve */
+  bool fast_math;                  /* the hardware's approximations (templates/template.h) */
+  bool check_indices;              /* no access where an index in a tensor is out of range */
   bool fresh;                      /* take no trial and no winner from the cache; store all anew */
   bool dry_run;                    /* prune and rank only; nothing is compiled or stored */
   bool keep_llvm_ir;               /* fill tune_result.llvm_ir (for --dump) */

@@ -8,9 +8,10 @@
 static json_t *compile_request(const tune_trial *t) {
   const tune_run *run = t->run;
   const tune_session *s = run->session;
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b}", "do", "compile", "op", run->op_text, "bindings",
-                   run->bindings, "target", s->target->name, "template", tune_trial_template(t)->name,
-                   "config", t->config, "keep_llvm_ir", s->options.keep_llvm_ir);
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b}", "do", "compile", "op", run->op_text,
+                   "bindings", run->bindings, "target", s->target->name, "template",
+                   tune_trial_template(t)->name, "config", t->config, "keep_llvm_ir", s->options.keep_llvm_ir,
+                   "fast_math", s->options.fast_math, "check_indices", s->options.check_indices);
 }
 
 static void hash_kernel(tune_trial *t) {

@@ -52,6 +52,7 @@ typedef struct tune_run {
   void *user;
   arena *arena; /* the caller's */
   const char *op_text, *bindings, *key;
+  const char *ptx;                     /* PTX version and variant, as in the key */
   cache_id problem_id, environment_id; /* 0: nothing is stored */
   tune_candidates candidates;
   tune_search *search; /* NULL until trials begin */

@@ -30,6 +30,12 @@ json_t *tune_session_request(const tune_session *s, const char *what) {
                    (json_int_t)(s->options.seed & INT64_MAX));
 }
 
+const char *tune_session_ptx(const tune_session *s, const char *op_text, arena *a) {
+  bool checked = s->options.check_indices && cache_gathers(op_text);
+  return arena_printf(a, "%s%s%s", s->target->ptx_version, s->options.fast_math ? CACHE_VARIANT_FAST : "",
+                      checked ? CACHE_VARIANT_CHECKED : "");
+}
+
 /* --- one question, one answer --------------------------------------------------------------------------- */
 
 typedef struct answer {

@@ -33,6 +33,9 @@ json_t *tune_session_request(const tune_session *s, const char *what);
 /* Sends one request to a pool and waits for its answer. The message is the caller's to release. */
 arke_status tune_session_ask(tune_session *s, tune_pool *pool, const tune_message *m, double timeout_s,
                              tune_message *reply, arke_error *err);
+/* The PTX version of the session's target with the variant that its options make of an operator: what keys
+ * hold. The arena's; NULL when memory is out. */
+const char *tune_session_ptx(const tune_session *s, const char *op_text, arena *a);
 double tune_session_compile_timeout(const tune_session *s);
 double tune_session_run_timeout(const tune_session *s);
 

@@ -42,13 +42,15 @@ arke_status tune_store_open(tune_run *run, arke_error *err) {
   const ir_op *op = run->problem->op;
   arena scratch = ARENA_INIT;
   cache_tensor *tensors = NULL;
+  run->ptx = tune_session_ptx(s, run->op_text, run->arena);
+  if (!run->ptx) return error_memory(err, STAGE);
   arke_status status = describe_tensors(op, &scratch, &tensors, err);
   if (status != ARKE_OK) goto fail;
   cache_problem p = {.op_name = op->name,
                      .op_text = run->op_text,
                      .bindings = run->bindings,
                      .target = s->target->name,
-                     .ptx = s->target->ptx_version,
+                     .ptx = run->ptx,
                      .bucket = s->options.bucket,
                      .n_tensors = op->n_args,
                      .tensors = tensors};
@@ -251,8 +253,8 @@ tune_trial *tune_store_recall(tune_run *run, cache_winner *w, char kernel_sha256
   arena scratch = ARENA_INIT;
   cache_entry e;
   tune_trial *t = NULL;
-  if (cache_find_entry(s->cache, run->problem->op->name, run->bindings, s->target->name, true, &scratch, &e,
-                       NULL) == ARKE_OK &&
+  if (cache_find_entry(s->cache, run->problem->op->name, run->bindings, s->target->name,
+                       cache_variant(run->ptx), true, &scratch, &e, NULL) == ARKE_OK &&
       same_environment(&e.environment, &s->environment) && strcmp(e.problem.op_text, run->op_text) == 0 &&
       cache_load_kernel(s->cache, &scratch, &e, NULL) == ARKE_OK)
     t = find_trial(run, &e.winner);

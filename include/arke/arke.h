@@ -94,6 +94,9 @@ typedef struct arke_options {
   int device_index;   /* CUDA ordinal */
   int strict;         /* anything but an exact hit is ARKE_ERR_NOT_TUNED */
   int allow_modelled; /* serve entries that were never measured on a GPU; off by default */
+  int fast_math;      /* entries tuned with --math fast may serve, and come first; off by default */
+  int check_indices;  /* operators that take subscripts from tensors: only entries tuned with --check-indices
+                       */
 } arke_options;
 
 /* Opens caches read-only and the device. For CUDA, uses the device's primary context (as PyTorch does);

@@ -129,7 +129,7 @@ arke_status fixture_publish(cache *c, const cache_environment *e, int k, double 
 arke_status fixture_find(cache *c, int k, arena *a, cache_entry *e, arke_error *err) {
   fixture_problem p;
   fixture_fill_problem(&p, k);
-  return cache_find_entry(c, "matmul", p.bindings, "sm_90a", true, a, e, err);
+  return cache_find_entry(c, "matmul", p.bindings, "sm_90a", "", true, a, e, err);
 }
 
 bool fixture_must_publish(cache *c, const cache_environment *e, int k, double median_ns,

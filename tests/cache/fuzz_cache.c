@@ -15,8 +15,8 @@ static bool load(const cache_entry *e, void *user) {
   arena a = ARENA_INIT;
   cache_entry copy = *e;
   (void)cache_load_kernel(user, &a, &copy, NULL);
-  (void)cache_find_entry(user, e->problem.op_name, e->problem.bindings, e->problem.target, true, &a, &copy,
-                         NULL);
+  (void)cache_find_entry(user, e->problem.op_name, e->problem.bindings, e->problem.target, "", true, &a,
+                         &copy, NULL);
   arena_release(&a);
   return true;
 }

@@ -492,16 +492,16 @@ START_TEST(found_entry_is_measured_then_fastest) {
     ASSERT_OK(cache_put_winner(c, problem_of(c, &p.problem), h200, &k, &w, &published, &fixture_error));
     fixture_free_kernel(&k);
     if (i == 0) {
-      ASSERT_OK(cache_find_entry(c, "matmul", p.bindings, "sm_90a", true, &a, &e, &fixture_error));
-      ASSERT_FAILS(cache_find_entry(c, "matmul", p.bindings, "sm_90a", false, &a, &e, &fixture_error),
+      ASSERT_OK(cache_find_entry(c, "matmul", p.bindings, "sm_90a", "", true, &a, &e, &fixture_error));
+      ASSERT_FAILS(cache_find_entry(c, "matmul", p.bindings, "sm_90a", "", false, &a, &e, &fixture_error),
                    ARKE_ERR_NOT_FOUND, "no measured entry for matmul");
     }
   }
-  ASSERT_OK(cache_find_entry(c, "matmul", p.bindings, "sm_90a", true, &a, &e, &fixture_error));
+  ASSERT_OK(cache_find_entry(c, "matmul", p.bindings, "sm_90a", "", true, &a, &e, &fixture_error));
   ck_assert_str_eq(e.problem.ptx, "8.2");
-  ASSERT_FAILS(cache_find_entry(c, "matmul", p.bindings, "sm_90", true, &a, &e, &fixture_error),
+  ASSERT_FAILS(cache_find_entry(c, "matmul", p.bindings, "sm_90", "", true, &a, &e, &fixture_error),
                ARKE_ERR_NOT_FOUND, "on sm_90");
-  ASSERT_FAILS(cache_find_entry(c, "linear", p.bindings, "sm_90a", true, &a, &e, &fixture_error),
+  ASSERT_FAILS(cache_find_entry(c, "linear", p.bindings, "sm_90a", "", true, &a, &e, &fixture_error),
                ARKE_ERR_NOT_FOUND, "for linear");
   ASSERT_FAILS(fixture_find(c, 65, &a, &e, &fixture_error), ARKE_ERR_NOT_FOUND, "K=65");
   arena_release(&a);
@@ -567,7 +567,8 @@ static bool find_inside(const cache_entry *e, void *user) {
   arena a = ARENA_INIT;
   cache_entry found;
   int n = 0;
-  ASSERT_OK(cache_find_entry(c, "matmul", e->problem.bindings, "sm_90a", true, &a, &found, &fixture_error));
+  ASSERT_OK(
+      cache_find_entry(c, "matmul", e->problem.bindings, "sm_90a", "", true, &a, &found, &fixture_error));
   ASSERT_OK(cache_load_kernel(c, &a, &found, &fixture_error));
   ASSERT_OK(cache_each_entry(c, "matmul", "sm_90a", &a, count_entry, &n, NULL, &fixture_error));
   ck_assert_int_eq(n, 3);

@@ -6,6 +6,7 @@ import sys
 
 TEXT, WHOLE, NUMBER, COUNTS = "text", "whole number", "number", "counts by name"
 MAYBE = "number or null"
+NAMES, TYPES = "texts, perhaps none", "lists of names, by type variable"
 TIME = {"median": NUMBER, "p10": MAYBE, "p90": MAYBE, "samples": WHOLE}
 TRIALS = {"total": WHOLE, "pruned": COUNTS, "failed": COUNTS, "verified": WHOLE, "measured": WHOLE}
 
@@ -14,7 +15,7 @@ KINDS = {
                "tflops": NUMBER, "speed_of_light_ns": NUMBER, "trials": TRIALS, "sha256": TEXT, "cache": TEXT},
     "stored": {"state": TEXT, "key": TEXT, "target": TEXT, "device": TEXT, "origin": TEXT, "config": TEXT,
                "time_ns": TIME, "tflops": NUMBER, "speed_of_light_ns": NUMBER, "sha256": TEXT, "cache": TEXT},
-    "operator": {"op": TEXT, "shape": TEXT, "dtypes": [TEXT], "help": TEXT, "notation": TEXT},
+    "operator": {"op": TEXT, "shape": TEXT, "dtypes": TYPES, "attrs": NAMES, "help": TEXT, "notation": TEXT},
     "space": {"template": TEXT, "points": WHOLE, "feasible": WHOLE,
               "parameters": [{"name": TEXT, "values": [WHOLE], "meaning": TEXT}]},
     "ranking": {"problem": TEXT, "target": TEXT, "model": TEXT, "trials": TRIALS, "feasible": WHOLE,
@@ -38,6 +39,12 @@ def check(value, form, place):
         isinstance(value, (int, float)) and value > 0 or fail("expected a number above 0")
     elif form is MAYBE:
         value is None or check(value, NUMBER, place)
+    elif form is NAMES:
+        isinstance(value, list) and all(isinstance(v, str) and v for v in value) or fail("expected a list of texts")
+    elif form is TYPES:
+        isinstance(value, dict) or fail("expected an object")
+        for name, names in value.items():
+            check(names, NAMES, f"{place}.{name}")
     elif form is COUNTS:
         isinstance(value, dict) or fail("expected an object")
         for name, count in value.items():

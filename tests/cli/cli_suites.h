@@ -5,6 +5,7 @@
 #include <check.h>
 
 TCase *cli_options_case(void);
+TCase *cli_values_case(void);
 TCase *cli_workload_case(void);
 TCase *cli_report_case(void);
 TCase *cli_contest_case(void);

@@ -190,6 +190,7 @@ TCase *cli_options_case(void) {
 int main(void) {
   Suite *suite = suite_create("cli");
   suite_add_tcase(suite, cli_options_case());
+  suite_add_tcase(suite, cli_values_case());
   suite_add_tcase(suite, cli_workload_case());
   suite_add_tcase(suite, cli_report_case());
   suite_add_tcase(suite, cli_contest_case());

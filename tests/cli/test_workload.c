@@ -78,7 +78,7 @@ START_TEST(faults_tell_line_and_path) {
                          &w, &err),
                    ARKE_ERR_ARGUMENT);
   ck_assert_str_eq(err.text,
-                   "w.json:5: problems[0].sizes.K[1]: found a number; a size is a whole number from 1 to "
+                   "w.json:5: problems[0].sizes.K[1]: found a number; a size is a whole number from 0 to "
                    "1099511627776");
 }
 END_TEST

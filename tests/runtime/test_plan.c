@@ -85,8 +85,8 @@ START_TEST(strict_serves_exact_entries_only) {
   ck_assert_says(err, "no exact entry serves this call: the nearest is ");
   ck_assert_says(err, "T=bf16 M=64 N=4096 K=4096");
   ck_assert_says(err, "tuned.arke, which differs in M (stored 64, asked 100); tune it with: ");
-  ck_assert_says(err,
-                 "tune it with: arke-tune --op matmul --shape 100x4096x4096 --dtype bf16 --target sm_90a");
+  ck_assert_says(
+      err, "tune it with: arke-tune --op matmul --shape M=100,K=4096,N=4096 --dtype T=bf16 --target sm_90a");
   ck_assert_str_eq(err.op, "matmul");
   arke_close(ctx);
 }
@@ -100,7 +100,7 @@ START_TEST(a_miss_names_what_differs) {
   ck_assert_int_eq(plan_sizes(ctx, 4096, 1024, 512, text, sizeof text, &err), ARKE_ERR_NOT_TUNED);
   ck_assert_says(
       err, "differs in T (stored f16, asked bf16), N (stored 4096, asked 1024), K (stored 4096, asked 512)");
-  ck_assert_says(err, "arke-tune --op matmul --shape 4096x1024x512 --dtype bf16");
+  ck_assert_says(err, "arke-tune --op matmul --shape M=4096,K=512,N=1024 --dtype T=bf16");
   arke_close(ctx);
 }
 END_TEST
@@ -317,7 +317,7 @@ START_TEST(a_kernel_may_refuse_to_sum_over_nothing) {
   ck_assert_says(err,
                  "a stored kernel was refused (tensor A has no elements, and the kernel that was tuned reads "
                  "it by tensor maps, which cannot be empty)");
-  ck_assert_says(err, "tune it with: arke-tune --op matmul --shape 64x64x0");
+  ck_assert_says(err, "tune it with: arke-tune --op matmul --shape M=64,K=0,N=64");
   arke_close(ctx);
 }
 END_TEST

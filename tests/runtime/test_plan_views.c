@@ -262,6 +262,70 @@ START_TEST(a_tensor_written_in_place_is_passed_once) {
 }
 END_TEST
 
+/* --- variants ------------------------------------------------------------------------------------------ */
+
+static void write_variant(const cache_problem *p, const char *ptx, const char *config, double time_ns) {
+  cache_problem variant = *p;
+  const fixture_entry entry = {.bindings = "U=f32 T=bf16 ...=64",
+                               .recipe = COPY_RECIPE,
+                               .ptx = "kernel copy 8 8 8\n",
+                               .config = config,
+                               .time_ns = time_ns};
+  variant.ptx = ptx;
+  fixture_write("tuned.arke", &variant, &entry, 1);
+}
+
+/* What serves with and without the options; sizes other than the tuned ones go another way. */
+static const struct {
+  bool gathers, fast_math, check_indices;
+  int64_t size;
+  const char *served; /* NULL: nothing */
+} SERVED[] = {
+    {false, false, false, 64, "plain"}, {false, true, false, 64, "fast"},   {false, false, true, 64, "plain"},
+    {false, false, false, 60, "plain"}, {false, true, false, 60, "fast"},   {true, false, false, 64, "plain"},
+    {true, false, true, 64, "checked"}, {true, false, true, 60, "checked"}, {true, true, true, 64, "checked"},
+};
+
+START_TEST(variants_serve_who_asks_for_them) {
+  cache_problem p = COPY;
+  if (SERVED[_i].gathers) p.op_text = "copy_(D: U[...], X: T[...]) -> (D) { D[...] = cast<U>(X[X[...]]) }";
+  write_variant(&p, "8.6", "plain", 300);
+  write_variant(&p, "8.6+fast", "fast", 100);
+  if (SERVED[_i].gathers) write_variant(&p, "8.6+checked", "checked", 400);
+  arke_context *ctx = fixture_open(
+      &(arke_options){.fast_math = SERVED[_i].fast_math, .check_indices = SERVED[_i].check_indices});
+  arke_error err = ARKE_ERROR_INIT;
+  fixture_tensor d, x;
+  const DLTensor *list[] = {&d.t, &x.t};
+  arke_plan *planned;
+  fixture_tensor_init(&d, 0x1000, 1, (int64_t[]){SERVED[_i].size});
+  fixture_tensor_init(&x, 0x9000, 1, (int64_t[]){SERVED[_i].size});
+  d.t.dtype = (DLDataType){kDLFloat, 32, 1};
+  ck_assert_msg(arke_plan_create(ctx, "copy_", list, 2, NULL, 0, &planned, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_str_eq(arke_plan_describe(planned).config, SERVED[_i].served);
+  arke_plan_destroy(planned);
+  arke_close(ctx);
+}
+END_TEST
+
+START_TEST(a_variant_that_is_not_served_is_named) {
+  write_variant(&COPY, "8.6+fast", "fast", 100);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  arke_error err = ARKE_ERROR_INIT;
+  fixture_tensor d, x;
+  const DLTensor *list[] = {&d.t, &x.t};
+  arke_plan *planned;
+  fixture_tensor_init(&d, 0x1000, 1, (int64_t[]){64});
+  fixture_tensor_init(&x, 0x9000, 1, (int64_t[]){64});
+  d.t.dtype = (DLDataType){kDLFloat, 32, 1};
+  ck_assert_int_eq(arke_plan_create(ctx, "copy_", list, 2, NULL, 0, &planned, &err), ARKE_ERR_NOT_TUNED);
+  ck_assert_says(
+      err, "ptx 8.6+fast in tuned.arke, which was tuned with --math fast (fast_math serves it); tune it "
+           "with: arke-tune --op copy_ --shape ...=64 --dtype U=f32,T=bf16 --target sm_90a");
+  arke_close(ctx);
+}
+END_TEST
+
 /* --- dtypes -------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -304,6 +368,8 @@ TCase *plan_view_tests(void) {
   tcase_add_test(t, any_number_of_elements_is_planned);
   tcase_add_test(t, a_reduction_over_nothing_runs);
   tcase_add_test(t, a_tensor_written_in_place_is_passed_once);
+  tcase_add_loop_test(t, variants_serve_who_asks_for_them, 0, COUNT_OF(SERVED));
+  tcase_add_test(t, a_variant_that_is_not_served_is_named);
   tcase_add_loop_test(t, every_dtype_is_read_from_dlpack, 0, COUNT_OF(TYPES));
   return t;
 }

@@ -388,7 +388,8 @@ static double stored_ns(fixture *f, const char **policy) {
   cache *c;
   cache_entry e;
   ck_assert_int_eq(cache_open(f->cache_path, CACHE_READ, &c, NULL), ARKE_OK);
-  ck_assert_int_eq(cache_find_entry(c, "twice", "T=f32 M=1000", "sm_90a", true, &f->a, &e, NULL), ARKE_OK);
+  ck_assert_int_eq(cache_find_entry(c, "twice", "T=f32 M=1000", "sm_90a", "", true, &f->a, &e, NULL),
+                   ARKE_OK);
   cache_close(c);
   *policy = e.winner.policy;
   return e.winner.time.median_ns;
@@ -691,7 +692,8 @@ START_TEST(an_interrupt_publishes_the_best_so_far) {
   cache *c;
   cache_entry e;
   ck_assert_int_eq(cache_open(f.cache_path, CACHE_READ, &c, NULL), ARKE_OK);
-  ck_assert_int_eq(cache_find_entry(c, "twice", "T=f32 M=1000", "sm_90a", false, &f.a, &e, NULL), ARKE_OK);
+  ck_assert_int_eq(cache_find_entry(c, "twice", "T=f32 M=1000", "sm_90a", "", false, &f.a, &e, NULL),
+                   ARKE_OK);
   ck_assert_int_eq(strncmp(e.winner.config, "KIND=0", 6), 0);
   cache_close(c);
   check_no_workers();
@@ -718,7 +720,7 @@ START_TEST(an_interrupt_while_compiling_verifies_the_leader) {
   cache *c;
   cache_entry e;
   ck_assert_int_eq(cache_open(f.cache_path, CACHE_READ, &c, NULL), ARKE_OK);
-  ck_assert_int_eq(cache_find_entry(c, "twice", "T=f32 M=1000", "sm_90a", true, &f.a, &e, NULL), ARKE_OK);
+  ck_assert_int_eq(cache_find_entry(c, "twice", "T=f32 M=1000", "sm_90a", "", true, &f.a, &e, NULL), ARKE_OK);
   ck_assert_str_eq(e.winner.config, "KIND=0,BLOCK=128,GROUP=16");
   ck_assert_int_eq(e.winner.origin, CACHE_ORIGIN_MODELLED);
   ck_assert_ptr_nonnull(strstr(e.winner.policy, TUNE_POLICY_INTERRUPTED));

@@ -1,0 +1,197 @@
+#include "tuner/cli_values.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "tuner/cli_options.h"
+
+/* --- sizes ---------------------------------------------------------------------------------------------- */
+
+static arke_status read_size(arena *a, const char *axis, const char *part, size_t length, int64_t *size,
+                             arke_error *err) {
+  if (text_to_i64(part, length, 0, LIMIT_AXIS_SIZE, size)) return ARKE_OK;
+  char *found = arena_strndup(a, part, length);
+  if (found == NULL) return error_memory(err, CLI_USAGE);
+  return cli_usage(err, "%s is %s; a size is a whole number from 0 to %lld", axis,
+                   found[0] == '\0' ? "empty" : cli_printable(a, found), LIMIT_AXIS_SIZE);
+}
+
+static arke_status read_leading(arena *a, const char *text, size_t length, cli_values *v, arke_error *err) {
+  const char *end = text + length;
+  v->lead_rank = 0;
+  for (const char *s = text; length > 0;) {
+    size_t n = strcspn(s, "x");
+    if (n > (size_t)(end - s)) n = (size_t)(end - s);
+    if (v->lead_rank == LIMIT_RANK)
+      return cli_usage(err, "%s stands for more than %d axes", CLI_LEADING, LIMIT_RANK);
+    TRY(read_size(a, CLI_LEADING, s, n, &v->lead[v->lead_rank++], err));
+    if (s + n == end) break;
+    s += n + 1;
+  }
+  return ARKE_OK;
+}
+
+arke_status cli_values_leading(arena *a, const char *text, cli_values *v, arke_error *err) {
+  return read_leading(a, text, strlen(text), v, err);
+}
+
+static arke_status wrong_number(const cli_operator *o, int found, arke_error *err) {
+  bool leading = cli_operator_has_leading(o);
+  int n = o->n_axes - leading;
+  strbuf axes = STRBUF_INIT, example = STRBUF_INIT;
+  cli_operator_print_axes(o, &axes);
+  for (int i = 0; i < o->n_axes; i++) strbuf_add(&example, i == 0 ? "4096" : "x4096");
+  arke_status status =
+      cli_usage(err, "found %d size%s; %s takes %s%d, %s, like %s", found, found == 1 ? "" : "s", o->name,
+                leading ? "at least " : "", n, strbuf_text(&axes), strbuf_text(&example));
+  strbuf_free(&axes);
+  strbuf_free(&example);
+  return status;
+}
+
+static arke_status read_by_place(arena *a, const cli_operator *o, const char *text, cli_values *v,
+                                 arke_error *err) {
+  bool leading = cli_operator_has_leading(o);
+  int found = text[0] != '\0', rest;
+  for (const char *s = text; *s != '\0'; s++) found += *s == 'x';
+  rest = found - (o->n_axes - leading); /* sizes for "..." */
+  if (rest < 0 || (rest > 0 && !leading)) return wrong_number(o, found, err);
+  const char *s = text;
+  for (int i = 0; i < o->n_axes; i++) {
+    bool dots = strcmp(o->axes[i], CLI_LEADING) == 0;
+    if (dots && rest == 0) continue;
+    size_t length = strcspn(s, "x");
+    for (int k = 1; dots && k < rest; k++) length += 1 + strcspn(s + length + 1, "x");
+    TRY(dots ? read_leading(a, s, length, v, err) : read_size(a, o->axes[i], s, length, &v->sizes[i], err));
+    s += length + 1;
+  }
+  return ARKE_OK;
+}
+
+static int find_axis(const cli_operator *o, const char *name, size_t length) {
+  for (int i = 0; i < o->n_axes; i++)
+    if (strlen(o->axes[i]) == length && memcmp(o->axes[i], name, length) == 0) return i;
+  return -1;
+}
+
+static const char *list_axes(arena *a, const cli_operator *o) {
+  const char *list = "";
+  for (int i = 0; i < o->n_axes && list != NULL; i++)
+    list = arena_printf(a, "%s%s%s", list, i == 0 ? "" : ", ", o->axes[i]);
+  return list == NULL ? "" : list;
+}
+
+static arke_status read_by_name(arena *a, const cli_operator *o, const char *text, cli_values *v,
+                                arke_error *err) {
+  bool given[LIMIT_AXES + 1] = {false};
+  for (const char *s = text; *s != '\0';) {
+    size_t length = strcspn(s, ", ");
+    const char *equals = memchr(s, '=', length);
+    const char *item = cli_printable(a, arena_strndup(a, s, length));
+    if (equals == NULL) return cli_usage(err, "'%s' is no AXIS=SIZE; accepted: M=64,N=8 or 64x8", item);
+    int axis = find_axis(o, s, (size_t)(equals - s));
+    if (axis < 0)
+      return cli_usage(err, "'%s' names no axis of %s; accepted: %s", item, o->name, list_axes(a, o));
+    if (given[axis]) return cli_usage(err, "%s is given twice", o->axes[axis]);
+    given[axis] = true;
+    size_t rest = length - (size_t)(equals + 1 - s);
+    TRY(strcmp(o->axes[axis], CLI_LEADING) == 0
+            ? read_leading(a, equals + 1, rest, v, err)
+            : read_size(a, o->axes[axis], equals + 1, rest, &v->sizes[axis], err));
+    s += length + strspn(s + length, ", ");
+  }
+  for (int i = 0; i < o->n_axes; i++)
+    if (!given[i] && strcmp(o->axes[i], CLI_LEADING) != 0)
+      return cli_usage(err, "%s is missing; %s takes %s", o->axes[i], o->name, list_axes(a, o));
+  return ARKE_OK;
+}
+
+arke_status cli_values_shape(arena *a, const cli_operator *o, const char *text, cli_values *v,
+                             arke_error *err) {
+  return strchr(text, '=') != NULL ? read_by_name(a, o, text, v, err) : read_by_place(a, o, text, v, err);
+}
+
+/* --- element types -------------------------------------------------------------------------------------- */
+
+static arke_status read_type(arena *a, const char *text, size_t length, dtype *t, arke_error *err) {
+  const char *name = arena_strndup(a, text, length);
+  if (name == NULL) return error_memory(err, CLI_USAGE);
+  if (dtype_from_name(name, t)) return ARKE_OK;
+  const char *names[DTYPE_COUNT], *list = "";
+  for (int i = 0; i < DTYPE_COUNT && list != NULL; i++) {
+    names[i] = dtype_name((dtype)i);
+    list = arena_printf(a, "%s%s%s", list, i == 0 ? "" : i + 1 == DTYPE_COUNT ? " or " : ", ", names[i]);
+  }
+  if (list == NULL) return error_memory(err, CLI_USAGE);
+  const char *nearest = text_nearest(name, names, DTYPE_COUNT);
+  return cli_usage(err, "unknown type %s;%s%s%s accepted: %s",
+                   name[0] == '\0' ? "''" : cli_printable(a, name), nearest == NULL ? "" : " did you mean ",
+                   nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?", list);
+}
+
+static int find_type(const cli_operator *o, const char *name, size_t length) {
+  for (int i = 0; i < o->op->n_types; i++)
+    if (strlen(o->op->type_vars[i]) == length && memcmp(o->op->type_vars[i], name, length) == 0) return i;
+  return -1;
+}
+
+static arke_status type_fault(const cli_operator *o, const char *what, const char *item, arke_error *err) {
+  strbuf types = STRBUF_INIT;
+  cli_operator_print_types(o, &types);
+  arke_status status =
+      cli_usage(err, "%s%s; the type variables of %s are %s: %s", item, what, o->name, strbuf_text(&types),
+                o->op->n_types > 1 ? "T=bf16,U=f32 or one for each in order" : "T=bf16 or bf16");
+  strbuf_free(&types);
+  return status;
+}
+
+arke_status cli_values_types(arena *a, const cli_operator *o, const char *text, bool given, cli_values *v,
+                             arke_error *err) {
+  bool bound[COUNT_OF(v->types)] = {false};
+  int n = o->op->n_types, place = 0;
+  if (n == 0 && !given) return ARKE_OK;
+  if (n == 0) return cli_usage(err, "%s has no type variables, so it takes none", o->name);
+  for (const char *s = text;; place++) {
+    size_t length = strcspn(s, ",");
+    const char *equals = memchr(s, '=', length);
+    const char *item = cli_printable(a, arena_strndup(a, s, length));
+    size_t skipped = equals == NULL ? 0 : (size_t)(equals + 1 - s);
+    int i = equals == NULL ? place : find_type(o, s, skipped - 1);
+    if (i < 0) return type_fault(o, " names no type variable", item, err);
+    if (i >= n) return type_fault(o, " is one too many", item, err);
+    if (bound[i]) return type_fault(o, " is given twice", o->op->type_vars[i], err);
+    bound[i] = true;
+    TRY(read_type(a, s + skipped, length - skipped, &v->types[i], err));
+    if (s[length] == '\0') break;
+    s += length + 1;
+  }
+  for (int i = 0; i < n; i++)
+    if (!bound[i]) return type_fault(o, " is missing", o->op->type_vars[i], err);
+  return ARKE_OK;
+}
+
+/* --- printing ------------------------------------------------------------------------------------------- */
+
+static int64_t size_of(const ir_problem *p, const char *axis) {
+  for (int i = 0; i < p->op->n_axes; i++)
+    if (strcmp(p->op->axes[i], axis) == 0) return p->sizes[i];
+  return 0;
+}
+
+void cli_values_print_shape(const cli_operator *o, const ir_problem *p, strbuf *out) {
+  size_t begin = out->length;
+  for (int i = 0; i < o->n_axes; i++) {
+    bool dots = strcmp(o->axes[i], CLI_LEADING) == 0;
+    for (int k = 0; k < (dots ? p->lead_rank : 1); k++)
+      strbuf_addf(out, "%s%lld", out->length == begin ? "" : "x",
+                  (long long)(dots ? p->lead[k] : size_of(p, o->axes[i])));
+  }
+  if (out->length == begin && o->n_axes > 0) strbuf_add(out, CLI_LEADING "="); /* no axes at all: a scalar */
+}
+
+void cli_values_print_types(const cli_operator *o, const ir_problem *p, strbuf *out) {
+  for (int i = 0; i < o->op->n_types; i++) {
+    if (o->op->n_types > 1) strbuf_addf(out, "%s%s=", i == 0 ? "" : ",", o->op->type_vars[i]);
+    strbuf_add(out, dtype_name(p->types[i]));
+  }
+}
