@@ -271,10 +271,16 @@ static gen_value in_haste(gen_builder *b, ir_function f, gen_value x) {
   }
 }
 
+/* A product with the divisor's reciprocal, both scaled to where neither leaves the normal numbers for a
+ * quotient that is one: what depends on the divisor alone is computed once for all dividends. */
 gen_value gen_divide(gen_builder *b, gen_accuracy accuracy, gen_value x, gen_value y) {
   if (accuracy == GEN_ACCURACY_FULL || gen_type_of(b, x) != GEN_F32) return gen_fdiv(b, x, y);
-  return gen_asm(b, b->types[GEN_F32], "div.full.f32 $0, $1, $2;", "=f,f,f", (gen_value[]){x, y}, 2,
-                 GEN_ASM_PURE);
+  gen_value size = gen_fabs(b, y), one = gen_f32(b, 1);
+  gen_value scale =
+      gen_select(b, gen_compare(b, GEN_SGT, size, gen_f32(b, 0x1p100)), gen_f32(b, 0x1p-64), one);
+  scale = gen_select(b, gen_compare(b, GEN_SLT, size, gen_f32(b, 0x1p-100)), gen_f32(b, 0x1p64), scale);
+  gen_value recip = gen_approx(b, "rcp.approx.ftz.f32", gen_fmul(b, y, scale));
+  return gen_fmul(b, gen_fmul(b, x, scale), recip);
 }
 
 /* The remainder of a quotient that is off by at most one is exact in an fma; f32 has the quotients of f64. */
@@ -304,16 +310,16 @@ arke_status gen_math_to(gen_builder *b, ir_function f, gen_accuracy accuracy, co
     *value = on_integers(b, f, args);
     return ARKE_OK;
   }
-  gen_value x = args[0], y = f == IR_FN_POW ? args[1] : NULL;
-  *value = NULL;
+  gen_value x = args[0], y = f == IR_FN_POW ? args[1] : NULL, v = NULL;
   if (gen_type_of(b, x) == GEN_F32) {
-    if (accuracy == GEN_ACCURACY_FAST) *value = in_haste(b, f, x);
-    if (accuracy != GEN_ACCURACY_FULL && !*value) *value = in_short(b, f, x, y);
+    if (accuracy == GEN_ACCURACY_FAST) v = in_haste(b, f, x);
+    if (accuracy != GEN_ACCURACY_FULL && !v) v = in_short(b, f, x, y);
   }
-  if (!*value) *value = exact(b, f, args);
-  if (!*value) *value = in_full(b, f, x, y);
-  if (*value) return ARKE_OK;
-  return error_set(err, ARKE_ERR_INTERNAL, "generate", "no lowering of %s", function_name(f));
+  if (!v) v = exact(b, f, args);
+  if (!v) v = in_full(b, f, x, y);
+  if (!v) return error_set(err, ARKE_ERR_INTERNAL, "generate", "no lowering of %s", function_name(f));
+  *value = v;
+  return ARKE_OK;
 }
 
 arke_status gen_math(gen_builder *b, ir_function f, const gen_value *args, gen_value *value,
