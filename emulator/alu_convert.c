@@ -122,10 +122,31 @@ static uint64_t write_float(const ptx_instruction *i, ptx_type type, double v) {
   return type == PTX_TYPE_TF32 ? code << 13 : code;
 }
 
+/* Most conversions make every NaN the same one. These keep its sign and what fits of its fraction (seen on an
+ * H200; PTX leaves it open), all but the last two as a quiet NaN. */
+static bool convert_nan(ptx_type to, ptx_type from, uint64_t in, uint64_t *out) {
+  if (to == PTX_TYPE_F64 && from == PTX_TYPE_F32)
+    *out = (in & 0x80000000) << 32 | 0x7ff8000000000000 | (in & 0x7fffff) << 29;
+  else if (to == PTX_TYPE_F32 && from == PTX_TYPE_F64)
+    *out = (in >> 32 & 0x80000000) | 0x7fc00000 | (in >> 29 & 0x7fffff);
+  else if (to == PTX_TYPE_F16 && from == PTX_TYPE_F64)
+    *out = (in >> 48 & 0x8000) | 0x7e00 | (in >> 42 & 0x3ff);
+  else if (to == PTX_TYPE_F32 && from == PTX_TYPE_BF16)
+    *out = (in & 0xffff) << 16;
+  else if (to == PTX_TYPE_TF32 && from == PTX_TYPE_F32)
+    *out = in & 0xffffe000;
+  else
+    return false;
+  return true;
+}
+
 static uint64_t float_to_float(const ptx_instruction *i, uint64_t in) {
   ptx_type to = (ptx_type)i->type[0], from = (ptx_type)i->type[1];
   bool ftz = (i->flags & PTX_FLAG_FTZ) != 0;
   double v = read_float(from, in);
+  uint64_t nan_code;
+  bool plain = (i->flags & (PTX_FLAG_RELU | PTX_FLAG_SAT | PTX_FLAG_SATFINITE)) == 0;
+  if (isnan(v) && plain && convert_nan(to, from, in, &nan_code)) return nan_code;
   if (ftz && from == PTX_TYPE_F32) v = flush(v, true);
   if (i->rounding >= PTX_ROUND_RNI && i->rounding <= PTX_ROUND_RPI) {
     v = round_to_integer(v, (ptx_rounding)i->rounding);
@@ -187,7 +208,7 @@ static bool widen(alu_call *c) {
   if (!bf16 && i->type[1] != PTX_TYPE_F16) return false;
   EACH_LANE {
     uint32_t code = (uint32_t)c->in[0][l] & 0xffff, bits = bf16 ? code << 16 : alu_f32_of_f16(code);
-    c->out[l] = (bits & 0x7fffffff) > 0x7f800000 ? 0x7fffffff : bits;
+    c->out[l] = !bf16 && (bits & 0x7fffffff) > 0x7f800000 ? 0x7fffffff : bits; /* as convert_nan */
   }
   return true;
 }

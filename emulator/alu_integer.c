@@ -2,10 +2,9 @@
 
 #define EACH_LANE for (int l = 0; l < PTX_LANES; l++)
 
-/* Division by zero gives what the hardware gives (PTX leaves it open): all ones, and the dividend as
- * remainder. */
+/* Division by zero gives what an H200 gives (PTX leaves it open): all ones, for the remainder too. */
 static uint64_t divide(uint64_t a, uint64_t b, int bits, bool is_signed, bool remainder) {
-  if ((b & alu_mask(bits)) == 0) return remainder ? a : UINT64_MAX;
+  if ((b & alu_mask(bits)) == 0) return UINT64_MAX;
   if (!is_signed) return remainder ? a % b : a / b;
   int64_t x = alu_sign_extend(a, bits), y = alu_sign_extend(b, bits);
   if (y == -1) return remainder ? 0 : 0 - (uint64_t)x; /* the one quotient that can overflow */
@@ -41,9 +40,15 @@ static void multiply24(alu_call *c, bool is_signed) {
   }
 }
 
+/* PTX wants position and length below 256. Of others the 32-bit forms take the low byte; the 64-bit ones,
+ * which are several instructions on hardware, take them as they are (so on an H200). */
+static uint64_t field_operand(uint64_t v, int bits) {
+  return bits == 32 ? v & 0xff : v & 0xffffffff;
+}
+
 static uint64_t extract(uint64_t a, uint64_t pos, uint64_t len, int bits, bool is_signed) {
-  pos &= 0xff;
-  len &= 0xff;
+  pos = field_operand(pos, bits);
+  len = field_operand(len, bits);
   uint64_t sign = 0;
   if (is_signed && len != 0) {
     uint64_t at = pos + len - 1;
@@ -57,8 +62,8 @@ static uint64_t extract(uint64_t a, uint64_t pos, uint64_t len, int bits, bool i
 }
 
 static uint64_t insert(uint64_t a, uint64_t b, uint64_t pos, uint64_t len, int bits) {
-  pos &= 0xff;
-  len &= 0xff;
+  pos = field_operand(pos, bits);
+  len = field_operand(len, bits);
   if (pos >= (uint64_t)bits) return b;
   uint64_t mask = alu_mask((int)(len > 64 ? 64 : len)) << pos;
   return (b & ~mask) | (a << pos & mask);
@@ -76,6 +81,7 @@ static uint64_t find_nth_set(uint64_t mask, uint64_t base, int32_t offset) {
   int at = (int)(base & 31), step = offset < 0 ? -1 : 1;
   if (offset == 0) return base < 32 && (mask >> base & 1) != 0 ? base : 0xffffffff;
   int64_t left = (offset < 0 ? -(int64_t)offset : (int64_t)offset) - 1;
+  if (offset == INT32_MIN) return 0; /* so on an H200: it has no positive counterpart */
   if (base >= 32) return 0xffffffff;
   for (; at >= 0 && at < 32; at += step)
     if ((mask >> at & 1) != 0 && left-- == 0) return (uint64_t)at;

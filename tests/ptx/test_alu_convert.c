@@ -165,6 +165,13 @@ static const struct {
     {"cvt.rn.f16.f32 %h0, %r1;", 0x33000001, 0x0001},
     {"cvt.f32.bf16 %r0, %h1;", 0x8001, 0x80010000},
     {"cvt.f32.f16 %r0, %h1;", 0x7e00, 0x7fffffff},
+    /* NaNs that an H200 keeps (alu_fidelity) */
+    {"cvt.f64.f32 %d0, %r1;", 0xffb6874f, 0xfffed0e9e0000000},
+    {"cvt.f64.f32 %d0, %r1;", 0x7fc00000, 0x7ff8000000000000},
+    {"cvt.rn.f32.f64 %r0, %d1;", 0x7ffc9d8037eb16ff, 0x7fe4ec01},
+    {"cvt.rn.f16.f64 %h0, %d1;", 0x7ff176f3953ef036, 0x7e5d},
+    {"cvt.f32.bf16 %r0, %h1;", 0xff85, 0xff850000},
+    {"cvt.rna.tf32.f32 %r0, %r1;", 0xffab1ef7, 0xffab0000},
     {"cvt.rna.tf32.f32 %r0, %r1;", 0x3f801000, 0x3f802000}, /* halfway goes away from zero */
     {"cvt.rna.tf32.f32 %r0, %r1;", 0x3f800fff, 0x3f800000},
     {"cvt.rn.tf32.f32 %r0, %r1;", 0x3f801000, 0x3f800000},

@@ -53,7 +53,7 @@ TYPED(mul_wide_s32, int32_t, (int64_t)a *(int64_t)b)
 TYPED(mad_wide_u32, uint32_t, (uint64_t)a *(uint64_t)b + c_)
 TYPED(mad_wide_s32, int32_t, (uint64_t)((int64_t)a *(int64_t)b) + c_)
 ALL_INTS(div, b == 0 ? UINT64_MAX : (uint64_t)((__int128)a / (__int128)b))
-ALL_INTS(rem, b == 0 ? a_ : (uint64_t)((__int128)a % (__int128)b))
+ALL_INTS(rem, b == 0 ? UINT64_MAX : (uint64_t)((__int128)a % (__int128)b))
 TYPED(abs_s16, int16_t, a < 0 ? 0 - a_ : a_)
 TYPED(abs_s32, int32_t, a < 0 ? 0 - a_ : a_)
 TYPED(abs_s64, int64_t, a < 0 ? 0 - a_ : a_)
@@ -84,9 +84,15 @@ TYPED(sub_sat, int32_t, clamp_s32((int64_t)a - b))
 TYPED(mad_hi_sat, int32_t, clamp_s32((((int64_t)a * b) >> 32) + c))
 TYPED(min_relu, int32_t, (a < b ? a : b) < 0 ? 0 : (a < b ? a : b))
 
+/* Positions and lengths past 255, which PTX excludes: an H200 takes the low byte in 32-bit forms, and all in
+ * 64-bit ones, where more than 64 does what 64 does. */
+static int field(uint64_t v, int bits) {
+  uint64_t most = bits == 32 ? v & 0xff : v & 0xffffffff;
+  return (int)(most < 256 ? most : 256);
+}
 /* The loops of the PTX ISA's own definitions, bit by bit. */
 static uint64_t bfe_bits(uint64_t a, uint64_t b, uint64_t c, int bits, bool is_signed) {
-  int pos = (int)(b & 0xff), len = (int)(c & 0xff), sign = 0;
+  int pos = field(b, bits), len = field(c, bits), sign = 0;
   uint64_t d = 0;
   if (is_signed && len != 0) sign = bit(a, pos + len - 1 < bits - 1 ? pos + len - 1 : bits - 1);
   for (int i = 0; i < bits; i++) d |= (uint64_t)(i < len && pos + i < bits ? bit(a, pos + i) : sign) << i;
@@ -105,8 +111,7 @@ static uint64_t bfe_s64(uint64_t a, uint64_t b, uint64_t c) {
   return bfe_bits(a, b, c, 64, true);
 }
 static uint64_t bfi_bits(uint64_t a, uint64_t b, uint64_t pos, uint64_t len, int bits) {
-  pos &= 0xff;
-  len &= 0xff;
+  pos = (uint64_t)field(pos, bits);
   for (uint64_t i = 0; i < len && pos + i < (uint64_t)bits; i++)
     b = (b & ~(1ull << (pos + i))) | (uint64_t)bit(a, (int)i) << (pos + i);
   return b;
@@ -227,6 +232,7 @@ static uint64_t fns(uint64_t mask, uint64_t base, uint64_t offset_) {
   int32_t offset = (int32_t)offset_;
   if (base > 31) return 0xffffffff;
   if (offset == 0) return bit(mask, (int)base) ? base : 0xffffffff;
+  if (offset == INT32_MIN) return 0; /* an H200 */
   int at = (int)base, step = offset > 0 ? 1 : -1;
   int64_t count = offset > 0 ? offset : -(int64_t)offset;
   for (; at >= 0 && at < 32; at += step)
