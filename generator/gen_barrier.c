@@ -32,6 +32,10 @@ void gen_fence_async_shared(gen_builder *b) {
   gen_asm(b, b->none, "fence.proxy.async.shared::cta;", "", NULL, 0, GEN_ASM_MEMORY);
 }
 
+void gen_fence_async(gen_builder *b) {
+  gen_asm(b, b->none, "fence.proxy.async;", "", NULL, 0, GEN_ASM_MEMORY);
+}
+
 void gen_mbarrier_init(gen_builder *b, gen_value barrier, int arrivals) {
   char text[64];
   snprintf(text, sizeof text, "mbarrier.init.shared::cta.b64 [$0], %d;", arrivals);

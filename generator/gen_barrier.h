@@ -21,6 +21,9 @@ void gen_launches_release(gen_builder *b);
 /* Makes generic writes to shared memory visible to copies (and wgmma); by each writing thread, before a
  * barrier. */
 void gen_fence_async_shared(gen_builder *b);
+/* The same for memory of every kind; also by a thread that has learnt of other threads' writes, before it
+ * copies them. */
+void gen_fence_async(gen_builder *b);
 
 /* --- mbarriers --- */
 /* `arrivals` complete a phase. One thread; then gen_mbarrier_init_fence by it, then a CTA or cluster barrier.

@@ -25,6 +25,13 @@ void gen_tma_load_2d(gen_builder *b, gen_value shared, gen_value map, gen_value 
   }
 }
 
+void gen_bulk_load(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier) {
+  char text[128];
+  snprintf(text, sizeof text,
+           "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], %d, [$2];", bytes);
+  gen_asm(b, b->none, text, "r,l,r", (gen_value[]){shared, global, mbarrier}, 3, GEN_ASM_MEMORY);
+}
+
 void gen_tma_store_2d(gen_builder *b, gen_value map, gen_value x, gen_value y, gen_value shared) {
   gen_asm(b, b->none, "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];",
           "l,r,r,r", (gen_value[]){map, x, y, shared}, 4, GEN_ASM_MEMORY);

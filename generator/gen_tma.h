@@ -13,6 +13,8 @@ void gen_tma_prefetch_map(gen_builder *b, gen_value map);
  * mbarriers at the offset of `mbarrier` counts the box's bytes. */
 void gen_tma_load_2d(gen_builder *b, gen_value shared, gen_value map, gen_value x, gen_value y,
                      gen_value mbarrier, unsigned cta_mask);
+/* `bytes` contiguous ones, a multiple of 16, from global memory (i64) into this CTA. */
+void gen_bulk_load(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier);
 /* Source bytes must have been made visible by gen_fence_async_shared and a barrier. */
 void gen_tma_store_2d(gen_builder *b, gen_value map, gen_value x, gen_value y, gen_value shared);
 /* Stores since the last commit of this thread form a group. */

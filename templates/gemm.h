@@ -38,7 +38,8 @@ template_reason gemm_fit(const ir_problem *p, const target *t, gemm_match *match
   X(CLUSTER_N, "CTAs of a cluster along N, which share the tile of A", 1, 2)                                 \
   X(RASTER, "0: tiles run along M first, 1: along N first", 0, 1)                                            \
   X(GROUP, "tiles along the first direction before the other one advances", 1, 2, 4, 8, 16)                  \
-  X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)
+  X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)                \
+  X(STREAM_K, "1: tiles that would not fill a last wave are split along K, a like part for each SM", 0, 1)
 
 typedef enum gemm_param {
 #define X(NAME, ...) GEMM_##NAME,
@@ -69,6 +70,7 @@ typedef struct gemm_plan {
   int block_m, block_n, block_k, stages, consumers, cluster_m, cluster_n, group;
   bool pingpong, persistent, raster_n;
   bool deferred;    /* a tile is stored under the products of the next */
+  bool stream;      /* the last tiles are split along K (gemm_stream.c) */
   int cluster;      /* CTAs of a cluster */
   int threads;      /* consumers, then the producer's warp group */
   int group_rows;   /* rows of the tile a consumer warp group owns */
@@ -81,6 +83,8 @@ typedef struct gemm_plan {
   int store_buffer_bytes;
   gen_swizzle store_swizzle;
   int smem_bytes; /* dynamic */
+  int slot_bytes; /* workspace of a CTA for the sums of a part of a tile; 0 without STREAM_K */
+  int sums_bytes; /* of it that travel through a stage at a time */
 } gemm_plan;
 
 /* The plan of a configuration, or why the hardware cannot run it. Sizes of the problem play no part. */
@@ -102,11 +106,18 @@ arke_status gemm_lower(const ir_problem *p, const target *t, const config *c, co
 void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                           ir_problem *reduced);
 
-/* The kernel's text and its launch. Parameters: tensor maps of A, B and Y, then M, N, K as i32. */
+/* Kernels of the image and their launches. Parameters: tensor maps of A, B and Y, then M, N, K as i32; with
+ * STREAM_K also the workspace's slots, one for each CTA, and its flags, one for each consumer group of a CTA,
+ * which another kernel clears before. */
 arke_status gemm_emit(gen_context *ctx, const target *t, const gemm_plan *plan, bool keep_llvm_ir, arena *a,
                       gen_output *out, arke_error *err);
 arke_status gemm_recipe(const ir_op *op, const gemm_plan *plan, arena *a, recipe *r, arke_error *err);
 
 #define GEMM_KERNEL_NAME "gemm"
+#define GEMM_CLEAR_NAME  "gemm_clear_flags"
+enum { GEMM_CLEAR_THREADS = 128 }; /* each clears a flag */
+
+/* With STREAM_K the first k-step of a CTA is a 32-bit product of SMs and k-steps. */
+enum { GEMM_STREAM_MAX_K = 1 << 28 };
 
 #endif

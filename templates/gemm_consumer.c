@@ -60,9 +60,9 @@ static void store_pending_panel(gemm_consumer *c, const gemm_pending *pending, g
   gen_if_end(b, &some);
 }
 
-/* Accumulates a tile over K, and leaves its last products in flight. Returns the index of their stage, which
- * is still to be released. `pending` (NULL: none) is stored on the way. */
-static gen_value multiply(gemm_consumer *c, const gemm_pending *pending, gen_value *acc) {
+/* Accumulates `steps` stages of a tile, and leaves the last products in flight. Returns the index of their
+ * stage, which is still to be released. `pending` (NULL: none) is stored on the way. */
+static gen_value multiply(gemm_consumer *c, const gemm_pending *pending, gen_value steps, gen_value *acc) {
   gemm_emitter *e = c->e;
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
@@ -97,22 +97,23 @@ static gen_value multiply(gemm_consumer *c, const gemm_pending *pending, gen_val
   carried[STAGE] = next.index;
   carried[PARITY] = next.parity;
   carried[BEFORE] = now.index;
-  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[STEP], e->k_steps));
+  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[STEP], steps));
   c->walk.stage = (gen_stage){carried[STAGE], carried[PARITY]};
   for (int i = 0; i < plan->accumulators; i++) acc[i] = carried[SUMS + i];
   return carried[BEFORE];
 }
 
-/* Waits for the last products of a tile, under which it finds out where the tile is; `acc` are values then.
- */
-static gemm_tile finish_products(gemm_consumer *c, gen_value last_stage, gen_value *acc) {
+/* Waits for the last products of an item, under which it finds out where the tile is; `acc` are values then,
+ * with STREAM_K those of all CTAs up to here. */
+static gemm_tile finish_products(gemm_consumer *c, gemm_item item, gen_value last_stage, gen_value *acc) {
   gemm_emitter *e = c->e;
   gen_builder *b = e->b;
-  gemm_tile tile = gemm_tiles_at(e, c->walk.unit);
+  gemm_tile tile = gemm_tiles_at(e, item.unit);
   tile.row = gen_pin(b, tile.row);
   tile.column = gen_pin(b, tile.column);
   gen_wgmma_wait(b, 0, acc, e->plan->accumulators);
   gen_pipeline_release(b, &e->pipeline, last_stage, c->thread, NULL);
+  if (e->plan->stream) gemm_stream_exchange(e, &c->store, c->group, c->thread, item, &c->walk.stage, acc);
   return tile;
 }
 
@@ -126,14 +127,23 @@ static void store_tile(gemm_consumer *c, gemm_tile tile, const gen_value *acc) {
   }
 }
 
+static gen_value negate(gen_builder *b, gen_value condition) {
+  return gen_xor(b, condition, gen_bool(b, true));
+}
+
 /* --- schedule 0: multiply, store --- */
 
 static void consume_cooperative(gemm_consumer *c) {
+  gemm_emitter *e = c->e;
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
-  gemm_walk_begin(c->e, &c->walk);
-  gemm_tile tile = finish_products(c, multiply(c, NULL, acc), acc);
+  gemm_walk_begin(e, &c->walk);
+  gemm_item item = gemm_item_at(e, c->walk.place);
+  gemm_tile tile = finish_products(c, item, multiply(c, NULL, item.steps, acc), acc);
+  gen_branch complete;
+  if (e->plan->stream) gen_if(e->b, &complete, negate(e->b, gemm_item_is_partial(e, item)), NULL, 0);
   store_tile(c, tile, acc);
-  gemm_walk_end(c->e, &c->walk);
+  if (e->plan->stream) gen_if_end(e->b, &complete);
+  gemm_walk_end(e, &c->walk);
 }
 
 /* --- schedule 1: ping-pong --- */
@@ -151,7 +161,7 @@ static void consume_pingpong(gemm_consumer *c) {
   gen_builder *b = e->b;
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
   gen_value other = gen_xor(b, c->group, gen_i32(b, 1));
-  c->walk.unit = gen_add(b, e->unit, gen_mul(b, c->group, e->unit_step));
+  c->walk.place = gen_add(b, e->unit, gen_mul(b, c->group, e->unit_step));
   c->walk.step = gen_mul_imm(b, e->unit_step, 2);
   c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, gen_mul(b, c->group, e->k_steps));
   c->walk.n_extra = 1;
@@ -159,20 +169,29 @@ static void consume_pingpong(gemm_consumer *c) {
   *turn = other;
   gemm_walk_begin(e, &c->walk);
   gen_mbarrier_wait(b, turn_barrier(e, c->group), *turn);
-  gen_value last_stage = multiply(c, NULL, acc);
+  gemm_item item = gemm_item_at(e, c->walk.place);
+  gen_value last_stage = multiply(c, NULL, item.steps, acc);
   gen_value lane = gen_and(b, c->thread, gen_i32(b, 31));
   gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, lane, 0));
   *turn = gen_xor(b, *turn, gen_i32(b, 1));
   c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, e->k_steps); /* the other group's tile */
-  gemm_tile tile = finish_products(c, last_stage, acc);
+  gemm_tile tile = finish_products(c, item, last_stage, acc);
   store_tile(c, tile, acc);
   gemm_walk_end(e, &c->walk);
 }
 
 /* --- schedule 2: store under the next tile's products --- */
 
-/* A tile with fewer k-steps than panels, and the last one, have no products to hide under and are stored at
- * once. */
+/* Whether what comes after this place is too short to store a tile under it: fewer k-steps than panels, or
+ * nothing. */
+static gen_value nothing_to_hide_under(gemm_consumer *c) {
+  gemm_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_value next = gemm_next_place(e, c->walk.place, c->walk.step);
+  gen_value is_last = gen_compare(b, GEN_UGE, next, gemm_place_limit(e));
+  return gen_or(b, is_last, gen_compare_imm(b, GEN_ULT, gemm_item_at(e, next).steps, e->plan->panels));
+}
+
 static void consume_deferred(gemm_consumer *c) {
   enum { EXISTS, ROW, COLUMN, PACKED };
   gemm_emitter *e = c->e;
@@ -189,15 +208,20 @@ static void consume_deferred(gemm_consumer *c) {
   gemm_pending pending = {.exists = walk->extra[EXISTS],
                           .tile = {walk->extra[ROW], walk->extra[COLUMN]},
                           .packed = walk->extra + PACKED};
-  gemm_tile tile = finish_products(c, multiply(c, &pending, acc), acc);
+  gemm_item item = gemm_item_at(e, walk->place);
+  gemm_tile tile = finish_products(c, item, multiply(c, &pending, item.steps, acc), acc);
   for (int panel = 0; panel < plan->panels; panel++) gemm_store_pack(e, acc, panel, packed);
-  gen_value is_last = gen_compare(b, GEN_UGE, gen_add(b, walk->unit, walk->step), e->units);
-  gen_value at_once = gen_or(b, is_last, gen_compare_imm(b, GEN_ULT, e->k_steps, plan->panels));
+  gen_value at_once = nothing_to_hide_under(c), later = negate(b, at_once);
+  if (plan->stream) {
+    gen_value complete = negate(b, gemm_item_is_partial(e, item));
+    at_once = gen_and(b, at_once, complete);
+    later = gen_and(b, later, complete);
+  }
   gen_branch now;
   gen_if(b, &now, at_once, NULL, 0);
   for (int panel = 0; panel < plan->panels; panel++) gemm_store_panel(e, &c->store, tile, panel, packed);
   gen_if_end(b, &now);
-  walk->extra[EXISTS] = gen_xor(b, at_once, gen_bool(b, true));
+  walk->extra[EXISTS] = later;
   walk->extra[ROW] = tile.row;
   walk->extra[COLUMN] = tile.column;
   for (int i = 0; i < n_packed; i++) walk->extra[PACKED + i] = packed[i];
@@ -206,7 +230,7 @@ static void consume_deferred(gemm_consumer *c) {
 
 void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread) {
   gemm_consumer c = {.e = e, .group = group, .thread = thread};
-  c.walk.unit = e->unit;
+  c.walk.place = gemm_first_place(e);
   c.walk.step = e->unit_step;
   c.walk.stage = gen_pipeline_consumer_start(e->b);
   gemm_store_init(e, &c.store, group, thread);

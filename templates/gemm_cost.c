@@ -24,6 +24,9 @@ static const double tile_ns[] = {114, 150, 190}, store_ns = 0.0156;
 static const double fill_ns = 559, drain_ns = 872;
 /* How much of a partly filled last wave counts as a whole one: SMs that run alone run faster. */
 static const double wave_weight = 0.85;
+/* What STREAM_K costs: a launch that clears flags, and, for each element of a tile, sums that go through the
+ * cache. */
+static const double stream_ns = 2000, stream_sum_ns = 0.18;
 /* A stage that two CTAs must both have left takes a little longer. */
 static const double cluster_factor = 1.004;
 
@@ -36,6 +39,10 @@ typedef struct cost_inputs {
   double band_along, band_across; /* tiles of the area they cover together */
 } cost_inputs;
 
+static double slots_of(const gemm_plan *plan, const target_rates *rates) {
+  return rates->sm_count / plan->cluster * plan->cluster;
+}
+
 static cost_inputs inputs_of(const ir_problem *p, const gemm_plan *plan, const target_rates *rates) {
   const gemm_match *match = &plan->match;
   cost_inputs in = {.plan = plan,
@@ -45,8 +52,7 @@ static cost_inputs inputs_of(const ir_problem *p, const gemm_plan *plan, const t
                     .k = (double)p->sizes[match->k]};
   in.tiles_m = (double)gemm_units_m(plan, p->sizes[match->m]) * plan->cluster_m;
   in.tiles_n = (double)gemm_units_n(plan, p->sizes[match->n]) * plan->cluster_n;
-  double slots = rates->sm_count / plan->cluster * plan->cluster;
-  in.ctas = fmin(in.tiles_m * in.tiles_n, slots);
+  in.ctas = fmin(in.tiles_m * in.tiles_n, slots_of(plan, rates));
   double along = plan->raster_n ? in.tiles_n : in.tiles_m;
   double group = plan->group * (plan->raster_n ? plan->cluster_n : plan->cluster_m);
   in.band_along = fmin(group, along);
@@ -103,10 +109,12 @@ double gemm_cost_ns(const ir_problem *p, const target *t, const target_rates *ra
   cost_inputs in = inputs_of(p, &plan, rates);
   double store = store_ns * plan.block_m * plan.block_n;
   double steps = ceil(in.k / plan.block_k);
-  double waves = in.tiles_m * in.tiles_n / in.ctas;
+  double waves = in.tiles_m * in.tiles_n / (plan.stream ? slots_of(&plan, rates) : in.ctas);
   double weighted = wave_weight * ceil(waves) + (1 - wave_weight) * waves;
   bool hidden = (plan.pingpong || plan.deferred) && waves > 1;
   double each = steps * step_ns(&in) + tile_ns[c->values[GEMM_SCHEDULE]] + (hidden ? 0 : store);
   double busy = weighted * each + drain_ns + (hidden ? store : 0);
+  if (plan.stream)
+    busy = waves * each + drain_ns + store + stream_ns + stream_sum_ns * plan.block_m * plan.block_n;
   return fmax(busy, dram_ns(&in, waves)) + fill_ns + rates->launch_ns;
 }

@@ -5,8 +5,10 @@
 #include "generator/gen_memory.h"
 #include "generator/gen_tma.h"
 
-static const gen_param_kind params[] = {GEN_PARAM_TENSORMAP, GEN_PARAM_TENSORMAP, GEN_PARAM_TENSORMAP,
-                                        GEN_PARAM_I32,       GEN_PARAM_I32,       GEN_PARAM_I32};
+enum { PARAMS = 6, STREAM_PARAMS = PARAMS + 2 };
+static const gen_param_kind params[STREAM_PARAMS] = {
+    GEN_PARAM_TENSORMAP, GEN_PARAM_TENSORMAP, GEN_PARAM_TENSORMAP, GEN_PARAM_I32,
+    GEN_PARAM_I32,       GEN_PARAM_I32,       GEN_PARAM_POINTER,   GEN_PARAM_POINTER};
 
 enum { WARPS_OF_A_GROUP = 4 };
 
@@ -71,6 +73,10 @@ static void emit_kernel(gemm_emitter *e) {
   e->m = gen_param(b, 3);
   e->n = gen_param(b, 4);
   e->k = gen_param(b, 5);
+  if (plan->stream) {
+    e->stream.slots = gen_param(b, PARAMS);
+    e->stream.flags = gen_param(b, PARAMS + 1);
+  }
   e->smem = gen_shared_dynamic(b);
   /* Ping-pong: a stage belongs to the tile of one group. */
   gen_pipeline_create(b, &e->pipeline, "stage", plan->stages, plan->pingpong ? 1 : plan->consumers,
@@ -85,18 +91,39 @@ static void emit_kernel(gemm_emitter *e) {
   emit_roles(e, thread);
 }
 
+/* A flag a thread. */
+static void emit_clear(gen_builder *b) {
+  gen_value index = gen_add(b, gen_mul_imm(b, gen_ctaid_x(b), GEMM_CLEAR_THREADS), gen_tid_x(b));
+  gen_value address = gen_add(b, gen_param(b, 0), gen_mul_imm(b, gen_zext(b, index, GEN_I64), 4));
+  gen_launches_release(b);
+  gen_launches_wait(b);
+  gen_store_global(b, gen_i32(b, 0), address);
+}
+
 arke_status gemm_emit(gen_context *ctx, const target *t, const gemm_plan *plan, bool keep_llvm_ir, arena *a,
                       gen_output *out, arke_error *err) {
   gen_kernel kernel = {.name = GEMM_KERNEL_NAME,
                        .threads = plan->threads,
                        .min_ctas_per_sm = 1,
                        .cluster = {plan->cluster, 1, 1},
-                       .n_params = (int)COUNT_OF(params),
+                       .n_params = plan->stream ? STREAM_PARAMS : PARAMS,
                        .params = params};
   gemm_emitter e = {.plan = plan};
   TRY(gen_builder_create(ctx, t, &kernel, &e.b, err));
   emit_kernel(&e);
-  arke_status status = gen_builder_finish(e.b, keep_llvm_ir, a, out, err);
+  arke_status status = ARKE_OK;
+  if (plan->stream) {
+    static const gen_param_kind flags[] = {GEN_PARAM_POINTER};
+    const gen_kernel clear = {.name = GEMM_CLEAR_NAME,
+                              .threads = GEMM_CLEAR_THREADS,
+                              .min_ctas_per_sm = 1,
+                              .cluster = {1, 1, 1},
+                              .n_params = 1,
+                              .params = flags};
+    status = gen_builder_next_kernel(e.b, &clear, err);
+    if (status == ARKE_OK) emit_clear(e.b);
+  }
+  if (status == ARKE_OK) status = gen_builder_finish(e.b, keep_llvm_ir, a, out, err);
   gen_builder_destroy(e.b);
   return status;
 }

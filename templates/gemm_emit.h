@@ -7,6 +7,16 @@
 #include "generator/gen_pipeline.h"
 #include "templates/gemm.h"
 
+/* STREAM_K: how units are dealt out (gemm_stream.c). Values are i32 unless said otherwise. */
+typedef struct gemm_stream {
+  gen_value slots, flags; /* i64 */
+  gen_value whole;        /* units computed whole, in full rounds over the CTAs; the others are split */
+  gen_value share, more;  /* k-steps of a CTA, and how many CTAs, the first ones, have one more */
+  gen_value end_unit;     /* where this CTA's k-steps begin, and which of the unit's are its: often up to */
+  gen_value end_first, end_steps; /* the unit's end */
+  gen_value begin_steps;          /* of the next unit, from its beginning; 0: none */
+} gemm_stream;
+
 /* A kernel in the making. Values are i32 unless said otherwise. */
 typedef struct gemm_emitter {
   gen_builder *b;
@@ -18,6 +28,7 @@ typedef struct gemm_emitter {
   gen_value rank;                    /* of this CTA in its cluster */
   gen_value unit, unit_step;         /* first unit of this CTA, and from one to the next */
   gen_value units_m, units_n, units; /* tiles counted in clusters */
+  gemm_stream stream;
   gen_pipeline pipeline;
   gen_value turns; /* ping-pong: first of two mbarriers, whose phase is a group's turn */
 } gemm_emitter;
@@ -27,15 +38,31 @@ typedef struct gemm_tile {
   gen_value row, column;
 } gemm_tile;
 
+/* One thing to compute: some k-steps of a unit. */
+typedef struct gemm_item {
+  gen_value unit, first, steps;
+} gemm_item;
+
+/* The places of a CTA's walk: units, then, with STREAM_K, parts of the last ones. From the first place on,
+ * gemm_next_place leads through all below the limit. */
+gen_value gemm_first_place(gemm_emitter *e);
+gen_value gemm_next_place(gemm_emitter *e, gen_value place, gen_value step);
+gen_value gemm_place_limit(gemm_emitter *e);
+gemm_item gemm_item_at(gemm_emitter *e, gen_value place);
+/* i1: the item leaves out the unit's last k-steps, so that another CTA stores the unit. */
+gen_value gemm_item_is_partial(gemm_emitter *e, gemm_item item);
+
 void gemm_tiles_init(gemm_emitter *e);
+void gemm_stream_init(gemm_emitter *e);
 gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit);
 
-/* A role's walk over its units: fill `unit`, `step`, `stage` and the `extra` values it carries from unit to
- * unit, then gemm_walk_begin, the body for these values, which leaves the next ones in place, gemm_walk_end.
+/* A role's walk over its places: fill `place`, `step`, `stage` and the `extra` values it carries from one to
+ * the next, then gemm_walk_begin, the body for these values, which leaves the next ones in place,
+ * gemm_walk_end.
  */
 enum { GEMM_WALK_EXTRA = 160 };
 typedef struct gemm_walk {
-  gen_value unit, step;
+  gen_value place, step;
   gen_stage stage; /* of the pipeline */
   gen_value extra[GEMM_WALK_EXTRA];
   int n_extra;
@@ -66,6 +93,13 @@ void gemm_store_begin(gemm_emitter *e, const gemm_store *s);
 /* Stores panel `panel` of the group's part of a tile. Panels of a tile are stored in order, all of them. */
 void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int panel,
                       const gen_value *packed);
+/* STREAM_K: by the producer, after the stages of `item`: the sums of the CTAs that computed the unit's
+ * k-steps before, in stages from `at` on. Returns the stage after them. */
+gen_stage gemm_stream_load(gemm_emitter *e, gemm_item item, gen_stage at);
+/* By a consumer group whose sums of `item` are in `acc`: leaves them in the workspace for another CTA, or
+ * adds what gemm_stream_load brings. Moves `at` over its stages. */
+void gemm_stream_exchange(gemm_emitter *e, const gemm_store *s, gen_value group, gen_value thread,
+                          gemm_item item, gen_stage *at, gen_value *acc);
 /* Waits until shared memory is no longer read by stores. */
 void gemm_store_drain(gemm_emitter *e, const gemm_store *s);
 

@@ -20,11 +20,13 @@ static void load_operand(gemm_emitter *e, const gemm_operand *o, gen_value map, 
   }
 }
 
-static gen_stage load_tile(gemm_emitter *e, gemm_tile tile, gen_stage at) {
+static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
+  gemm_tile tile = gemm_tiles_at(e, item.unit);
+  gen_value end = gen_add(b, item.first, item.steps);
   gen_loop loop;
-  gen_value carried[] = {gen_i32(b, 0), at.index, at.parity};
+  gen_value carried[] = {item.first, at.index, at.parity};
   gen_loop_begin(b, &loop, carried, 3);
   gen_value step = carried[0];
   at = (gen_stage){carried[1], carried[2]};
@@ -37,13 +39,15 @@ static gen_stage load_tile(gemm_emitter *e, gemm_tile tile, gen_stage at) {
   carried[0] = gen_add_imm(b, step, 1);
   carried[1] = at.index;
   carried[2] = at.parity;
-  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], e->k_steps));
-  return (gen_stage){carried[1], carried[2]};
+  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], end));
+  at = (gen_stage){carried[1], carried[2]};
+  return plan->stream ? gemm_stream_load(e, item, at) : at;
 }
 
 void gemm_emit_producer(gemm_emitter *e) {
-  gemm_walk walk = {.unit = e->unit, .step = e->unit_step, .stage = gen_pipeline_producer_start(e->b)};
+  gemm_walk walk = {
+      .place = gemm_first_place(e), .step = e->unit_step, .stage = gen_pipeline_producer_start(e->b)};
   gemm_walk_begin(e, &walk);
-  walk.stage = load_tile(e, gemm_tiles_at(e, walk.unit), walk.stage);
+  walk.stage = load_item(e, gemm_item_at(e, walk.place), walk.stage);
   gemm_walk_end(e, &walk);
 }

@@ -64,6 +64,15 @@ static bool place_store_buffers(gemm_plan *plan, const target *t) {
   return true;
 }
 
+/* Another CTA's sums come in as many equal parts as make one fit a stage: a part has some accumulators of all
+ * threads, four at a time. */
+static void place_sums(gemm_plan *plan) {
+  int rows = plan->accumulators / 4, row_bytes = plan->consumers * 128 * 4 * 4, parts = 1;
+  while (rows % parts || rows / parts * row_bytes > plan->stage_bytes) parts++;
+  plan->slot_bytes = rows * row_bytes;
+  plan->sums_bytes = plan->slot_bytes / parts;
+}
+
 template_reason gemm_plan_make(const gemm_match *match, dtype type, const target *t, const config *c,
                                gemm_plan *plan) {
   const int *v = c->values;
@@ -82,6 +91,7 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
       .deferred = v[GEMM_SCHEDULE] == 2,
       .persistent = v[GEMM_PERSISTENT],
       .raster_n = v[GEMM_RASTER],
+      .stream = v[GEMM_STREAM_K],
       .cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N],
       .threads = 128 * (v[GEMM_CONSUMERS] + 1),
   };
@@ -106,7 +116,10 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
   plan->store_buffer_bytes = plan->group_rows * plan->panel_n * 2;
   if (!place_store_buffers(plan, t)) return TEMPLATE_SHARED_MEMORY;
   /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
-  if ((plan->pingpong || plan->deferred) && !plan->persistent) return TEMPLATE_SCHEDULE;
+  if ((plan->pingpong || plan->deferred || plan->stream) && !plan->persistent) return TEMPLATE_SCHEDULE;
+  /* Parts of tiles have unlike lengths; groups that take turns would wait for one another. */
+  if (plan->stream && plan->pingpong) return TEMPLATE_SCHEDULE;
+  if (plan->stream) place_sums(plan);
   return TEMPLATE_OK;
 }
 
@@ -130,6 +143,10 @@ static bool redundant(const gemm_plan *plan, int64_t units_m, int64_t units_n, i
   } else if (plan->group >= along) {
     return true; /* GROUP=1 with the other RASTER */
   }
+  if (plan->stream) { /* full rounds leave nothing to split */
+    int64_t slots = sm_count / plan->cluster;
+    return slots <= 1 || units_m * units_n % slots == 0;
+  }
   return plan->persistent && units_m * units_n * plan->cluster <= sm_count; /* one tile each */
 }
 
@@ -146,6 +163,7 @@ template_reason gemm_feasible(const ir_problem *p, const target *t, const config
     return TEMPLATE_CLUSTER;
   int64_t units_m = gemm_units_m(&plan, m), units_n = gemm_units_n(&plan, n);
   if (units_m > INT32_MAX / plan.cluster / units_n) return TEMPLATE_SIZE;
+  if (plan.stream && p->sizes[match.k] > GEMM_STREAM_MAX_K) return TEMPLATE_SIZE;
   return redundant(&plan, units_m, units_n, t->rates.sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
@@ -204,14 +222,22 @@ void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c,
   gemm_plan plan;
   if (gemm_fit(p, t, &match, NULL) != TEMPLATE_OK) return;
   gemm_plan_make(&match, ir_tensor_dtype(p, match.a), t, c, &plan);
-  /* One unit and a ragged part of another along M, as many along N as give some CTA a second tile (each of
-   * its consumers, under ping-pong). The ragged parts leave the last cluster incomplete and keep rows
+  /* A unit or two and a ragged part of another along M, as many along N as give some CTA a second tile (each
+   * of its consumers, under ping-pong). The ragged parts leave the last cluster incomplete and keep rows
    * aligned. */
   int64_t step_m = (int64_t)plan.block_m * plan.cluster_m, step_n = (int64_t)plan.block_n * plan.cluster_n;
   int tiles_wanted = sm_count * (plan.pingpong ? 2 : 1) + 1;
-  int64_t columns = 2;
-  while (2 * columns * plan.cluster < tiles_wanted) columns++;
-  reduced->sizes[match.m] = step_m + plan.block_m / 2 + (match.a_k_major ? 5 : 8);
+  int64_t rows = 2, columns = 2, slots = sm_count / plan.cluster;
+  while (rows * columns * plan.cluster < tiles_wanted) columns++;
+  if (plan.stream && slots > 1) { /* some are left for the last round; an even number of SMs wants odd rows */
+    while (rows * columns % slots == 0) {
+      if (rows == 2 && slots % 2 == 0)
+        rows = 3;
+      else
+        columns++;
+    }
+  }
+  reduced->sizes[match.m] = (rows - 1) * step_m + plan.block_m / 2 + (match.a_k_major ? 5 : 8);
   reduced->sizes[match.n] = (columns - 1) * step_n + plan.block_n / 2 + 8;
   reduced->sizes[match.k] = (int64_t)plan.stages * plan.block_k + 24;
 }

@@ -14,6 +14,7 @@ void gemm_tiles_init(gemm_emitter *e) {
   e->rank = clustered ? gen_cluster_ctarank(b) : gen_i32(b, 0);
   e->unit = clustered ? gen_clusterid_x(b) : gen_ctaid_x(b);
   e->unit_step = clustered ? gen_nclusterid_x(b) : gen_nctaid_x(b);
+  if (plan->stream) gemm_stream_init(e);
 }
 
 /* This CTA's block along an axis of which `share` CTAs of the cluster take one each. */
@@ -42,13 +43,13 @@ gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit) {
 }
 
 static void take_carried(gemm_walk *walk) {
-  walk->unit = walk->carried[0];
+  walk->place = walk->carried[0];
   walk->stage = (gen_stage){walk->carried[1], walk->carried[2]};
   for (int i = 0; i < walk->n_extra; i++) walk->extra[i] = walk->carried[3 + i];
 }
 
 static void put_carried(gemm_walk *walk) {
-  walk->carried[0] = walk->unit;
+  walk->carried[0] = walk->place;
   walk->carried[1] = walk->stage.index;
   walk->carried[2] = walk->stage.parity;
   for (int i = 0; i < walk->n_extra; i++) walk->carried[3 + i] = walk->extra[i];
@@ -59,12 +60,12 @@ void gemm_walk_begin(gemm_emitter *e, gemm_walk *walk) {
   put_carried(walk);
   gen_loop_begin(e->b, &walk->loop, walk->carried, 3 + walk->n_extra);
   take_carried(walk);
-  gen_loop_while(e->b, &walk->loop, gen_compare(e->b, GEN_ULT, walk->unit, e->units));
+  gen_loop_while(e->b, &walk->loop, gen_compare(e->b, GEN_ULT, walk->place, gemm_place_limit(e)));
 }
 
 void gemm_walk_end(gemm_emitter *e, gemm_walk *walk) {
   if (!e->plan->persistent) return;
-  walk->unit = gen_add(e->b, walk->unit, walk->step);
+  walk->place = gemm_next_place(e, walk->place, walk->step);
   put_carried(walk);
   gen_loop_end(e->b, &walk->loop);
   take_carried(walk);

@@ -11,7 +11,7 @@ const char *const gemm_operators[4] = {
     "tt(A: T[K,M], B: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) B[n,k] * A[k,m] }",
 };
 
-static const config class_defaults = {{64, 64, 64, 3, 1, 0, 1, 1, 0, 1, 1}};
+static const config class_defaults = {{64, 64, 64, 3, 1, 0, 1, 1, 0, 1, 1, 0}};
 
 /* Tiles: one row tile, several (BLOCK_M 128 and more by one consumer); narrow panels (BLOCK_N not a multiple
  * of 64), one and several panels, fewer buffers than panels; the schedules; clusters; orders; K panels. */
@@ -39,6 +39,11 @@ static const gemm_class classes[] = {
     {GEMM_NN, "f16", "CLUSTER_N=2,BLOCK_M=128,CONSUMERS=2,BLOCK_N=32"},
     {GEMM_NN, "bf16", "SCHEDULE=1,CONSUMERS=2,CLUSTER_M=2,GROUP=2"},
     {GEMM_NT, "bf16", "SCHEDULE=2,CLUSTER_N=2,RASTER=1"},
+    {GEMM_NN, "bf16", "STREAM_K=1"},
+    {GEMM_NT, "f16", "STREAM_K=1,BLOCK_M=128,CONSUMERS=2,BLOCK_N=96,STAGES=2,RASTER=1,GROUP=2"},
+    {GEMM_NN, "bf16", "STREAM_K=1,SCHEDULE=2,BLOCK_M=128,BLOCK_N=128,CONSUMERS=2"},
+    {GEMM_NT, "bf16", "STREAM_K=1,SCHEDULE=2,CLUSTER_M=2,BLOCK_N=32"},
+    {GEMM_NN, "bf16", "STREAM_K=1,CLUSTER_N=2,BLOCK_M=128,CONSUMERS=2"},
     {GEMM_TN, "bf16", "BLOCK_M=128,CONSUMERS=2"},
     {GEMM_TT, "bf16", "SCHEDULE=1,CONSUMERS=2,CLUSTER_N=2"},
 };

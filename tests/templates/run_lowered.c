@@ -25,6 +25,7 @@ typedef struct run_state {
   recipe_binding env[LIMIT_AXES + LIMIT_TENSORS * LIMIT_RANK + 1];
   char names[LIMIT_TENSORS * LIMIT_RANK][LIMIT_NAME_BYTES];
   int n_env, n_names;
+  device_ptr workspace; /* nothing is written to it */
 } run_state;
 
 static void bind_name(run_state *s, const char *name, int64_t value) {
@@ -120,6 +121,11 @@ static arke_status launch(run_state *s, device_module *m, const recipe_launch *l
       words[i] = (int32_t)value;
       args[i] = &words[i];
       break;
+    case RECIPE_PARAM_WORKSPACE:
+      TRY(eval(s, l->params[i].value, &value, err));
+      pointers[i] = s->workspace + (device_ptr)value;
+      args[i] = &pointers[i];
+      break;
     default:
       return error_set(err, ARKE_ERR_UNSUPPORTED, "test", "parameter %d of a kind no test needed yet", i);
     }
@@ -141,6 +147,11 @@ static arke_status launch(run_state *s, device_module *m, const recipe_launch *l
 
 static arke_status run_recipe(run_state *s, const lowered *l, arke_error *err) {
   device_module *m;
+  if (l->recipe.workspace_bytes) {
+    int64_t bytes;
+    TRY(eval(s, l->recipe.workspace_bytes, &bytes, err));
+    TRY(s->d->ops->mem_alloc(s->d, (size_t)bytes, "workspace", &s->workspace, err));
+  }
   TRY(s->d->ops->module_load(s->d, l->ptx, l->ptx_bytes, &m, err));
   arke_status status = ARKE_OK;
   for (int i = 0; i < l->recipe.n_launches && status == ARKE_OK; i++) {
@@ -241,6 +252,7 @@ run_outcome run_lowered(device *d, const ir_problem *p, const lowered *l, int sm
   make_env(s, sm_count);
   if (o.status == ARKE_OK) o.status = run_recipe(s, l, &o.err);
   if (o.status == ARKE_OK) compare(s, sample, seed, &o);
+  if (s->workspace) d->ops->mem_free(d, s->workspace);
   for (int t = 0; t < p->op->n_args; t++) {
     if (s->buffers[t].memory) d->ops->mem_free(d, s->buffers[t].memory);
     free(s->buffers[t].host);
