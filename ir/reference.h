@@ -48,6 +48,7 @@ typedef struct ref_node {
   bool integer; /* lanes are int64_t, else double */
   bool wraps;   /* i32 arithmetic */
   bool sums;    /* it has a magnitude of its own, since a sum or a rounding is in it; else that is |value| */
+  bool doubles; /* computes in f64, as the reference does */
   bool linear;  /* u + c * k in the index of its scope */
   bool varying; /* depends on the index of its scope */
   int scope;    /* reductions around it in its definition */

@@ -133,6 +133,7 @@ static double carried(ir_function f, const double args[3], int which, double mag
   return isfinite(farthest) ? farthest * 0x1p12 : 0;
 }
 
+/* 1 + erf(x) cancels at the left. f32 can do better, in f64 the reference itself loses as much. */
 static void call_magnitudes(ref_node *e, int n) {
   ir_function f = (ir_function)e->id;
   for (int l = 0; l < n; l++) {
@@ -145,6 +146,7 @@ static void call_magnitudes(ref_node *e, int n) {
     for (int i = 0; i < e->n_args; i++)
       if (e->args[i]->sums) sum += carried(f, x, i, ref_magnitude(e->args[i], l));
     double own = fabs(e->v[l].f);
+    if (e->doubles && (f == IR_FN_GELU || f == IR_FN_GELU_TANH)) own = fmax(own, fabs(x[0]));
     e->m[l] = sum > own ? sum : own;
   }
 }

@@ -265,6 +265,7 @@ static bool compile_call(compiler *c, ref_node *n, const ir_expr *e, int scope) 
     some = some || n->args[i]->sums;
   }
   n->sums = some && !n->integer;
+  n->doubles = ir_expr_level(c->s->p, e) == LEVEL_F64;
   return finish(c, n);
 }
 

@@ -31,8 +31,9 @@ static void narrow_in(const ir_problem *p, const ir_expr *e, int tensor, int64_t
   for (int i = 0; i < e->n_args; i++) narrow_in(p, e->args[i], tensor, bound);
 }
 
-/* Values of the tensor must stay below this to be valid subscripts; INT64_MAX when it is no index. */
-static int64_t index_bound(const ir_problem *p, int tensor) {
+int64_t tune_inputs_bound(const ir_problem *p, int tensor) {
+  dtype_class c = dtype_class_of(ir_tensor_dtype(p, tensor));
+  if (c != DTYPE_CLASS_INT && c != DTYPE_CLASS_UINT) return INT64_MAX;
   int64_t bound = INT64_MAX;
   for (int i = 0; i < p->op->n_definitions; i++) {
     const ir_definition *d = &p->op->definitions[i];
@@ -74,9 +75,7 @@ static void scatter_table(const void *table, size_t size, char *data, int64_t n,
 arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_t elements, uint64_t seed,
                              arke_error *err) {
   dtype t = ir_tensor_dtype(p, tensor);
-  int64_t bound = dtype_class_of(t) == DTYPE_CLASS_INT || dtype_class_of(t) == DTYPE_CLASS_UINT
-                      ? index_bound(p, tensor)
-                      : INT64_MAX;
+  int64_t bound = tune_inputs_bound(p, tensor);
   bool packed = dtype_bits(t) < 8;
   int64_t entries = packed ? 2 * TABLE : TABLE; /* a packed table entry is a byte of two elements */
   void *table = malloc((size_t)dtype_bytes(t, entries));

@@ -9,5 +9,7 @@
  * that a tensor that indexes another is uniform over the axis it indexes. Each seed gives other values. */
 arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_t elements, uint64_t seed,
                              arke_error *err);
+/* Values of an integer tensor must stay below this to be valid subscripts; INT64_MAX where it is no index. */
+int64_t tune_inputs_bound(const ir_problem *p, int tensor);
 
 #endif

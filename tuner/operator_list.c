@@ -1,0 +1,106 @@
+#include "tuner/operator_list.h"
+
+#include <string.h>
+
+#include "tuner/trial_inputs.h"
+
+/* Members of families. Every operator of the catalogue is tested besides. */
+static const char *const MEMBERS[] = {"permute:1,0",  "permute:0,2,1,3", "permute:2,0,1", "permute:0,1",
+                                      "concat:2,1,3", "concat:2,0,2",    "split:2,1,2",   "split:3,1,2"};
+
+static const operator_shapes SHAPES[] = {
+    {NULL, "map", "...", "9x61", {"", "1", "7", "3x1001", "2x4x5", "8200", "0x5"}},
+    {NULL, "map", "B,H", "9x40", {"1x1", "3x7", "5x128", "2x1003", "70x16", "0x8", "4x0"}},
+    {NULL, "reduce", "M,N", "9x130", {"1x1", "3x7", "4x128", "2x5003", "300x8", "33x1", "0x4", "3x0"}},
+    {NULL, "norm", "B,H", "9x130", {"1x1", "3x7", "4x128", "2x5003", "150x8", "33x1", "0x4"}},
+    {NULL,
+     "topk",
+     "M,N,K",
+     "9x70x5",
+     {"1x1x1", "3x7x7", "2x1000x8", "2x3001x64", "40x20x3", "2x5x8", "0x9x2", "3x9x0"}},
+    {NULL, "scan", "M,N", "9x130", {"1x1", "3x7", "4x128", "2x5003", "150x8", "33x1", "0x4"}},
+    {NULL, "matmul", "M,N,K", "128x128x64", {"128x136x72"}},
+    {"transpose", NULL, NULL, "9x70", {"1x1", "3x7", "64x64", "33x130", "1x1000", "1000x1", "0x5"}},
+    {"embedding", NULL, NULL, "9x20x3x5", {"1x1x1x1", "7x5x2x3", "30x128x3x4", "11x1003x1x2", "5x8x0x3"}},
+    {NULL,
+     "movement",
+     "M,N,K",
+     "9x70x31",
+     {"1x1x1", "3x7x5", "4x128x64", "2x1001x333", "70x9x9", "0x4x3", "3x5x0"}},
+    {NULL,
+     "rope",
+     "B,H,G,S,E",
+     "2x3x1x5x8",
+     {"1x1x1x1x1", "2x4x2x3x16", "1x3x1x5x7", "1x2x2x2x64", "1x2x1x0x4"}},
+    {NULL, "rope", "B,S,H,E", "2x5x3x8", {"1x1x1x1", "2x4x2x16", "1x3x5x7", "1x70x1x32", "1x0x2x4"}},
+    {NULL, "rope", "S,H,E,P", "9x3x8x20", {"1x1x1x1", "4x2x16x9", "3x5x7x30", "70x1x32x64", "0x2x4x3"}},
+    {"cross_entropy", NULL, NULL, "9x70", {"1x1", "3x7", "5x128", "2x5003", "150x8", "0x5"}},
+    {NULL, "quantize", "M,N", "9x70", {"1x2", "3x8", "4x128", "2x1002", "150x8", "0x4"}},
+    {"permute", NULL, "A", "33", {"1", "1000"}},
+    {"permute", NULL, "A,B", "9x70", {"1x1", "3x7", "64x64", "33x130", "0x5"}},
+    {"permute", NULL, "A,B,C", "3x9x20", {"1x1x1", "3x5x7", "2x33x65", "70x1x3", "2x0x3"}},
+    {"permute", NULL, "A,B,C,D", "2x3x9x8", {"1x1x1x1", "2x3x5x7", "2x17x33x16", "1x40x1x3", "2x0x3x4"}},
+    {"concat",
+     NULL,
+     "A,N0,N1,N2,N",
+     "9x10x3x21x34",
+     {"1x1x1x1x3", "3x8x16x8x32", "2x1001x0x5x1006", "0x1x2x3x6"}},
+    {"concat", NULL, "A,N0,N1,N", "20x5x4x9", {"1x1x1x2", "8x3x16x19", "1001x2x0x2", "0x1x2x3"}},
+    {"split", NULL, "A,N0,N1,N", "9x10x21x31", {"1x1x1x2", "3x8x16x24", "2x1001x5x1006", "0x1x2x3"}},
+    {"split", NULL, "A,B,N0,N1,N", "3x7x4x5x9", {"1x1x1x1x2", "2x16x3x2x5", "5x33x0x2x2"}},
+};
+
+/* Inputs that are limited by more than the axes they index; names of axes are added, NULL: 0. */
+static const struct {
+  const char *operator, * input;
+  operator_range range;
+  const char *from_axis, *below_axis;
+} RANGES[] = {
+    {"topk_selector", "first", {.from = -2, .below = 3}, NULL, NULL},
+    {"topk_selector", "end", {.from = -3, .below = 2}, "N", "N"},
+    {"rope_halves", "pos", {.from = 0, .below = 4096}, NULL, NULL},
+    {"rope_interleaved", "pos", {.from = 0, .below = 4096}, NULL, NULL},
+    {"cross_entropy", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
+    {"scatter", "idx", {.from = 0, .distinct = true}, NULL, "N"}, /* who wins a place is undefined */
+};
+
+int operator_case_count(void) {
+  return ir_catalogue_count() + (int)COUNT_OF(MEMBERS);
+}
+
+const char *operator_case_name(int i) {
+  return i < ir_catalogue_count() ? ir_catalogue_get(i)->name : MEMBERS[i - ir_catalogue_count()];
+}
+
+const operator_shapes *operator_case_shapes(const ir_catalogue_entry *entry) {
+  size_t length = strcspn(entry->name, ":");
+  for (size_t i = 0; i < COUNT_OF(SHAPES); i++) {
+    const operator_shapes *s = &SHAPES[i];
+    if (s->operator!= NULL ? strncmp(s->operator, entry->name, length) != 0 || s->operator[length] != '\0'
+                           : strcmp(s->family, entry->family) != 0)
+      continue;
+    if (s->axes == NULL || strcmp(s->axes, entry->shape_axes) == 0) return s;
+  }
+  return NULL;
+}
+
+static int64_t size_of(const ir_problem *p, const char *axis) {
+  for (int i = 0; axis != NULL && i < p->op->n_axes; i++)
+    if (strcmp(p->op->axes[i], axis) == 0) return p->sizes[i];
+  return 0;
+}
+
+operator_range operator_case_range(const ir_problem *p, const ir_catalogue_entry *entry, int input) {
+  for (size_t i = 0; i < COUNT_OF(RANGES); i++) {
+    if (strcmp(RANGES[i].operator, entry->name) != 0 ||
+        strcmp(RANGES[i].input, p->op->tensors[input].name) != 0)
+      continue;
+    operator_range r = RANGES[i].range;
+    r.from += size_of(p, RANGES[i].from_axis);
+    r.below += size_of(p, RANGES[i].below_axis);
+    return r;
+  }
+  int64_t bound = tune_inputs_bound(p, input);
+  if (bound == INT64_MAX) return (operator_range){.from = 0};
+  return (operator_range){.from = 0, .below = bound > 0 ? bound : 1}; /* nothing is indexed by nothing */
+}

@@ -1,0 +1,28 @@
+/* The cases of the operators' test, as data: which operators, at which sizes, with which limits on inputs. */
+#ifndef ARKE_TUNER_OPERATOR_LIST_H
+#define ARKE_TUNER_OPERATOR_LIST_H
+
+#include "ir/ir.h"
+#include "tuner/operator_run.h"
+
+enum { OPERATOR_MOST_SHAPES = 8 };
+
+/* Sizes in the order of an entry's shape_axes, joined by x: from one element to long rows, many rows, odd
+ * sizes, none. */
+typedef struct operator_shapes {
+  const char *operator; /* its name up to a ':'; NULL: those of `family` */
+  const char *family;
+  const char *axes;                       /* as in the entry; NULL: any */
+  const char *view;                       /* the one that is run with every view, and with special values */
+  const char *list[OPERATOR_MOST_SHAPES]; /* NULL-terminated where shorter */
+} operator_shapes;
+
+/* Names of all operators that are tested: the catalogue's, and some of every family. */
+int operator_case_count(void);
+const char *operator_case_name(int i);
+/* Sizes to test an entry at; NULL: the table lacks it, which a test reports. */
+const operator_shapes *operator_case_shapes(const ir_catalogue_entry *entry);
+/* What an input may hold: places in the axis that it indexes, or what the table says. */
+operator_range operator_case_range(const ir_problem *p, const ir_catalogue_entry *entry, int input);
+
+#endif
