@@ -5,6 +5,7 @@
 #include "templates/map.h"
 #include "templates/row.h"
 #include "templates/scan.h"
+#include "templates/scatter.h"
 #include "templates/template.h"
 #include "templates/template_generation.h"
 #include "templates/topk.h"
@@ -81,6 +82,16 @@ static const kernel_template templates[] = {
      .lower = topk_lower,
      .ways = topk_ways,
      .reduced_problem = topk_reduced_problem},
+    {.name = "scatter",
+     .meaning = "elements written at gathered places, or accumulated there",
+     .fits = scatter_fits,
+     .space = scatter_space_of,
+     .defaults = scatter_defaults,
+     .feasible = scatter_feasible,
+     .cost_ns = scatter_cost_ns,
+     .lower = scatter_lower,
+     .ways = scatter_ways,
+     .reduced_problem = scatter_reduced_problem},
 };
 
 const char *template_generation(void) {

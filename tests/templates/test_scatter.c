@@ -1,0 +1,261 @@
+/* Scatters: what fits, every class of configuration on the emulator, collisions, views, and planted faults.
+ */
+#include <check.h>
+#include <stdlib.h>
+
+#include "template_cases.h"
+
+static const kernel_template *scatter(void) {
+  return template_find("scatter");
+}
+
+static const char assign[] =
+    "s(X: T[M,N], k: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) { Y[i,j] = X[i,j]; Y[i,k[i,j]] = S[i,j] }";
+static const char add[] =
+    "s(X: T[M,N], k: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) { Y[i,j] = X[i,j]; Y[i,k[i,j]] += S[i,j] }";
+static const char in_place[] = "s(D: T[M], k: i64[K], X: T[K]) -> (D) { D[k[j]] += X[j] }";
+static const char index_add[] = "s(D: T[M,N], k: i32[K], X: T[K,N]) -> (D) { D[k[j],d] += X[j,d] }";
+static const char index_copy[] = "s(D: T[M,N], k: i32[K], X: T[K,N]) -> (D) { D[k[j],d] = 2 * X[j,d] }";
+static const char cache[] = "s(C: T[P,H,E], slot: i64[S], X: T[S,H,E]) -> (C) { C[slot[s],h,e] = X[s,h,e] }";
+static const char from_nothing[] = "s(k: i64[K], X: T[K]) -> (Y: T[M]) { Y[k[j]] += X[j] }";
+static const char most_of[] = "s(k: i64[K], X: T[K]) -> (Y: T[M]) { Y[k[j]] max= X[j] }";
+static const char least_of[] = "s(X: T[K,N], k: i64[K]) -> (Y: T[M,N]) { Y[k[j],d] min= X[j,d] }";
+static const char halves[] =
+    "s(X: T[M,2*E], C: T[M,E]) -> (Y: T[M,2*E]) { Y[i,e+0] = X[i,e+0] * C[i,e] - X[i,e+E];"
+    " Y[i,e+E] = X[i,e+E] * C[i,e] + X[i,e+0] }";
+static const char pairs[] = "s(X: T[M]) -> (Y: T[N]) { Y[i / 2] += X[i] }";
+static const char two[] = "s(D: T[M,N], V: T[M,N], k: i64[S], A: T[S,N], B: T[S,N]) -> (D, V) { D[k[s],d] = "
+                          "A[s,d]; V[k[s],d] = B[s,d] }";
+static const char side[] =
+    "s(X: T[M,N], k: i64[N]) -> (Y: T[M,N], Z: T[M,N]) { Z[i,j] = max(X[i,j], 0); Y[i,k[j]] += Z[i,j] }";
+static const char leading[] = "s(X: T[...,N], k: i64[N]) -> (Y: T[...,N]) { Y[...,k[j]] = X[...,j] }";
+static const char on_request[] =
+    "s(D: T[M,N], k: i32[K], X: T[K,N]) -> (D) deterministic: bool = true { D[k[j],d] += X[j,d] }";
+
+/* `below`: what the places in tensor k (argument `at`) are below; 0: each place once, in another order. */
+static const struct {
+  const char *text, *bindings, *settings;
+  int at, below;
+} classes[] = {
+    {assign, "T=f32 M=9 N=40 K=40", "", 1, 0},
+    {assign, "T=bf16 M=9 N=64 K=64", "VECTOR=4,UNROLL=2", 1, 0},
+    {assign, "T=i8 M=9 N=63 K=63", "THREADS=64", 1, 0},
+    {assign, "T=f64 M=3 N=40 K=40", "DETERMINISTIC=1", 1, 0},
+    {assign, "T=f32 M=5 N=20 K=41", "DETERMINISTIC=1", 1, 20},
+    {assign, "T=i64 M=300 N=7 K=13", "DETERMINISTIC=1,THREADS=64", 1, 7},
+    {add, "T=f32 M=9 N=40 K=72", "", 1, 40},
+    {add, "T=f16 M=9 N=40 K=71", "UNROLL=4", 1, 40},
+    {add, "T=bf16 M=4 N=40 K=64", "VECTOR=2", 1, 40},
+    {add, "T=f64 M=9 N=40 K=64", "DETERMINISTIC=1", 1, 40},
+    {add, "T=i32 M=9 N=40 K=64", "", 1, 40},
+    {add, "T=i64 M=9 N=40 K=64", "DETERMINISTIC=1", 1, 40},
+    {in_place, "T=f32 M=50 K=777", "", 1, 50},
+    {in_place, "T=f32 M=50 K=777", "DETERMINISTIC=1", 1, 50},
+    {in_place, "T=bf16 M=500 K=77", "", 1, 500},
+    {index_add, "T=f32 M=30 N=72 K=20", "", 1, 30},
+    {index_add, "T=bf16 M=30 N=72 K=20", "DETERMINISTIC=1", 1, 30},
+    {index_add, "T=f16 M=30 N=71 K=20", "DETERMINISTIC=1", 1, 30},
+    {index_copy, "T=bf16 M=30 N=72 K=30", "", 1, 0},
+    {index_copy, "T=bf16 M=30 N=72 K=50", "DETERMINISTIC=1", 1, 30},
+    {cache, "T=bf16 P=40 H=3 E=16 S=40", "", 1, 0},
+    {cache, "T=e4m3 P=40 H=3 E=16 S=40", "VECTOR=16", 1, 0},
+    {from_nothing, "T=f32 M=50 K=333", "", 0, 50},
+    {most_of, "T=f32 M=50 K=333", "", 0, 50},
+    {most_of, "T=i32 M=50 K=333", "DETERMINISTIC=1", 0, 50},
+    {least_of, "T=bf16 M=20 N=24 K=33", "", 1, 20},
+    {halves, "T=bf16 M=9 E=24", "", 0, 1},
+    {halves, "T=f32 M=9 E=23", "UNROLL=2", 0, 1},
+    {pairs, "T=f32 M=100 N=50", "", 0, 1},
+    {two, "T=f32 M=30 N=20 S=30", "", 2, 0},
+    {two, "T=f32 M=30 N=20 S=30", "DETERMINISTIC=1", 2, 0},
+    {side, "T=f32 M=7 N=20", "", 1, 20},
+    {leading, "T=f32 ...=2x3 N=20", "", 1, 0},
+};
+
+/* 0 … n - 1 in another order: 7 steps at a time, or as many more as n has no factor of. */
+static void permute(double *values, int n) {
+  int step = 7;
+  for (int d = 2; d <= step; d++)
+    if (step % d == 0 && n % d == 0) step++, d = 1;
+  for (int i = 0; i < n; i++) values[i] = (int)((int64_t)i * step % n);
+}
+
+/* Sums of small integers are exact in 16 bits, wherever each of them is rounded. */
+static void small_numbers(const template_case *c, run_view *views) {
+  for (int i = 0; i < c->p.op->n_inputs; i++) {
+    if (dtype_bits(ir_tensor_dtype(&c->p, i)) == 16) views[i] = (run_view){.from = -3, .below = 4};
+  }
+}
+
+static void places(const template_case *c, int i, run_view *views, double *values) {
+  int64_t shape[LIMIT_RANK];
+  int rank = ir_tensor_shape(&c->p, classes[i].at, shape);
+  if (classes[i].below == 1) return;
+  if (classes[i].below > 0) {
+    views[classes[i].at].below = classes[i].below;
+    return;
+  }
+  permute(values, (int)shape[rank - 1]);
+  views[classes[i].at].values = values;
+  views[classes[i].at].n_values = (int)shape[rank - 1];
+}
+
+START_TEST(classes_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  double values[1024];
+  template_case c =
+      template_case_bind(&a, scatter(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
+  small_numbers(&c, views);
+  places(&c, _i, views, values);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(classes_assemble) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, scatter(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
+  template_case_assemble(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+/* Definitions that cannot meet, and those of different tensors, share a kernel and its reads. */
+START_TEST(definitions_share_kernels) {
+  static const struct {
+    const char *text, *bindings;
+    int launches;
+  } cases[] = {{halves, "T=bf16 M=9 E=24", 1},
+               {two, "T=f32 M=30 N=20 S=30", 1},
+               {add, "T=f32 M=9 N=40 K=72", 2},
+               {index_add, "T=f32 M=9 N=40 K=72", 1},
+               {side, "T=f32 M=7 N=20", 2},
+               {"s(X: T[M]) -> (Y: T[2*M]) { Y[i+0] = X[i]; Y[i+1] = X[i] }", "T=f32 M=20", 2}};
+  arena a = ARENA_INIT;
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    template_case c = template_case_bind(&a, scatter(), cases[i].text, cases[i].bindings, "");
+    ck_assert_msg(template_case_lower(&a, &c).recipe.n_launches == cases[i].launches, "%s", cases[i].text);
+  }
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(views_are_right) {
+  arena a = ARENA_INIT;
+  double values[64];
+  template_case c = template_case_bind(&a, scatter(), assign, "T=bf16 M=9 N=40 K=40", "");
+  run_view views[LIMIT_TENSORS] = {{0}};
+  permute(values, 40);
+  run_view_permuted(&c.p, 1, (int[]){1, 0}, 0, &views[1]);
+  views[1].values = values;
+  views[1].n_values = 40;
+  run_view_permuted(&c.p, 0, (int[]){1, 0}, 8, &views[0]);
+  template_case_run(&a, &c, views, 1);
+  run_view_permuted(&c.p, 2, (int[]){0, 1}, 1, &views[2]);
+  run_view_permuted(&c.p, 3, (int[]){0, 1}, 3, &views[3]);
+  template_case_run(&a, &c, views, 2);
+  c = template_case_bind(&a, scatter(), index_add, "T=f32 M=30 N=20 K=9", "DETERMINISTIC=1");
+  run_view others[LIMIT_TENSORS] = {{0}, {.below = 30}};
+  run_view_permuted(&c.p, 0, (int[]){0, 1}, 3, &others[0]);
+  run_view_permuted(&c.p, 2, (int[]){1, 0}, 3, &others[2]);
+  template_case_run(&a, &c, others, -1);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(the_small_problem_is_feasible) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, scatter(), halves, "T=bf16 M=4096 E=4096", "");
+  template_case_run_reduced(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(large_tensors_have_wide_offsets) {
+  arena a = ARENA_INIT;
+  for (int i = 0; i < 2; i++) {
+    const char *settings = i ? "DETERMINISTIC=1" : "";
+    template_case c = template_case_bind(&a, scatter(), index_add, "T=f32 M=70000 N=70000 K=100", settings);
+    template_case small = template_case_bind(&a, scatter(), index_add, "T=f32 M=30 N=72 K=20", settings);
+    template_case_run_kernel(&small, template_case_lower(&a, &c),
+                             (run_view[LIMIT_TENSORS]){{0}, {.below = 30}}, 0);
+  }
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(order_is_kept_on_request) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, scatter(), on_request, "T=f32 M=30 N=72 K=20", "");
+  ck_assert_int_eq(c.c.values[3], 1);
+  config loose = c.c;
+  loose.values[3] = 0;
+  ck_assert_int_eq(scatter()->feasible(&c.p, c.t, &loose), TEMPLATE_SCHEDULE);
+  template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{0}, {.below = 3}}, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(what_is_no_scatter_is_refused) {
+  static const struct {
+    const char *text, *bindings;
+    template_reason reason;
+  } others[] = {
+      {"m(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
+      {"m(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
+      {"m(X: T[M,N], k: i64[M]) -> (Y: T[M]) { Y[k[i]] = sum(j) X[i,j] }", "T=f32 M=8 N=8",
+       TEMPLATE_OPERATOR},
+      {"m(D: T[M], k: i64[M]) -> (D) { D[k[i]] = D[i] }", "T=f32 M=8", TEMPLATE_OPERATOR},
+      {"m(k: i64[M]) -> (Y: T[M], Z: T[M]) { Y[k[i]] += 1; Z[i] = Y[i] }", "T=f32 M=8", TEMPLATE_OPERATOR},
+      {"m(D: T[M], k: i64[M]) -> (D, Z: T[N]) { D[k[i]] = 1; Z[i / 2] += D[i] }", "T=f32 M=8 N=4",
+       TEMPLATE_OPERATOR},
+      {from_nothing, "T=u8 M=8 K=8", TEMPLATE_DTYPE},
+      {from_nothing, "T=f32 M=8 K=0", TEMPLATE_SIZE},
+  };
+  for (size_t i = 0; i < COUNT_OF(others); i++)
+    template_refuses(scatter(), others[i].text, others[i].bindings, others[i].reason);
+}
+END_TEST
+
+/* Without the copy before it, elements that nothing is scattered to are missing; without the wait, it may
+ * come too early. */
+START_TEST(missing_waits_are_found) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, scatter(), from_nothing, "T=f32 M=50 K=5", "");
+  template_case_miss(&a, &c, "griddepcontrol.wait");
+  template_case_miss(&a, &c, "st.global");
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(out_of_memory_is_reported) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, scatter(), add, "T=f32 M=9 N=40 K=72", "");
+  template_case_fail_allocations(&c);
+  arena_release(&a);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("scatter");
+  TCase *tests = tcase_create("scatter");
+  tcase_set_timeout(tests, 120);
+  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_test(tests, definitions_share_kernels);
+  tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, the_small_problem_is_feasible);
+  tcase_add_test(tests, large_tensors_have_wide_offsets);
+  tcase_add_test(tests, order_is_kept_on_request);
+  tcase_add_test(tests, what_is_no_scatter_is_refused);
+  tcase_add_test(tests, missing_waits_are_found);
+  tcase_add_test(tests, out_of_memory_is_reported);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
