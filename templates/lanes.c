@@ -5,6 +5,32 @@
 
 #define STAGE "generate"
 
+/* --- how exact nodes must be --- */
+
+/* A node that several others need is as exact as the strictest of them wants it. Lower numbers are stricter.
+ */
+static void want_accuracy(lanes *l, const ir_expr *e, gen_accuracy accuracy) {
+  int number = ir_form_number(l->form, e);
+  if (l->visited[number] && l->accuracy[number] <= accuracy) return;
+  l->visited[number] = 1;
+  l->accuracy[number] = accuracy;
+  for (int i = 0; i < e->n_args; i++) want_accuracy(l, e->args[i], gen_operand_accuracy(e, accuracy));
+  if (e->node != IR_READ) return;
+  const ir_access *x = &l->form->accesses[e->id];
+  if (x->other) want_accuracy(l, x->other, accuracy);
+  for (int i = 0; i < x->n; i++) want_accuracy(l, x->subscripts[i].e, GEN_ACCURACY_FULL);
+}
+
+static void want_accuracies(lanes *l) {
+  const ir_form *form = l->form;
+  for (int i = 0; i < form->n_outputs; i++) {
+    int tensor = form->accesses[form->outputs[i].access].tensor;
+    gen_accuracy stored = gen_accuracy_for(ir_tensor_dtype(form->problem, tensor));
+    want_accuracy(l, form->outputs[i].value, l->o.fast_math ? GEN_ACCURACY_FAST : stored);
+  }
+  for (int i = 0; i <= form->n_nodes; i++) l->visited[i] = 0;
+}
+
 /* --- the evaluator --- */
 
 arke_status lanes_create(gen_builder *b, const ir_form *form, const lanes_options *o, const lanes_args *slots,
@@ -22,7 +48,9 @@ arke_status lanes_create(gen_builder *b, const ir_form *form, const lanes_option
   l->visited = ARENA_NEW_N(a, unsigned, n_nodes *LANES_MAX);
   l->references = ARENA_NEW_N(a, lanes_reference, n_accesses * LANES_MAX);
   l->given = ARENA_NEW_N(a, gen_value, n_accesses * LANES_MAX);
-  if (!l->memo || !l->visited || !l->references || !l->given) return error_memory(err, STAGE);
+  l->accuracy = ARENA_NEW_N(a, gen_accuracy, n_nodes);
+  if (!l->accuracy || !l->memo || !l->visited || !l->references || !l->given) return error_memory(err, STAGE);
+  want_accuracies(l);
   *out = l;
   return ARKE_OK;
 }
@@ -90,6 +118,10 @@ gen_value lanes_lead_extent(lanes *l, int axis) {
   return lanes_slot_value(l, l->slots->lead_extent[axis]);
 }
 
+gen_accuracy lanes_accuracy(const lanes *l, const ir_expr *e) {
+  return l->accuracy[ir_form_number(l->form, e)];
+}
+
 /* --- one node --- */
 
 /* A node whose operands have been computed: they stand as reads, literals and attributes as they are, whose
@@ -122,8 +154,8 @@ static arke_status operand(void *user, gen_builder *b, const ir_expr *e, gen_val
 
 enum { MOST_ARGS = 3 };
 
-static arke_status apply(lanes *l, const ir_expr *e, const gen_value *args, gen_value *value,
-                         arke_error *err) {
+static arke_status apply(lanes *l, const ir_expr *e, gen_accuracy accuracy, const gen_value *args,
+                         gen_value *value, arke_error *err) {
   ir_expr node = *e, leaves[MOST_ARGS];
   ir_expr *operands[MOST_ARGS];
   application user = {l, args};
@@ -132,7 +164,8 @@ static arke_status apply(lanes *l, const ir_expr *e, const gen_value *args, gen_
                             .index = no_index,
                             .size = no_index,
                             .attr = attribute,
-                            .node = operand};
+                            .node = operand,
+                            .accuracy = accuracy};
   for (int i = 0; i < e->n_args; i++) {
     leaves[i] = args[i] ? (ir_expr){.node = IR_READ, .id = i} : *e->args[i];
     operands[i] = &leaves[i];
@@ -149,7 +182,7 @@ static arke_status side(lanes *l, const ir_expr *e, const ir_expr *taken, int la
   if (ir_form_type(l->form, taken) == type) return ARKE_OK;
   ir_expr *args[] = {(ir_expr *)taken};
   ir_expr cast = {.node = IR_CAST, .id = (int)type, .n_args = 1, .args = args};
-  return apply(l, &cast, value, value, err);
+  return apply(l, &cast, GEN_ACCURACY_FULL, value, value, err);
 }
 
 static bool is_literal(const ir_expr *e) {
@@ -163,7 +196,7 @@ static arke_status apply_node(lanes *l, const ir_expr *e, int lane, gen_value *v
   for (int i = 0; i < e->n_args; i++) {
     if (!is_literal(e->args[i])) TRY(lanes_value(l, e->args[i], lane, &args[i], err));
   }
-  return apply(l, e, args, value, err);
+  return apply(l, e, l->accuracy[ir_form_number(l->form, e)], args, value, err);
 }
 
 /* --- kinds of node --- */
@@ -253,7 +286,7 @@ static arke_status read_value(lanes *l, const ir_expr *e, int lane, gen_value *v
   if (!is_literal(x->other)) TRY(lanes_value(l, x->other, lane, &args[2], err));
   ir_expr *operands[] = {(ir_expr *)e, (ir_expr *)e, (ir_expr *)x->other};
   ir_expr select = {.node = IR_OPERATOR, .id = IR_OP_SELECT, .n_args = 3, .args = operands};
-  return apply(l, &select, args, value, err);
+  return apply(l, &select, GEN_ACCURACY_FULL, args, value, err);
 }
 
 static arke_status reduced_value(lanes *l, const ir_expr *e, int lane, gen_value *value, arke_error *err) {

@@ -14,6 +14,7 @@
 #ifndef ARKE_TEMPLATES_LANES_H
 #define ARKE_TEMPLATES_LANES_H
 
+#include "generator/gen_math.h"
 #include "generator/gen_memory.h"
 #include "ir/ir_form.h"
 #include "templates/kernel_lower.h"
@@ -93,6 +94,9 @@ arke_status lanes_load(lanes *l, const ir_expr *e, arke_error *err);
  * a template stages in shared memory. n as lanes_eval. */
 arke_status lanes_elements(lanes *l, int access, gen_value *elements, int *n, arke_error *err);
 arke_status lanes_eval(lanes *l, const ir_expr *e, gen_value *values, int *n, arke_error *err);
+/* How exact the value of a node must be for what is stored: for templates that compute functions of their
+ * own. */
+gen_accuracy lanes_accuracy(const lanes *l, const ir_expr *e);
 /* Converts (gen_convert) and stores where `active` (i1; NULL: always) holds. n as lanes_eval gave it. Updates
  * other than IR_ASSIGN are atomic. */
 arke_status lanes_store(lanes *l, int output, const gen_value *values, int n, gen_value active,

@@ -3,7 +3,7 @@
 #define ARKE_TEMPLATES_LANES_INTERNAL_H
 
 #include "generator/gen_convert.h"
-#include "generator/gen_kernel.h"
+#include "generator/gen_math.h"
 #include "templates/lanes_index.h"
 
 /* What one load brought: `n` neighbours. */
@@ -58,6 +58,7 @@ struct lanes {
   gen_type index_type;
   gen_value loops[IR_FORM_LOOPS], lead[LANES_LEAD];
   lanes_memo **memo;           /* by node */
+  gen_accuracy *accuracy;      /* by node */
   lanes_reference *references; /* by access and lane */
   gen_value *given;            /* by access and lane */
   int n_lines, lines_capacity;
