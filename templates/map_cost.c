@@ -7,6 +7,7 @@
 #define LATENCY_S       700e-9
 #define WAVE_NS         1100.0
 #define TILE_NS         180.0 /* of a CTA's SM: start, indices, and an end */
+#define LOOP_NS         40.0  /* of a loop over tiles */
 #define MOST_RESIDENT   32
 #define THREADS_PER_SM  2048
 #define SLOTS_PER_CLOCK 4.0 /* warp instructions of an SM */
@@ -19,8 +20,8 @@ static double smaller(double x, double y) {
 static double instructions(const map_match *m, const map_plan *plan) {
   const ir_problem *p = m->form.problem;
   double per_vector = 12, elements = 0;
+  lanes_options o = map_lanes(m, plan, 0, plan->lanes.width);
   for (int i = 0; i < m->form.n_accesses; i++) {
-    lanes_options o = map_lanes(m, plan, 0, plan->lanes.width);
     int bits = dtype_bits(ir_tensor_dtype(p, m->form.accesses[i].tensor));
     double accesses = plan->lanes.width * bits / 128.0;
     if (accesses < 1) accesses = 1;
@@ -34,6 +35,80 @@ static double instructions(const map_match *m, const map_plan *plan) {
   return per_vector / plan->lanes.width + 1.5 * ir_flops(p) / elements;
 }
 
+/* What share of the bytes that accesses move is asked for: a warp's part of a row fills sectors of 32 bytes
+ * and is best as long as a cache line; a thread's bytes beyond one access leave gaps between those of a warp.
+ */
+static double coalescing(const map_match *m, const map_plan *plan) {
+  const map_group *g = &m->groups[0];
+  double worst = 1;
+  int neighbours = plan->columns < 32 ? plan->columns : 32; /* of a warp in one row */
+  bool whole_rows = (int64_t)plan->columns * plan->lanes.width >= map_columns(m, g);
+  for (int i = 0; i < m->form.n_outputs; i++) {
+    int tensor = m->form.accesses[m->form.outputs[i].access].tensor;
+    double bytes = plan->lanes.width * dtype_bits(ir_tensor_dtype(m->form.problem, tensor)) / 8.0;
+    double share = 1;
+    if (!whole_rows) share = smaller(1, 0.5 + neighbours * bytes / 256);
+    if (bytes > plan->lanes.access_bytes) share *= 0.9;
+    if (bytes < 4) share *= 0.97;
+    if (share < worst) worst = share;
+  }
+  return worst;
+}
+
+/* Vectors of ragged tiles come one after the other. */
+static double raggedness(const map_match *m, const map_plan *plan) {
+  const map_group *g = &m->groups[0];
+  int64_t columns = map_columns(m, g), wide = map_tile_columns(plan, 0);
+  double tiles = (double)((columns + wide - 1) / wide);
+  int copies = plan->tiles[0].vectors * plan->tiles[0].rows;
+  if (tiles < 1 || columns % wide == 0 || copies == 1) return 1;
+  return 1 + smaller(0.5, 0.25 * (copies - 1) * (double)(columns % wide) / (double)wide) / tiles;
+}
+
+typedef struct map_load {
+  double bytes, elements, tiles, resident, efficiency;
+} map_load;
+
+static map_load load_of(const map_match *m, const map_plan *plan, const target *t,
+                        const target_rates *rates) {
+  const ir_problem *p = m->form.problem;
+  map_load l = {.bytes = ir_min_bytes(p), .elements = 1, .tiles = (double)map_tile_count(m, plan)};
+  for (int i = 0; i < m->form.n_outputs; i++)
+    l.elements += (double)ir_tensor_elements(p, m->form.accesses[m->form.outputs[i].access].tensor);
+  double thread_bytes =
+      l.bytes / l.elements * plan->lanes.width * plan->tiles[0].vectors * plan->tiles[0].rows;
+  double registers = 24 + thread_bytes / 2, sms = rates->sm_count;
+  l.resident = smaller(smaller((double)THREADS_PER_SM / plan->threads, MOST_RESIDENT),
+                       t->registers_per_sm / registers / plan->threads);
+  if (l.resident < 1) l.resident = 1;
+  if (plan->persistent > 0) l.resident = smaller(l.resident, plan->persistent);
+  double per_sm = smaller(l.resident, l.tiles / sms < 1 ? 1 : l.tiles / sms);
+  /* Reads in flight, half of what travels, against what covers the latency. */
+  double in_flight = per_sm * plan->threads * thread_bytes / 2;
+  double needed = rates->dram_bytes_per_s / sms * LATENCY_S / 2;
+  l.efficiency = in_flight / needed;
+  if (l.efficiency > 1) l.efficiency = 1 + smaller(0.02, 0.005 * (l.efficiency - 1));
+  l.efficiency *= coalescing(m, plan) / raggedness(m, plan);
+  return l;
+}
+
+static double time_of(const map_match *m, const map_plan *plan, const target *t, const target_rates *rates) {
+  map_load l = load_of(m, plan, t, rates);
+  double sms = rates->sm_count, bandwidth = rates->dram_bytes_per_s;
+  if (l.bytes <= (double)rates->l2_bytes / 2) bandwidth = smaller(rates->l2_bytes_per_s, 1.5 * bandwidth);
+  double memory_ns = l.bytes / (bandwidth * 0.96 * l.efficiency) * 1e9;
+  double issue_ns = l.elements / 32 * instructions(m, plan) / (sms * SLOTS_PER_CLOCK * rates->clock_hz) * 1e9;
+  /* SMs that wait for the last tiles: of several waves the last one costs little. */
+  double waves = l.tiles / (sms * l.resident), whole = (double)(int64_t)(waves + 0.999999);
+  double idle = whole > 1 ? (whole - waves) / whole * 0.3 : 0;
+  if (l.tiles > 0 && l.tiles < sms) idle = sms / l.tiles - 1;
+  double body = memory_ns > issue_ns ? memory_ns : issue_ns;
+  double ns = rates->launch_ns + WAVE_NS + body * (1 + idle) + TILE_NS * (l.tiles / sms / l.resident);
+  if (plan->persistent > 0) ns += LOOP_NS;
+  /* What will not be touched again is better not kept. */
+  return plan->loads == GEN_CACHE_DEFAULT && l.bytes > (double)rates->l2_bytes ? ns * 1.002 : ns;
+}
+
 double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
   arena a = ARENA_INIT;
   map_match m;
@@ -41,43 +116,10 @@ double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rat
   template_reason reason;
   arke_error err = ARKE_ERROR_INIT;
   double ns = 1e15; /* last of all */
-  if (map_match_make(p, true, &a, &m, &reason, NULL, &err) != ARKE_OK || reason != TEMPLATE_OK) goto done;
-  reason = map_plan_make(&m, t, c, &plan);
-  if (reason != TEMPLATE_OK && reason != TEMPLATE_REDUNDANT) goto done;
-
-  double bytes = ir_min_bytes(p), elements = 1;
-  for (int i = 0; i < m.form.n_outputs; i++)
-    elements += (double)ir_tensor_elements(p, m.form.accesses[m.form.outputs[i].access].tensor);
-  double per_element = bytes / elements; /* read and written */
-  double thread_bytes = per_element * c->values[MAP_VECTOR] * c->values[MAP_UNROLL];
-  double registers = 24 + thread_bytes / 2;
-  double resident = smaller(smaller(THREADS_PER_SM / plan.threads, MOST_RESIDENT),
-                            t->registers_per_sm / registers / plan.threads);
-  if (resident < 1) resident = 1;
-  double tiles = (double)map_tile_count(&m, &plan), sms = rates->sm_count;
-  if (plan.persistent > 0) resident = smaller(resident, plan.persistent);
-  double per_sm = smaller(resident, tiles / sms < 1 ? 1 : tiles / sms);
-  /* Reads in flight, half of what travels, against what covers the latency. */
-  double in_flight = per_sm * plan.threads * thread_bytes / 2;
-  double needed = rates->dram_bytes_per_s / sms * LATENCY_S / 2;
-  double efficiency = in_flight / needed;
-  efficiency = efficiency < 1 ? efficiency : 1 + smaller(0.04, 0.01 * (efficiency - 1));
-  double bandwidth = bytes <= (double)rates->l2_bytes / 2
-                         ? smaller(rates->l2_bytes_per_s, 1.5 * rates->dram_bytes_per_s)
-                         : rates->dram_bytes_per_s;
-  double memory_ns = bytes / (bandwidth * 0.96 * efficiency) * 1e9;
-  double issue_ns = elements / 32 * instructions(&m, &plan) / (sms * SLOTS_PER_CLOCK * rates->clock_hz) * 1e9;
-  /* SMs that wait for the last tiles: of several waves the last one costs little. */
-  double slots = sms * resident, waves = tiles / slots, whole = (double)(int64_t)(waves + 0.999999);
-  double idle = waves > 0 && whole > 1 ? (whole - waves) / whole * 0.3 : 0;
-  if (tiles < sms) idle = sms / tiles - 1;
-  double body = memory_ns > issue_ns ? memory_ns : issue_ns;
-  double starts = plan.persistent > 0 ? 1 : whole;
-  ns = rates->launch_ns + WAVE_NS + body * (1 + idle) + TILE_NS * (tiles / sms / resident) +
-       0.02 * TILE_NS * starts;
-  if (plan.persistent > 0) ns += 40;
-  if (c->values[MAP_STREAM] == 0 && bytes > (double)rates->l2_bytes) ns *= 1.002;
-done:
+  if (map_match_make(p, true, &a, &m, &reason, NULL, &err) == ARKE_OK && reason == TEMPLATE_OK) {
+    reason = map_plan_make(&m, t, c, &plan);
+    if (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT) ns = time_of(&m, &plan, t, rates);
+  }
   arena_release(&a);
   return ns;
 }

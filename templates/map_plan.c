@@ -96,12 +96,35 @@ static int loaded_registers(const map_match *m, const map_plan *plan, int unroll
   int registers = 0;
   *widest_bytes = 0;
   for (int i = 0; i < m->form.n_accesses; i++) {
-    int tensor = m->form.accesses[i].tensor;
-    int bytes = (plan->lanes.width * dtype_bits(ir_tensor_dtype(p, tensor)) + 7) / 8;
+    const ir_access *x = &m->form.accesses[i];
+    int tensor = x->tensor, n = 1;
+    for (int g = 0; g < m->n_groups; g++) {
+      for (int s = 0; s < x->n && m->groups[g].column.loop >= 0; s++) {
+        if (ir_form_free(&m->form, x->subscripts[s].e) >> m->groups[g].column.loop & 1) n = plan->lanes.width;
+      }
+    }
+    int bytes = (n * dtype_bits(ir_tensor_dtype(p, tensor)) + 7) / 8;
     if (tensor < p->op->n_inputs) registers += (bytes + 3) / 4;
     if (*widest_bytes < bytes) *widest_bytes = bytes;
   }
   return registers * unroll;
+}
+
+/* Whether a warp's part of a row is too short for whole cache lines though rows are longer: right, but never
+ * worth a trial. */
+static bool is_scattered(const map_match *m, const map_plan *plan) {
+  enum { LINE_BITS = 128 * 8 };
+  for (int i = 0; i < m->n_groups; i++) {
+    const map_group *g = &m->groups[i];
+    int64_t at_once = (int64_t)plan->columns * plan->lanes.width;
+    if (g->n_rows == 0 || at_once >= map_columns(m, g)) continue;
+    for (int o = 0; o < m->form.n_outputs; o++) {
+      int bits =
+          dtype_bits(ir_tensor_dtype(m->form.problem, m->form.accesses[m->form.outputs[o].access].tensor));
+      if (plan->columns < 32 && at_once * bits < LINE_BITS) return true;
+    }
+  }
+  return false;
 }
 
 static bool is_redundant(const map_match *m, const map_plan *plan, const config *c, int sm_count) {
@@ -142,7 +165,8 @@ template_reason map_plan_make(const map_match *m, const target *t, const config 
     return TEMPLATE_REGISTERS;
   if (plan->lanes.width > 1 && !stores_are_wide(m, plan)) return TEMPLATE_ALIGNMENT;
   make_tiles(m, plan, v[MAP_UNROLL]);
-  return is_redundant(m, plan, c, t->rates.sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
+  bool skipped = is_scattered(m, plan) || is_redundant(m, plan, c, t->rates.sm_count);
+  return skipped ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
 /* --- views --- */

@@ -33,15 +33,16 @@ template_reason map_feasible(const ir_problem *p, const target *t, const config 
   return reason;
 }
 
-/* Bits of the widest and the narrowest tensor. */
-static void widths(const ir_problem *p, int *widest, int *narrowest) {
-  *widest = 0;
-  *narrowest = 64;
+/* Bits of an element of the widest tensor that is not an index. */
+static int widest_bits(const ir_problem *p) {
+  int widest = 8;
   for (int i = 0; i < p->op->n_args; i++) {
     int bits = dtype_bits(ir_tensor_dtype(p, i));
-    if (*widest < bits) *widest = bits;
-    if (*narrowest > bits) *narrowest = bits;
+    bool is_index =
+        i < p->op->n_inputs && dtype_class_of(ir_tensor_dtype(p, i)) == DTYPE_CLASS_INT && bits == 64;
+    if (widest < bits && !is_index) widest = bits;
   }
+  return widest;
 }
 
 static int ceil_power(int64_t n, int most) {
@@ -50,23 +51,25 @@ static int ceil_power(int64_t n, int most) {
   return power;
 }
 
-/* 16 bytes of the narrowest tensor at once, unless that is more than 32 of the widest; as many threads along
- * rows as those have vectors; enough in flight, but at least a tile for each SM. */
+/* 16 bytes of the widest tensor at once; as many threads along rows as those have vectors; enough in flight,
+ * but at least two tiles for each SM. */
 void map_defaults(const ir_problem *p, const target *t, config *c) {
   arena a = ARENA_INIT;
   map_match m;
   map_plan plan;
   template_reason reason = TEMPLATE_OPERATOR;
   arke_error err = ARKE_ERROR_INIT;
-  int *v = c->values, widest, narrowest;
-  widths(p, &widest, &narrowest);
+  int *v = c->values, widest = widest_bits(p);
   v[MAP_THREADS] = v[MAP_COLUMNS] = DEFAULT_THREADS;
   v[MAP_UNROLL] = 1;
   v[MAP_PERSISTENT] = v[MAP_STREAM] = 0;
-  v[MAP_VECTOR] = ceil_power(128 / narrowest, LANES_MAX);
-  while (v[MAP_VECTOR] > 1 && v[MAP_VECTOR] * widest > 256) v[MAP_VECTOR] /= 2;
+  v[MAP_VECTOR] = ceil_power((t->has.access_32 ? 256 : 128) / widest, LANES_MAX);
   if (map_match_make(p, true, &a, &m, &reason, NULL, &err) == ARKE_OK && reason == TEMPLATE_OK) {
-    while (v[MAP_VECTOR] > 1 && map_plan_make(&m, t, c, &plan) == TEMPLATE_ALIGNMENT) v[MAP_VECTOR] /= 2;
+    reason = map_plan_make(&m, t, c, &plan);
+    while (v[MAP_VECTOR] > 1 && (reason == TEMPLATE_ALIGNMENT || reason == TEMPLATE_TILE)) {
+      v[MAP_VECTOR] /= 2;
+      reason = map_plan_make(&m, t, c, &plan);
+    }
     bool rows = false;
     int64_t columns = 1;
     for (int i = 0; i < m.n_groups; i++) {
