@@ -214,9 +214,43 @@ static arke_status call(gen_builder *b, ir_function f, gen_accuracy accuracy, ge
   return gen_math_to(b, f, accuracy, args, value, err);
 }
 
+static bool is_never_negative(const ir_expr *e) {
+  switch (e->node) {
+  case IR_FLOAT: return e->number >= 0;
+  case IR_INT: return e->integer >= 0;
+  case IR_CAST: return is_never_negative(e->args[0]);
+  case IR_OPERATOR:
+    switch ((ir_operator)e->id) {
+    case IR_OP_MUL:
+      if (e->args[0] == e->args[1]) return true;
+      return is_never_negative(e->args[0]) && is_never_negative(e->args[1]);
+    case IR_OP_ADD:
+    case IR_OP_DIV: return is_never_negative(e->args[0]) && is_never_negative(e->args[1]);
+    case IR_OP_SELECT: return is_never_negative(e->args[1]) && is_never_negative(e->args[2]);
+    default: return false;
+    }
+  case IR_CALL:
+    switch ((ir_function)e->id) {
+    case IR_FN_ABS:
+    case IR_FN_EXP:
+    case IR_FN_EXP2:
+    case IR_FN_SQRT:
+    case IR_FN_RSQRT:
+    case IR_FN_SIGMOID:
+    case IR_FN_RELU:
+    case IR_FN_SOFTPLUS: return true;
+    default: return false;
+    }
+  default: return false;
+  }
+}
+
 static bool keeps_relative_error(const ir_expr *e) {
   switch (e->node) {
   case IR_CAST: return true;
+  case IR_REDUCE: /* terms of one sign do not cancel */
+    if (e->id == IR_RED_SUM) return is_never_negative(e->args[0]);
+    return e->id == IR_RED_MAX || e->id == IR_RED_MIN;
   case IR_OPERATOR:
     switch ((ir_operator)e->id) {
     case IR_OP_MUL:
@@ -266,7 +300,11 @@ static arke_status lower_afresh(gen_builder *b, const gen_expression_env *env, c
   case IR_INT: *value = gen_i64(b, e->integer); return ARKE_OK;
   case IR_INDEX: *value = env->index(env->user, b, e->id); return ARKE_OK;
   case IR_SIZE: *value = env->size(env->user, b, e->id); return ARKE_OK;
-  case IR_ATTR: *value = env->attr(env->user, b, e->id); return ARKE_OK;
+  case IR_ATTR: /* a float is a literal: f32, or f64 beside one */
+    *value = env->problem->op->attrs[e->id].kind == IR_ATTR_FLOAT
+                 ? LLVMConstReal(b->types[GEN_F64], env->problem->attrs[e->id])
+                 : env->attr(env->user, b, e->id);
+    return ARKE_OK;
   case IR_CALL: return call(b, (ir_function)e->id, accuracy, args, e->n_args, value, err);
   case IR_OPERATOR: *value = apply_operator(b, (ir_operator)e->id, accuracy, args); return ARKE_OK;
   case IR_CAST: return cast(b, args[0], ir_cast_dtype(env->problem, e), value, err);

@@ -22,10 +22,10 @@ typedef struct row_reduction {
   gen_type type; /* of the accumulator; of the value compared for argmax and argmin; I1: any, all */
   int phase;     /* needs results of earlier phases alone */
   /* sum(c) exp(x - max(c) x) * factor in the phase of its maximum: rescaled where that grows. */
-  int maximum; /* the reduction it follows; -1: an ordinary one */
-  ir_function exponential;
-  const ir_expr *exponent; /* x */
-  const ir_expr *factor;   /* NULL: 1 */
+  int maximum;                /* the reduction it follows; -1: an ordinary one */
+  const ir_expr *exponential; /* the CALL of exp or exp2 */
+  const ir_expr *exponent;    /* x */
+  const ir_expr *factor;      /* NULL: 1 */
 } row_reduction;
 
 typedef struct row_output {

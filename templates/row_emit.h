@@ -52,11 +52,12 @@ typedef struct row_emitter {
   const row_kernel *k;
   const row_match *m;
   const row_plan *plan;
-  gen_type index;                     /* of rows, columns and loops */
-  gen_value thread, group;            /* in the row's part of the CTA; which of the CTA's groups; i32 */
-  gen_value part;                     /* which CTA of the row's; i32, NULL: there is one */
-  gen_value start;                    /* first vector of this thread; the index type */
-  gen_value columns, rows;            /* extents */
+  gen_type index;          /* of rows, columns and loops */
+  gen_value thread, group; /* in the row's part of the CTA; which of the CTA's groups; i32 */
+  gen_value part;          /* which CTA of the row's; i32, NULL: there is one */
+  gen_value start;         /* first vector of this thread; the index type */
+  gen_value columns, rows; /* extents */
+  gen_accuracy accuracy[ROW_MAX_REDUCTIONS]; /* of the exponentials of sums that follow a maximum */
   gen_value scratch, turn;            /* i32: exchange area; its half of this turn, NULL: there is one */
   gen_value shared[ROW_MAX_ACCESSES]; /* i32: where the thread's elements of a kept access wait */
 } row_emitter;
@@ -78,7 +79,10 @@ row_value row_identity(row_emitter *e, const row_reduction *r);
 /* into = into and from. Not for sums that follow a maximum. */
 arke_status row_combine(row_emitter *e, const row_reduction *r, row_value *into, const row_value *from,
                         arke_error *err);
-/* What a sum is multiplied by when its maximum becomes `most`; exact where it stays. */
+/* exp or exp2 of a sum that follows a maximum. */
+arke_status row_exponential(row_emitter *e, const row_reduction *r, gen_value x, gen_value *value,
+                            arke_error *err);
+/* A sum whose maximum was `before` and becomes `most`. */
 arke_status row_rescale(row_emitter *e, const row_reduction *r, gen_value sum, gen_value before,
                         gen_value most, gen_value *scaled, arke_error *err);
 /* Both at once, for all reductions of a phase. */

@@ -87,7 +87,7 @@ static bool follows_maximum(row_match *m, row_reduction *r) {
     if (most->e->args[0] != difference->args[0] || condition_of(most->e) != condition_of(r->e)) continue;
     if (factor && phases_behind(m, factor) > most->phase) continue;
     r->maximum = i;
-    r->exponential = (ir_function)e->id;
+    r->exponential = e;
     r->exponent = difference->args[0];
     r->factor = factor;
     return true;

@@ -124,6 +124,10 @@ arke_status row_emit(gen_builder *b, const target *t, void *user, arke_error *er
   TRY(lanes_create(b, &k->m->form, &k->options, &k->slots, k->a, &sizes, err));
   e->columns = lanes_extent(sizes, k->m->column);
   e->rows = gen_param(b, k->rows);
+  for (int i = 0; i < k->m->n_reductions; i++) {
+    const row_reduction *r = &k->m->reductions[i];
+    if (r->maximum >= 0) e->accuracy[i] = lanes_accuracy(sizes, r->exponential);
+  }
   /* A CTA must have started before others write to its shared memory. */
   if (k->plan->cluster > 1) gen_cluster_sync(b);
   gen_launches_wait(b);

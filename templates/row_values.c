@@ -123,13 +123,19 @@ arke_status row_combine(row_emitter *e, const row_reduction *r, row_value *into,
 
 /* --- sums that follow their maximum --- */
 
+arke_status row_exponential(row_emitter *e, const row_reduction *r, gen_value x, gen_value *value,
+                            arke_error *err) {
+  return gen_math_to(e->b, (ir_function)r->exponential->id, e->accuracy[r - e->m->reductions], &x, value,
+                     err);
+}
+
 /* -inf, the maximum of nothing, less itself is NaN: as long as all elements are -inf so is their sum (which
  * is right if that stays so), and it starts again at 0 with the first larger one. */
 arke_status row_rescale(row_emitter *e, const row_reduction *r, gen_value sum, gen_value before,
                         gen_value most, gen_value *scaled, arke_error *err) {
   gen_builder *b = e->b;
   gen_value difference = gen_fsub(b, before, most), factor;
-  TRY(gen_math(b, r->exponential, &difference, &factor, err));
+  TRY(row_exponential(e, r, difference, &factor, err));
   gen_value same = gen_compare(b, GEN_EQ, before, most);
   gen_value nothing = gen_compare(b, GEN_EQ, before, gen_f32(b, -INFINITY));
   gen_value changed = gen_select(b, nothing, gen_f32(b, 0), gen_fmul(b, sum, factor));
@@ -219,7 +225,7 @@ static arke_status add_exponentials(row_emitter *e, const row_reduction *r, cons
   if (r->factor) TRY(eval(c, r->factor, factors, err));
   for (int i = 0; i < c->width; i++) {
     gen_value difference = gen_fsub(b, to_partial(b, r, x[i]), most), v;
-    TRY(gen_math(b, r->exponential, &difference, &v, err));
+    TRY(row_exponential(e, r, difference, &v, err));
     if (r->factor) v = gen_fmul(b, v, to_partial(b, r, factors[i]));
     if (takes[i]) v = gen_select(b, takes[i], v, gen_f32(b, 0));
     all->v[all->n++] = v;
