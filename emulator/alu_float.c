@@ -1,5 +1,5 @@
 /* f32, f32x2 and f64 arithmetic. IEEE operations use the host's own, under its rounding mode when PTX names
- * one; approximations use the C library, which is nearer to the true value than the hardware. */
+ * one; approximations are in alu_approximate.c. */
 #include <fenv.h>
 #include <math.h>
 
@@ -89,35 +89,6 @@ static __attribute__((noinline)) bool basic_f32(ptx_opcode op, f32_lanes *restri
   }
 }
 
-/* div.approx is a·(1/b): past 2^126 the reciprocal has become zero (PTX ISA 9.7.3.8). */
-static float divide_approx(float x, float y) {
-  if (fabsf(y) > 0x1p126f && !isnan(x) && isfinite(y))
-    return isinf(x) ? NAN : copysignf(0.0f, x * copysignf(1, y));
-  return x / y;
-}
-
-static bool approximate_f32(ptx_opcode op, uint32_t active, f32_lanes *r, const f32_lanes *x,
-                            const f32_lanes *y) {
-  *r = *x;
-  for (uint32_t left = active; left != 0; left &= left - 1) {
-    int l = __builtin_ctz(left);
-    float v = x->v[l];
-    switch (op) {
-    case PTX_DIV: r->v[l] = divide_approx(v, y->v[l]); break;
-    case PTX_RCP: r->v[l] = 1.0f / v; break;
-    case PTX_SQRT: r->v[l] = sqrtf(v); break;
-    case PTX_RSQRT: r->v[l] = (float)(1.0 / sqrt((double)v)); break;
-    case PTX_SIN: r->v[l] = sinf(v); break;
-    case PTX_COS: r->v[l] = cosf(v); break;
-    case PTX_LG2: r->v[l] = log2f(v); break;
-    case PTX_EX2: r->v[l] = exp2f(v); break;
-    case PTX_TANH: r->v[l] = tanhf(v); break;
-    default: return false;
-    }
-  }
-  return true;
-}
-
 /* Bits of a float as an integer that orders the same way, with -0 below +0. */
 static inline int32_t order_of(uint32_t bits) {
   return (int32_t)(bits ^ ((uint32_t)((int32_t)bits >> 31) & 0x7fffffffu));
@@ -176,10 +147,10 @@ bool alu_f32(alu_call *c) {
   case PTX_MAX: min_max_f32(i, &r, in); break;
   default: {
     bool approximate = i->rounding == PTX_ROUND_APPROX || i->rounding == PTX_ROUND_FULL;
-    bool full_division = i->rounding == PTX_ROUND_FULL && i->opcode == PTX_DIV;
     bool ok;
-    if (approximate && !full_division) {
-      ok = approximate_f32((ptx_opcode)i->opcode, c->active, &r, &in[0], &in[1]);
+    if (approximate) {
+      r = in[0];
+      ok = alu_approximate((ptx_opcode)i->opcode, i->rounding == PTX_ROUND_FULL, c->active, r.v, in[1].v);
     } else {
       int mode = host_rounding((ptx_rounding)i->rounding);
       if (mode != FE_TONEAREST) fesetround(mode);

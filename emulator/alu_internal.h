@@ -23,6 +23,8 @@ bool alu_integer_packed(alu_call *c); /* u16x2, s16x2 */
 bool alu_f32(alu_call *c);
 bool alu_f32x2(alu_call *c);
 bool alu_f64(alu_call *c);
+/* .approx and .full of f32: v[l] becomes the result for v[l] (and y[l]) in the active lanes. */
+bool alu_approximate(ptx_opcode op, bool full, uint32_t active, float v[PTX_LANES], const float y[PTX_LANES]);
 bool alu_half(alu_call *c); /* f16, bf16, f16x2, bf16x2 */
 bool alu_cvt(alu_call *c);
 bool alu_cvt_pack(alu_call *c);

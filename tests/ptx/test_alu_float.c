@@ -82,7 +82,6 @@ static const struct {
     {"fma.rn.ftz.sat.f32 %r0, %r1, %r2, %r3;", FMA, true, true},
     {"mad.rn.f32 %r0, %r1, %r2, %r3;", FMA, false, false},
     {"div.rn.f32 %r0, %r1, %r2;", DIV, false, false},
-    {"div.full.f32 %r0, %r1, %r2;", DIV, false, false},
     {"rcp.rn.f32 %r0, %r1;", RCP, false, false},
     {"sqrt.rn.f32 %r0, %r1;", SQRT, false, false},
     {"sqrt.rn.ftz.f32 %r0, %r1;", SQRT, true, false},
@@ -250,6 +249,14 @@ static double rsqrt(double x) {
   return 1 / sqrt(x);
 }
 
+static double recip(double x) {
+  return 1 / x;
+}
+
+static double third(double x) {
+  return x / 3;
+}
+
 static const struct {
   const char *text;
   double (*exact)(double);
@@ -261,11 +268,16 @@ static const struct {
     {"sin.approx.f32 %r0, %r1;", sin, -3.14, 3.14, 0, 0x1p-20},
     {"cos.approx.f32 %r0, %r1;", cos, -3.14, 3.14, 0, 0x1p-20},
     {"tanh.approx.f32 %r0, %r1;", tanh, -9, 9, 0x1p-11, 0},
+    {"rcp.approx.f32 %r0, %r1;", recip, 1e-30, 1e30, 0x1p-23, 0},
+    {"sqrt.approx.f32 %r0, %r1;", sqrt, 1e-30, 1e30, 0x1p-23, 0},
+    {"mov.b32 %r2, 0f40400000; div.full.f32 %r0, %r1, %r2;", third, -1e30, 1e30, 0x1p-22, 0},
 };
 
-START_TEST(approximations_are_near) {
+/* Within the bound, and not nearer than the hardware may be: code must not rely on more. */
+START_TEST(approximations_are_near_and_off) {
   one_warp *w = one_warp_new(APPROXIMATE[_i].text);
   uint64_t *d = one_warp_value(w, "%r0"), *a = one_warp_value(w, "%r1"), state = 3;
+  double worst = 0;
   for (int round = 0; round < 100; round++) {
     for (int l = 0; l < PTX_LANES; l++) {
       double t = (double)(next_random(&state) >> 11) * 0x1p-53;
@@ -274,10 +286,13 @@ START_TEST(approximations_are_near) {
     one_warp_must_run(w, PTX_FULL_MASK);
     for (int l = 0; l < PTX_LANES; l++) {
       double exact = APPROXIMATE[_i].exact((double)f32(a[l])), got = (double)f32(d[l]);
-      ck_assert_msg(fabs(got - exact) <= fabs(exact) * APPROXIMATE[_i].relative + APPROXIMATE[_i].absolute,
-                    "%s (%g): %g, exactly %g", APPROXIMATE[_i].text, (double)f32(a[l]), got, exact);
+      double error = fabs(got - exact) / (fabs(exact) * APPROXIMATE[_i].relative + APPROXIMATE[_i].absolute);
+      worst = fmax(worst, error);
+      ck_assert_msg(error <= 1, "%s (%g): %g, exactly %g", APPROXIMATE[_i].text, (double)f32(a[l]), got,
+                    exact);
     }
   }
+  ck_assert_double_ge(worst, 0.5);
   one_warp_free(w);
 }
 END_TEST
@@ -374,7 +389,7 @@ Suite *alu_float_suite(void) {
   tcase_add_loop_test(t, nearest_equals_the_host, 0, (int)COUNT_OF(NEAREST));
   tcase_add_loop_test(t, directed_rounding_equals_integer_rounding, 0, 4 * (int)COUNT_OF(DIRECTED));
   tcase_add_test(t, single_values);
-  tcase_add_loop_test(t, approximations_are_near, 0, (int)COUNT_OF(APPROXIMATE));
+  tcase_add_loop_test(t, approximations_are_near_and_off, 0, (int)COUNT_OF(APPROXIMATE));
   tcase_add_test(t, pairs_are_two_singles);
   tcase_add_loop_test(t, double_rounding_modes_enclose, 0, 4);
   tcase_add_test(t, double_values);
