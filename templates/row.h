@@ -121,8 +121,8 @@ bool row_is_dense(const row_match *m, const row_plan *plan);
 /* What serves every call that the plan's requirements exclude. */
 row_plan row_plan_any_view(const row_plan *fast);
 
-/* Registers of a thread for each element it holds in them. */
-double row_held_registers(const row_match *m);
+/* An estimate of a thread's registers. */
+double row_registers(const row_match *m, const row_plan *plan);
 /* Whether a simpler configuration does the same as well at these sizes. */
 bool row_is_redundant(const row_match *m, const target *t, const config *c, const row_plan *plan);
 double row_cost_of(const row_match *m, const row_plan *plan, const target *t, const target_rates *rates);

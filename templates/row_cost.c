@@ -1,20 +1,25 @@
-/* The cost model: bytes over bandwidth, as far as enough of them are in flight; beside it the chain that a
- * row goes through (launch, loads, exchanges) times the waves of rows; and the instructions of its elements.
- * Constants are of an H200 (shared/reference) or estimates until measurements replace them. */
+/* The cost model. A CTA lives as long as its chain takes: start, loads, exchanges, arithmetic, stores; as
+ * many live at once as fit. That bounds how fast rows get done, as the memory's bandwidth and the
+ * instructions do. Constants are of an H200 (shared/reference) or estimates until measurements replace them.
+ */
 #include <math.h>
 
 #include "templates/row_emit.h"
 
 /* From a load to its data, from memory and from the L2 cache. */
 static const double dram_latency_ns = 700, l2_latency_ns = 300;
-/* All threads of a CTA, of a cluster, or a kernel of the same plan after the one before. */
+/* All threads of a warp, of a CTA, of a cluster; and a kernel of the same plan after the one before. */
 static const double warp_exchange_ns = 60, cta_exchange_ns = 90, cluster_exchange_ns = 500, kernel_ns = 900;
-/* Starting a CTA on an SM that has just ended another one. */
+/* Starting a CTA where another one has just ended. */
 static const double cta_start_ns = 250;
 /* Share of the copy bandwidth that a kernel reaches at best. */
 static const double dram_efficiency = 0.97;
-/* Instructions of an element: load, conversion, a step of each reduction, the output. */
-static const double element_instructions = 6, reduction_instructions = 3;
+/* Instructions of an element (conversion, arithmetic, the output), of each reduction, and of an access. */
+static const double element_instructions = 5, reduction_instructions = 3, access_instructions = 2;
+/* Cycles between two instructions of one warp. */
+static const double issue_cycles = 1.5;
+/* How much bounds that come close to the largest one add to it. */
+static const double power = 4;
 enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32 };
 
 typedef struct work {
@@ -55,9 +60,7 @@ static work work_of(const row_match *m, const row_plan *plan) {
 /* CTAs that an SM holds at once. */
 static double resident(const row_match *m, const row_plan *plan, const target *t) {
   int block = plan->threads * plan->groups;
-  double registers = 32 + (plan->held == ROW_REGISTERS
-                               ? row_held_registers(m) * plan->vector * plan->vectors * plan->rows_at_once
-                               : plan->vector * plan->vectors * 1.5);
+  double registers = row_registers(m, plan);
   double ctas = fmin(THREADS_OF_AN_SM / block, floor(t->registers_per_sm / (registers * block)));
   if (plan->held == ROW_SHARED) {
     double bytes = (double)plan->shared_vectors * plan->shared_bytes * block + 2048;
@@ -73,49 +76,66 @@ static double exchange_ns(const row_plan *plan) {
   return plan->threads > 1 ? warp_exchange_ns : 0;
 }
 
+static int accesses_of(const row_match *m) {
+  int n = 0;
+  for (int i = 0; i < m->form.n_accesses; i++) n += (int)(m->moving >> i & 1);
+  return n;
+}
+
+/* Lines of 128 bytes that the first cache hands out, one a cycle: a warp's access takes at least one for each
+ * of its rows. */
+static double lines_of(const row_match *m, const row_plan *plan, const work *w) {
+  double width = fmin(WARP, plan->threads), lines = 0;
+  double accesses = w->rows * ceil(w->columns / plan->vector) / width; /* of one warp for one row */
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    if (m->moving >> i & 1) lines += accesses * ceil(width * plan->vector * access_bytes(m, i) / 128);
+  }
+  return lines;
+}
+
+/* From the start of a CTA to its end where nothing else is in its way. */
+static double chain_ns(const row_match *m, const row_plan *plan, const work *w, double instructions,
+                       const target_rates *rates, double ctas_beside) {
+  double each = ceil(w->columns / plan->vector / row_team(plan)); /* vectors of a thread */
+  double rounds = plan->held == ROW_REGISTERS ? 1 : ceil(each / plan->vectors);
+  double elements = each * plan->vector * plan->rows_at_once;
+  double loads = dram_latency_ns * rounds + l2_latency_ns * rounds * m->n_phases * (w->again > 0);
+  double arithmetic = elements * instructions * issue_cycles / rates->clock_hz * 1e9;
+  double bytes = elements * plan->threads * plan->groups * (w->bytes_in + w->bytes_out) * ctas_beside;
+  double into_sm = bytes / (rates->l2_bytes_per_s / rates->sm_count) * 1e9;
+  return loads + m->n_phases * exchange_ns(plan) + arithmetic + into_sm;
+}
+
 double row_cost_of(const row_match *m, const row_plan *plan, const target *t, const target_rates *rates) {
   work w = work_of(m, plan);
-  double sms = rates->sm_count, block = plan->threads * plan->groups;
+  double sms = rates->sm_count, elements = w.rows * w.columns;
   double ctas = ceil(w.rows / (plan->groups * plan->rows_at_once)) * plan->cluster * plan->split;
   double at_once = fmin(ctas, resident(m, plan, t) * sms);
-  double waves = ceil(ctas / (resident(m, plan, t) * sms));
-  int passes = m->n_phases + 1;
+  double instructions = element_instructions + reduction_instructions * m->n_reductions +
+                        access_instructions * accesses_of(m) / plan->vector + (plan->peel ? 2 : 0);
+  /* Into shared memory and out of it again. */
+  if (plan->held == ROW_SHARED) instructions += access_instructions * (1 + m->n_phases) / plan->vector;
 
-  /* Bytes of one thread in flight, of all that run; loads wait for one another beyond that. */
-  double vector_bytes = fmax(1, w.bytes_in) * plan->vector;
-  double each = ceil(w.columns / plan->vector / row_team(plan)); /* vectors of a thread */
-  double in_flight_vectors = plan->held == ROW_REGISTERS ? plan->vectors * plan->rows_at_once : plan->vectors;
-  in_flight_vectors = fmin(in_flight_vectors, each * plan->rows_at_once);
-  double in_flight = at_once * block * in_flight_vectors * vector_bytes;
-  double reach = in_flight / (dram_latency_ns * 1e-9);
-  double bandwidth = fmin(rates->dram_bytes_per_s * dram_efficiency, reach);
-  double bytes = w.rows * w.columns * (w.bytes_in + w.bytes_out);
-  /* Small tensors stay in the cache from kernel to kernel and pass to pass, large ones come back from memory.
-   */
-  double row_bytes_at_once = at_once * block / row_team(plan) * w.columns * w.bytes_in;
-  double again_rate = row_bytes_at_once * plan->rows_at_once < (double)rates->l2_bytes / 2
-                          ? rates->l2_bytes_per_s
-                          : rates->dram_bytes_per_s;
-  double memory = bytes / bandwidth * 1e9 + w.rows * w.columns * w.again / again_rate * 1e9;
+  double memory = elements * (w.bytes_in + w.bytes_out) / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
+  /* What is read again is still in the cache if the rows that are worked on fit. */
+  double bytes_at_once = at_once / (plan->cluster * plan->split) * plan->groups * w.columns * w.bytes_in;
+  double again_rate =
+      bytes_at_once < (double)rates->l2_bytes / 2 ? rates->l2_bytes_per_s : rates->dram_bytes_per_s;
+  memory += elements * w.again / again_rate * 1e9;
 
-  /* The chain of one CTA. */
-  double rounds = plan->held == ROW_REGISTERS ? 1 : ceil(each / plan->vectors);
-  double chain = cta_start_ns + dram_latency_ns * rounds + m->n_phases * exchange_ns(plan);
-  if (plan->held == ROW_AGAIN) chain += (passes - 1) * rounds * l2_latency_ns * (w.again > 0);
-  double turns = plan->ctas_per_sm ? ceil(ctas / at_once) : waves;
-  if (plan->ctas_per_sm) chain -= cta_start_ns * (1 - 1 / turns);
-
-  /* Instructions: narrow accesses cost as many as wide ones, for fewer elements. */
-  double instructions = element_instructions + reduction_instructions * m->n_reductions + 8.0 / plan->vector;
-  if (plan->peel) instructions += 2;
   double busy = fmin(at_once, sms) / sms;
-  double arithmetic =
-      w.rows * w.columns * instructions / (sms * busy * SCHEDULERS * WARP * rates->clock_hz) * 1e9;
+  double arithmetic = elements * instructions / (sms * busy * SCHEDULERS * WARP * rates->clock_hz) * 1e9;
 
-  double kernels = plan->split > 1 ? (m->n_phases) * kernel_ns : 0;
-  double steady = fmax(memory, arithmetic);
-  /* Neither overlaps the other fully: the last wave drains, the first one waits. */
-  return rates->launch_ns + kernels + fmax(steady, chain * turns) + 0.35 * fmin(steady, chain * turns);
+  double lines = lines_of(m, plan, &w) / (sms * busy * rates->clock_hz) * 1e9;
+
+  double turns = fmax(1, ctas / at_once), whole = ceil(turns);
+  turns = (turns + whole) / 2; /* CTAs of the last turn have more of the machine for themselves */
+  double chain = chain_ns(m, plan, &w, instructions, rates, ceil(at_once / sms));
+  double latency =
+      turns * (chain + (plan->ctas_per_sm ? 0 : cta_start_ns)) + (plan->ctas_per_sm ? cta_start_ns : 0);
+  double kernels = plan->split > 1 ? m->n_phases * kernel_ns : 0;
+  double sum = pow(memory, power) + pow(arithmetic, power) + pow(lines, power) + pow(latency, power);
+  return rates->launch_ns + kernels + pow(sum, 1 / power);
 }
 
 double row_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {

@@ -76,51 +76,65 @@ static bool starts_anywhere(const row_match *m) {
   return !m->divides_column;
 }
 
-/* 32-bit registers of one element held from the first phase to the last: what is read again, in the type it
- * computes in, and what waits for the results as it was loaded. */
-double row_held_registers(const row_match *m) {
+/* Registers of one element: as it is loaded, and (`held`) what is read again from the first phase to the last
+ * in the type it computes in. */
+static double registers_of_element(const row_match *m, bool held) {
   double registers = 0;
   for (int i = 0; i < m->form.n_accesses; i++) {
-    bool read = false;
-    for (int o = 0; o < m->form.n_outputs; o++) read = read || m->form.outputs[o].access == i;
-    if (read || !(m->moving >> i & 1)) continue;
+    if (!m->reads[i] || !(m->moving >> i & 1)) continue;
     int bits = access_bits(m, i);
-    registers += m->kept >> i & 1 ? (bits > 32 ? 2 : 1) : bits / 32.0;
+    registers += held && m->kept >> i & 1 ? (bits > 32 ? 2 : 1) : bits / 32.0;
   }
-  return registers < 1 ? 1 : registers;
+  return held ? registers : registers + 0.5; /* some are being converted */
+}
+
+double row_registers(const row_match *m, const row_plan *plan) {
+  bool held = plan->held == ROW_REGISTERS;
+  double each = registers_of_element(m, held);
+  if (each < 1) each = 1;
+  return OVERHEAD_REGISTERS + each * plan->vector * plan->vectors * plan->rows_at_once;
 }
 
 static int64_t ceildiv(int64_t x, int64_t y) {
   return (x + y - 1) / y;
 }
 
+static bool registers_fit(const row_match *m, const target *t, const row_plan *plan) {
+  int block = plan->threads * plan->groups, ctas = plan->ctas_per_sm ? plan->ctas_per_sm : 1;
+  int limit = t->registers_per_sm / (block * ctas);
+  if (limit > t->max_registers_per_thread) limit = t->max_registers_per_thread;
+  return row_registers(m, plan) <= limit;
+}
+
+static bool shared_memory_fits(const row_match *m, const target *t, const row_plan *plan) {
+  int block = plan->threads * plan->groups, ctas = plan->ctas_per_sm ? plan->ctas_per_sm : 1;
+  int64_t bytes = plan->shared_vectors * plan->shared_bytes * block;
+  bytes += ceildiv(row_scratch_bytes(m, plan), DYNAMIC_ALIGNMENT) * DYNAMIC_ALIGNMENT + DYNAMIC_ALIGNMENT;
+  return bytes * ctas <= t->smem_per_block_bytes;
+}
+
 static template_reason plan_held(const row_match *m, const target *t, int batch, int64_t vectors,
                                  row_plan *plan) {
-  int block = plan->threads * plan->groups, team = row_team(plan);
-  int64_t each = ceildiv(vectors, team);
+  int64_t each = ceildiv(vectors, row_team(plan)); /* of a thread */
+  if (each < 1) each = 1;
   if (plan->held == ROW_REGISTERS) {
-    int ctas = plan->ctas_per_sm ? plan->ctas_per_sm : 1;
-    int limit = t->registers_per_sm / (block * ctas);
-    if (limit > t->max_registers_per_thread) limit = t->max_registers_per_thread;
-    plan->rows_at_once = batch;
     if (each * plan->vector * batch > MOST_ELEMENTS) return TEMPLATE_REGISTERS;
-    plan->vectors = each < 1 ? 1 : (int)each;
-    plan->exact = !plan->peel && vectors == (int64_t)plan->vectors * team;
-    double held = row_held_registers(m) * plan->vector * plan->vectors * batch;
-    return held + OVERHEAD_REGISTERS > limit ? TEMPLATE_REGISTERS : TEMPLATE_OK;
+    plan->rows_at_once = batch;
+    plan->vectors = (int)each;
+    plan->exact = !plan->peel && vectors == each * row_team(plan);
+    return registers_fit(m, t, plan) ? TEMPLATE_OK : TEMPLATE_REGISTERS;
   }
   plan->rows_at_once = 1;
   plan->vectors = batch;
+  if (!registers_fit(m, t, plan)) return TEMPLATE_REGISTERS;
   if (plan->held == ROW_AGAIN) return TEMPLATE_OK;
   for (int i = 0; i < m->form.n_accesses; i++) {
-    if (m->kept >> i & 1)
-      plan->shared_bytes += plan->vector * (access_bits(m, i) < 8 ? 8 : access_bits(m, i)) / 8;
+    if (!(m->kept >> i & 1)) continue;
+    if (access_bits(m, i) < 8) return TEMPLATE_TILE;
+    plan->shared_bytes += plan->vector * access_bits(m, i) / 8;
   }
   plan->shared_vectors = ceildiv(each, batch) * batch;
-  int ctas = plan->ctas_per_sm ? plan->ctas_per_sm : 1;
-  int64_t bytes = plan->shared_vectors * plan->shared_bytes * block;
-  bytes += ceildiv(row_scratch_bytes(m, plan), DYNAMIC_ALIGNMENT) * DYNAMIC_ALIGNMENT + DYNAMIC_ALIGNMENT;
-  return bytes * ctas > t->smem_per_block_bytes ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
+  return shared_memory_fits(m, t, plan) ? TEMPLATE_OK : TEMPLATE_SHARED_MEMORY;
 }
 
 bool row_is_dense(const row_match *m, const row_plan *plan) {
