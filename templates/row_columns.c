@@ -56,7 +56,7 @@ static arke_status exchange(row_emitter *e, int phase, row_state *rows, int n, a
   for (int u = 0; u < n; u++) {
     for (int i = 0; i < e->m->n_reductions; i++) {
       const row_reduction *r = &e->m->reductions[i];
-      if (r->phase == phase) TRY(row_result(e, r, &rows[u].partial[i], &rows[u].results[i], err));
+      if (r->phase == phase) rows[u].results[i] = row_result(e, r, &rows[u].partial[i]);
     }
   }
   return ARKE_OK;
@@ -214,7 +214,7 @@ arke_status row_process(row_emitter *e, row_state *rows, int n, arke_error *err)
     TRY(row_collect(e, phase, rows, err));
     for (int i = 0; i < e->m->n_reductions; i++) {
       const row_reduction *r = &e->m->reductions[i];
-      if (r->phase == phase) TRY(row_result(e, r, &rows->partial[i], &rows->results[i], err));
+      if (r->phase == phase) rows->results[i] = row_result(e, r, &rows->partial[i]);
     }
   }
   for (int pass = k->first_pass; pass <= k->last_pass; pass++) {

@@ -20,8 +20,7 @@ typedef struct row_kernel {
   int rows, workspace; /* parameters */
 } row_kernel;
 
-/* A partial result of a reduction; `at`: where the best was found (argmax, argmin). Where no element was
- * taken, `at` is not a column. */
+/* A partial result of a reduction; `at`: where the best was found (argmax, argmin), -1 where nothing was. */
 typedef struct row_value {
   gen_value v, at;
 } row_value;
@@ -77,8 +76,7 @@ static inline int row_components(const row_reduction *r) {
 }
 row_value row_identity(row_emitter *e, const row_reduction *r);
 /* into = into and from. Not for sums that follow a maximum. */
-arke_status row_combine(row_emitter *e, const row_reduction *r, row_value *into, const row_value *from,
-                        arke_error *err);
+void row_combine(row_emitter *e, const row_reduction *r, row_value *into, const row_value *from);
 /* exp or exp2 of a sum that follows a maximum. */
 arke_status row_exponential(row_emitter *e, const row_reduction *r, gen_value x, gen_value *value,
                             arke_error *err);
@@ -92,8 +90,7 @@ arke_status row_combine_phase(row_emitter *e, int phase, row_value *into, const 
 arke_status row_accumulate(row_emitter *e, int phase, row_chunk *const *chunks, int n, bool fresh,
                            row_value *partial, arke_error *err);
 /* The result as the expression's value. */
-arke_status row_result(row_emitter *e, const row_reduction *r, const row_value *partial, gen_value *result,
-                       arke_error *err);
+gen_value row_result(row_emitter *e, const row_reduction *r, const row_value *partial);
 
 /* --- between threads (row_exchange.c) --- */
 

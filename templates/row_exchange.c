@@ -18,15 +18,13 @@ typedef struct lane_values {
   row_value *from[GEN_MAX_REDUCED];
   gen_value values[GEN_MAX_REDUCED];
   int n;
-  arke_status status;
-  arke_error *err;
 } lane_values;
 
 static void combine_lanes(gen_builder *b, void *user, gen_value *into, const gen_value *from, int n) {
   lane_values *l = user;
   for (int i = 0; i < n; i++) {
     const row_reduction *r = l->of[i];
-    if (!r || l->status != ARKE_OK) continue;
+    if (!r) continue;
     if (r->maximum >= 0) { /* rescaled to one maximum */
       into[i] = gen_fadd(b, into[i], from[i]);
       continue;
@@ -34,7 +32,7 @@ static void combine_lanes(gen_builder *b, void *user, gen_value *into, const gen
     bool position = row_is_position(r);
     row_value ours = {into[i], position ? into[i + 1] : NULL},
               theirs = {from[i], position ? from[i + 1] : NULL};
-    l->status = row_combine(l->e, r, &ours, &theirs, l->err);
+    row_combine(l->e, r, &ours, &theirs);
     into[i] = ours.v;
     if (position) into[i + 1] = ours.at;
   }
@@ -65,7 +63,7 @@ static void put(lane_values *l, const row_reduction *r, row_value *value, int wi
 static arke_status reduce_lanes(row_emitter *e, int phase, row_state *rows, int n_rows, int width,
                                 arke_error *err) {
   const row_match *m = e->m;
-  lane_values l = {.e = e, .err = err};
+  lane_values l = {.e = e};
   gen_value before[ROW_MOST_ROWS][ROW_MAX_REDUCTIONS];
   if (width == 1) return ARKE_OK;
   for (int u = 0; u < n_rows; u++) {
@@ -86,7 +84,7 @@ static arke_status reduce_lanes(row_emitter *e, int phase, row_state *rows, int 
     }
   }
   flush(&l, width);
-  return l.status;
+  return ARKE_OK;
 }
 
 /* --- warps, of one CTA or of a cluster --- */

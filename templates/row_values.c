@@ -2,38 +2,22 @@
  * become one. */
 #include <math.h>
 
-#include "generator/gen_expression.h"
 #include "generator/gen_math.h"
+#include "templates/reduction.h"
 #include "templates/row_emit.h"
 
-/* --- constants and conversions --- */
-
-static gen_value constant(gen_builder *b, gen_type type, double value) {
-  switch (type) {
-  case GEN_F64: return gen_float_cast(b, gen_f32(b, value), GEN_F64);
-  case GEN_F32: return gen_f32(b, value);
-  case GEN_I64: return gen_i64(b, (int64_t)value);
-  default: return gen_i32(b, (int64_t)value);
-  }
-}
-
-/* The least (or largest) value of a type. */
-static gen_value extreme(gen_builder *b, gen_type type, bool least) {
-  switch (type) {
-  case GEN_I64: return gen_i64(b, least ? INT64_MIN : INT64_MAX);
-  case GEN_I32: return gen_i32(b, least ? INT32_MIN : INT32_MAX);
-  default: return constant(b, type, least ? -INFINITY : INFINITY);
-  }
-}
+/* --- single values --- */
 
 /* Conditions are kept as I32, which shuffles and shared memory take. */
-static gen_type partial_type(const row_reduction *r) {
-  return r->type == GEN_I1 ? GEN_I32 : r->type;
+static reduction reduction_of(const row_emitter *e, const row_reduction *r) {
+  return (reduction){.kind = r->kind, .type = r->type == GEN_I1 ? GEN_I32 : r->type, .position = e->index};
 }
 
 static gen_value truth(gen_builder *b, gen_value v) {
   gen_type type = gen_type_of(b, v);
-  return type == GEN_I1 ? v : gen_compare(b, GEN_NE, v, constant(b, type, 0));
+  if (type == GEN_I1) return v;
+  if (!gen_is_float(b, v)) return gen_compare_imm(b, GEN_NE, v, 0);
+  return gen_compare(b, GEN_NE, v, gen_float_cast(b, gen_f32(b, 0), type));
 }
 
 static gen_value to_partial(gen_builder *b, const row_reduction *r, gen_value v) {
@@ -46,79 +30,18 @@ static gen_value to_partial(gen_builder *b, const row_reduction *r, gen_value v)
   return to == GEN_I64 ? gen_sext(b, v, to) : gen_trunc(b, v, to);
 }
 
-/* No column: larger than all of them, as an unsigned number, so that it loses against equals. */
-static gen_value nowhere(row_emitter *e) {
-  return row_index(e, -1);
-}
-
 row_value row_identity(row_emitter *e, const row_reduction *r) {
-  gen_builder *b = e->b;
-  gen_type type = partial_type(r);
-  switch (r->kind) {
-  case IR_RED_SUM:
-  case IR_RED_ANY: return (row_value){constant(b, type, 0), NULL};
-  case IR_RED_PROD:
-  case IR_RED_ALL: return (row_value){constant(b, type, 1), NULL};
-  case IR_RED_MAX: return (row_value){extreme(b, type, true), NULL};
-  case IR_RED_MIN: return (row_value){extreme(b, type, false), NULL};
-  case IR_RED_ARGMAX: return (row_value){extreme(b, type, true), nowhere(e)};
-  case IR_RED_ARGMIN: return (row_value){extreme(b, type, false), nowhere(e)};
-  case IR_RED_COUNT: break;
-  }
-  return (row_value){constant(b, type, 0), NULL};
+  reduction kind = reduction_of(e, r);
+  gen_value state[REDUCTION_VALUES] = {NULL};
+  reduction_start(e->b, &kind, state);
+  return (row_value){state[0], state[1]};
 }
 
-/* --- two become one --- */
-
-static gen_value is_nan(gen_builder *b, gen_value v) {
-  return gen_compare(b, GEN_NE, v, v);
-}
-
-/* NaN wins, then the better value, then the first place. */
-static void combine_positions(row_emitter *e, const row_reduction *r, row_value *into,
-                              const row_value *from) {
-  gen_builder *b = e->b;
-  bool largest = r->kind == IR_RED_ARGMAX;
-  gen_value better = gen_compare(b, largest ? GEN_SGT : GEN_SLT, from->v, into->v);
-  gen_value same = gen_compare(b, GEN_EQ, from->v, into->v);
-  if (gen_is_float(b, into->v)) {
-    gen_value theirs = is_nan(b, from->v), ours = is_nan(b, into->v);
-    gen_value not_ours = gen_compare(b, GEN_EQ, into->v, into->v);
-    better = gen_or(b, better, gen_and(b, theirs, not_ours));
-    same = gen_or(b, same, gen_and(b, theirs, ours));
-  }
-  gen_value earlier = gen_compare(b, GEN_ULT, from->at, into->at);
-  gen_value take = gen_or(b, better, gen_and(b, same, earlier));
-  into->v = gen_select(b, take, from->v, into->v);
-  into->at = gen_select(b, take, from->at, into->at);
-}
-
-static arke_status combine_values(row_emitter *e, const row_reduction *r, gen_value x, gen_value y,
-                                  gen_value *z, arke_error *err) {
-  gen_builder *b = e->b;
-  bool floats = gen_is_float(b, x);
-  gen_value both[] = {x, y};
-  switch (r->kind) {
-  case IR_RED_SUM: *z = floats ? gen_fadd(b, x, y) : gen_add(b, x, y); return ARKE_OK;
-  case IR_RED_PROD: *z = floats ? gen_fmul(b, x, y) : gen_mul(b, x, y); return ARKE_OK;
-  case IR_RED_ANY: *z = gen_or(b, x, y); return ARKE_OK;
-  case IR_RED_ALL: *z = gen_and(b, x, y); return ARKE_OK;
-  case IR_RED_MIN:
-  case IR_RED_ARGMIN: return gen_math(b, IR_FN_MIN, both, z, err);
-  case IR_RED_MAX:
-  case IR_RED_ARGMAX: return gen_math(b, IR_FN_MAX, both, z, err);
-  case IR_RED_COUNT: break;
-  }
-  return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction of unknown kind %d", (int)r->kind);
-}
-
-arke_status row_combine(row_emitter *e, const row_reduction *r, row_value *into, const row_value *from,
-                        arke_error *err) {
-  if (row_is_position(r)) {
-    combine_positions(e, r, into, from);
-    return ARKE_OK;
-  }
-  return combine_values(e, r, into->v, from->v, &into->v, err);
+void row_combine(row_emitter *e, const row_reduction *r, row_value *into, const row_value *from) {
+  reduction kind = reduction_of(e, r);
+  gen_value ours[REDUCTION_VALUES] = {into->v, into->at}, theirs[REDUCTION_VALUES] = {from->v, from->at};
+  reduction_combine(e->b, &kind, ours, theirs);
+  *into = (row_value){ours[0], ours[1]};
 }
 
 /* --- sums that follow their maximum --- */
@@ -150,7 +73,7 @@ arke_status row_combine_phase(row_emitter *e, int phase, row_value *into, const 
   for (int i = 0; i < m->n_reductions; i++) {
     const row_reduction *r = &m->reductions[i];
     before[i] = into[i];
-    if (r->phase == phase && r->maximum < 0) TRY(row_combine(e, r, &into[i], &from[i], err));
+    if (r->phase == phase && r->maximum < 0) row_combine(e, r, &into[i], &from[i]);
   }
   for (int i = 0; i < m->n_reductions; i++) {
     const row_reduction *r = &m->reductions[i];
@@ -233,32 +156,34 @@ static arke_status add_exponentials(row_emitter *e, const row_reduction *r, cons
   return ARKE_OK;
 }
 
-/* Neighbours first: the order of a sum does not depend on the number of threads alone, and its error grows
- * with the depth of the tree. */
-static arke_status tree(row_emitter *e, const row_reduction *r, gen_value *v, int n, arke_error *err) {
+/* Neighbours first: the error of a sum grows with the depth of the tree. */
+static gen_value tree(gen_builder *b, const reduction *kind, gen_value *v, int n) {
   while (n > 1) {
     int half = n / 2;
-    for (int i = 0; i < half; i++) TRY(combine_values(e, r, v[2 * i], v[2 * i + 1], &v[i], err));
+    for (int i = 0; i < half; i++) {
+      gen_value pair = v[2 * i];
+      reduction_combine(b, kind, &pair, &v[2 * i + 1]);
+      v[i] = pair;
+    }
     if (n % 2) v[half] = v[n - 1];
     n = half + n % 2;
   }
-  return ARKE_OK;
+  return v[0];
 }
 
 /* The best value first, by one instruction an element, then the first place that has it. */
-static arke_status best_of(row_emitter *e, const row_reduction *r, block *all, row_value *best,
-                           arke_error *err) {
+static row_value best_of(row_emitter *e, const row_reduction *r, const block *all) {
   gen_builder *b = e->b;
+  reduction kind = reduction_of(e, r);
+  kind.kind = r->kind == IR_RED_ARGMAX ? IR_RED_MAX : IR_RED_MIN;
   block copy = *all;
-  TRY(tree(e, r, copy.v, all->n, err));
-  best->v = copy.v[0];
-  best->at = all->at[all->n - 1];
+  row_value best = {tree(b, &kind, copy.v, all->n), all->at[all->n - 1]};
   for (int i = all->n - 2; i >= 0; i--) {
-    gen_value here = gen_compare(b, GEN_EQ, all->v[i], best->v);
-    if (gen_is_float(b, best->v)) here = gen_or(b, here, is_nan(b, all->v[i]));
-    best->at = gen_select(b, here, all->at[i], best->at);
+    gen_value here = gen_compare(b, GEN_EQ, all->v[i], best.v);
+    if (gen_is_float(b, best.v)) here = gen_or(b, here, gen_compare(b, GEN_NE, all->v[i], all->v[i]));
+    best.at = gen_select(b, here, all->at[i], best.at);
   }
-  return ARKE_OK;
+  return best;
 }
 
 static arke_status block_of(row_emitter *e, const row_reduction *r, row_chunk *const *chunks, int n,
@@ -271,9 +196,8 @@ static arke_status block_of(row_emitter *e, const row_reduction *r, row_chunk *c
       TRY(add_elements(e, r, chunks[i], &all, err));
     }
   }
-  if (row_is_position(r)) return best_of(e, r, &all, result, err);
-  TRY(tree(e, r, all.v, all.n, err));
-  *result = (row_value){all.v[0], NULL};
+  reduction kind = reduction_of(e, r);
+  *result = row_is_position(r) ? best_of(e, r, &all) : (row_value){tree(e->b, &kind, all.v, all.n), NULL};
   return ARKE_OK;
 }
 
@@ -289,7 +213,7 @@ arke_status row_accumulate(row_emitter *e, int phase, row_chunk *const *chunks, 
     if (fresh) {
       partial[i] = added;
     } else {
-      TRY(row_combine(e, r, &partial[i], &added, err));
+      row_combine(e, r, &partial[i], &added);
     }
   }
   for (int i = 0; i < m->n_reductions; i++) {
@@ -307,16 +231,9 @@ arke_status row_accumulate(row_emitter *e, int phase, row_chunk *const *chunks, 
   return ARKE_OK;
 }
 
-arke_status row_result(row_emitter *e, const row_reduction *r, const row_value *partial, gen_value *result,
-                       arke_error *err) {
+gen_value row_result(row_emitter *e, const row_reduction *r, const row_value *partial) {
   gen_builder *b = e->b;
-  (void)err;
-  *result = partial->v;
-  if (r->type == GEN_I1) *result = gen_compare_imm(b, GEN_NE, partial->v, 0);
-  if (row_is_position(r)) {
-    gen_value found = gen_compare(b, GEN_ULT, partial->at, e->columns);
-    gen_value at = gen_select(b, found, partial->at, row_index(e, -1));
-    *result = e->index == GEN_I64 ? at : gen_sext(b, at, GEN_I64);
-  }
-  return ARKE_OK;
+  if (r->type == GEN_I1) return gen_compare_imm(b, GEN_NE, partial->v, 0);
+  if (!row_is_position(r)) return partial->v;
+  return e->index == GEN_I64 ? partial->at : gen_sext(b, partial->at, GEN_I64);
 }
