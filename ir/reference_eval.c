@@ -248,12 +248,16 @@ static void start(const ref_machine *s, int tensor, const int64_t *coords, eleme
 
 bool ref_element(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v, bool *integer, double *m) {
   element x;
+  bool adds = false;
   start(s, tensor, coords, &x);
   for (int i = 0; i < s->p->op->n_definitions; i++) {
     ref_definition *d = &s->definitions[i];
     if (d->source->tensor != tensor && d->source->tensor2 != tensor) continue;
+    adds = adds || d->source->update == IR_ADD;
     if (!apply_definition(s, d, tensor, coords, &x)) return false;
   }
+  if (adds && x.integer && dtype_bits(ir_tensor_dtype(s->p, tensor)) <= 32)
+    x.v.i = (int32_t)(uint32_t)(uint64_t)x.v.i; /* updates add in what the output computes in */
   if (!x.written) {
     error_set(s->err, ARKE_ERR_INVALID, "reference", "no definition writes this element of %s",
               s->p->op->tensors[tensor].name);
