@@ -60,11 +60,14 @@ template_reason transpose_feasible(const ir_problem *p, const target *t, const c
 }
 
 /* The first of these that is feasible: wide accesses, whole lines on both sides, a CTA that has more than one
- * load a thread to wait for; a short axis makes room for the other. */
+ * load a thread to wait for; a short axis makes room for the other. Where both axes are short, every tile is
+ * larger than the tensor, and the first that is merely that does. */
 void transpose_defaults(const ir_problem *p, const target *t, config *c) {
   static const int sides[][2] = {{64, 64}, {32, 64}, {64, 32}, {32, 32}, {128, 64}, {64, 128}, {128, 128},
                                  {16, 64}, {64, 16}, {8, 256}, {256, 8}, {8, 128},  {128, 8},  {8, 64},
                                  {64, 8},  {16, 16}, {8, 32},  {32, 8},  {8, 16},   {16, 8},   {8, 8}};
+  config spare;
+  bool has_spare = false;
   for (int vector = 16; vector >= 4; vector /= 2) {
     for (int threads = 256; threads >= 128; threads /= 2) {
       for (size_t i = 0; i < COUNT_OF(sides); i++) {
@@ -73,10 +76,15 @@ void transpose_defaults(const ir_problem *p, const target *t, config *c) {
                                  [TRANSPOSE_THREADS] = threads,
                                  [TRANSPOSE_VECTOR] = vector,
                                  [TRANSPOSE_RASTER] = 1}};
-        if (transpose_feasible(p, t, c) == TEMPLATE_OK) return;
+        template_reason reason = transpose_feasible(p, t, c);
+        if (reason == TEMPLATE_OK) return;
+        if (reason != TEMPLATE_REDUNDANT || has_spare) continue;
+        spare = *c;
+        has_spare = true;
       }
     }
   }
+  if (has_spare) *c = spare;
 }
 
 /* The largest power of two, up to 16, that divides x: what alignment depends on. */
