@@ -33,7 +33,7 @@ DTYPES = {
     "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2,
     "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool,
 }  # fmt: skip
-POSITIONS = {"argmax", "argmin", "topk"}
+POSITIONS = {"argmax", "argmin", "topk", "topk_selector"}
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIGNATURE = re.compile(r"(\w+(?:, \w+)*): (\w+)\[([^]]*)\]")
 
@@ -49,6 +49,7 @@ class Problem:
         self.inputs = self.tensors(inputs)
         self.outputs = self.tensors(outputs)
         in_place = re.match(r"\s*\((\w+)\)", outputs)
+        self.in_place = in_place is not None
         if in_place:
             self.outputs = [t for t in self.inputs if t[0] == in_place.group(1)]
         self.output_dtypes = [t[1] for t in self.outputs]
@@ -82,9 +83,14 @@ class Problem:
     def make_inputs(self, seed):
         generator = torch.Generator(device=DEVICE).manual_seed(seed)
         made = []
+        whole_rows = {"first": 0, "end": self.sizes.get("N", 0)} if self.name == "topk_selector" else {}
+        fill = {**whole_rows, **self.fill}
         for name, dtype, shape in self.inputs:
-            if name in self.fill:
-                made.append(torch.full(shape, self.fill[name], dtype=dtype, device=DEVICE))
+            if name == "idx" and self.name == "scatter":  # places of a row must differ, or which one wins is open
+                places = torch.rand(self.inputs[0][2], device=DEVICE, generator=generator).argsort(-1)
+                made.append(places[:, : shape[1]].to(dtype).contiguous())
+            elif name in fill:
+                made.append(torch.full(shape, fill[name], dtype=dtype, device=DEVICE))
             elif dtype == torch.bool:
                 made.append(torch.rand(shape, device=DEVICE, generator=generator) < 0.5)
             elif dtype.is_floating_point:
@@ -117,7 +123,8 @@ class Problem:
     fill = {}  # inputs of one value each, where random ones would make no sense
 
     def workload_entry(self):
-        entry = {"op": self.name, "dtypes": self.types, "sizes": self.sizes}
+        sizes = {k: "x".join(map(str, v)) if isinstance(v, list) else v for k, v in self.sizes.items()}
+        entry = {"op": self.name, "dtypes": self.types, "sizes": sizes}
         return {**entry, "attrs": self.attrs} if self.attrs else entry
 
 
@@ -141,7 +148,7 @@ def worst_error(got, expected):
 
 def at_positions(x, positions):
     flat = positions if positions.dim() == x.dim() else positions.unsqueeze(-1)
-    return torch.gather(x, -1, flat)
+    return torch.gather(x, -1, flat.long())
 
 
 def tolerance(dtype, length):
@@ -171,14 +178,17 @@ class Comparison:
         return run, plan
 
     def row(self, problem):
-        inputs, outputs = problem.make_inputs(1), problem.make_outputs()
+        inputs = problem.make_inputs(1)
+        outputs = [] if problem.in_place else problem.make_outputs()
         function = peers_torch.OPERATORS[problem.name]
         result = {"op": problem.name, "sizes": problem.sizes, "dtypes": problem.types, "attrs": problem.attrs}
         contestants = {}
         run, plan = self.arke_call(problem, inputs, outputs)
         result["match"], result["config"], result["launches"] = plan.match, plan.config, plan.launches
-        run()
         expected = as_tuple(function(problem, *(widened(x) for x in inputs)))
+        run()
+        if problem.in_place:
+            outputs = [x for x, t in zip(inputs, problem.inputs) if t in problem.outputs]
         length = max(x.shape[-1] if x.dim() else 1 for x in inputs)
         result["error"] = self.check("arke", problem, inputs, outputs, expected, length)
         if self.options.check_only:
@@ -200,7 +210,7 @@ class Comparison:
     def check(self, who, problem, inputs, outputs, expected, length):
         worst = 0.0
         for (name, dtype, _), got, want in zip(problem.outputs, outputs, expected):
-            if problem.name in POSITIONS and dtype == torch.int64:  # equal values may stand in either order
+            if problem.name in POSITIONS and not dtype.is_floating_point:  # equal values may stand in either order
                 got, want = (at_positions(inputs[0], p) for p in (got, want))
             error = worst_error(got, want.to(torch.float64))
             allowed = tolerance(dtype, length)
@@ -285,7 +295,8 @@ def problems_of(options):
 
 
 def type_variables(entry):
-    return list(dict.fromkeys(t for _, t, _ in SIGNATURE.findall(entry["notation"]) if t not in DTYPES))
+    head = entry["notation"][: entry["notation"].index("{")]
+    return list(dict.fromkeys(t for _, t, _ in SIGNATURE.findall(head) if t not in DTYPES))
 
 
 def from_workload(catalogue, row):
