@@ -1,5 +1,5 @@
 /* Index arithmetic as sums of constants and of things that do not change from lane to lane, so that lanes at
- * constant distances are seen to be neighbours. Only lanes_*.c include this. */
+ * constant distances are seen to be neighbours. */
 #ifndef ARKE_TEMPLATES_LANES_INDEX_H
 #define ARKE_TEMPLATES_LANES_INDEX_H
 

@@ -1,6 +1,8 @@
 /* Maps: outputs whose elements need nothing but some elements of the inputs, at affine, divided or gathered
  * places. Each group of outputs over the same loops is cut into tiles of rows and columns, the columns along
- * the outputs' last dimension; a thread takes vectors of neighbouring columns, several of them in flight.
+ * the outputs' last dimension; a thread takes vectors of neighbouring columns, several of them in flight. A
+ * definition may write a part of its output (Y[i, j + N]), so that a concatenation is one kernel, and the
+ * halves of a rotation come from one load of each.
  * Shared by map_*.c; other folders know only the template's record. */
 #ifndef ARKE_TEMPLATES_MAP_H
 #define ARKE_TEMPLATES_MAP_H
@@ -12,7 +14,7 @@
 
 /* --- what the operator is --- */
 
-enum { MAP_GROUPS = 8, MAP_ROWS = IR_FORM_LOOPS + LANES_LEAD };
+enum { MAP_GROUPS = LIMIT_TENSORS, MAP_ROWS = IR_FORM_LOOPS + LANES_LEAD };
 
 /* A loop of the rows or of the columns. Of the leading loop of views one axis (recipe.h), else -1. */
 typedef struct map_loop {
@@ -40,6 +42,10 @@ typedef struct map_match {
  * sentence in `detail` (may be NULL). Fails for want of memory alone. */
 arke_status map_match_make(const ir_problem *p, bool dense, arena *a, map_match *m, template_reason *reason,
                            strbuf *detail, arke_error *err);
+/* The loop in subscript i of where an output is written, loop + something fixed; -1: it has none. */
+int map_subscript_loop(const ir_form *form, const ir_access *x, int i);
+/* Requires that outputs which share a tensor write different elements, as they do in this problem. */
+void map_require_disjoint(const map_match *m, recipe *rules, arena *a);
 /* Elements along the columns and number of rows in this problem (views: as if without gaps). */
 int64_t map_columns(const map_match *m, const map_group *g);
 int64_t map_row_count(const map_match *m, const map_group *g);

@@ -1,5 +1,6 @@
 /* Which operators are maps, and how their loops become rows and columns. */
 #include "templates/in_place.h"
+#include "templates/lanes_index.h"
 #include "templates/map.h"
 
 /* --- the form --- */
@@ -22,16 +23,110 @@ static void find_reduction(scan *s, const ir_expr *e) {
   if (x->other) find_reduction(s, x->other);
 }
 
-/* Subscripts of an output: each a loop of its own. */
-static bool is_plain(const ir_access *x) {
-  for (int i = 0; i < x->n; i++) {
-    if (x->subscripts[i].e->node != IR_INDEX) return false;
-    for (int k = 0; k < i; k++) {
-      if (x->subscripts[k].e->id == x->subscripts[i].e->id) return false;
+/* --- where outputs are written --- */
+
+/* A subscript of an output as loop + fixed, or fixed (loop -1); false: it is neither. */
+static bool split_subscript(const ir_form *form, const ir_expr *e, int *loop, lanes_sum *fixed) {
+  lanes_scope s = {.form = form, .loop = -1, .width = 1};
+  lanes_sum sum = lanes_sum_of(&s, e, 0);
+  int64_t value;
+  *loop = -1;
+  *fixed = (lanes_sum){.constant = sum.constant};
+  for (int i = 0; i < sum.n; i++) {
+    const lanes_term *t = &sum.terms[i];
+    if (t->e->node == IR_INDEX && t->coefficient == 1 && *loop < 0) {
+      *loop = t->e->id;
+    } else if (!t->quotient && lanes_static_value(form, t->e, &value)) {
+      fixed->terms[fixed->n++] = *t;
+    } else {
+      return false;
     }
   }
   return true;
 }
+
+int map_subscript_loop(const ir_form *form, const ir_access *x, int i) {
+  int loop;
+  lanes_sum fixed;
+  split_subscript(form, x->subscripts[i].e, &loop, &fixed);
+  return loop;
+}
+
+/* Each subscript has a loop of its own, or none. */
+static bool is_plain(const ir_form *form, const ir_access *x) {
+  unsigned loops = 0;
+  for (int i = 0; i < x->n; i++) {
+    int loop;
+    lanes_sum fixed;
+    if (!split_subscript(form, x->subscripts[i].e, &loop, &fixed)) return false;
+    if (loop >= 0 && (loops >> loop & 1)) return false;
+    if (loop >= 0) loops |= 1u << loop;
+  }
+  return true;
+}
+
+static int64_t fixed_value(const ir_form *form, const lanes_sum *fixed) {
+  int64_t total = fixed->constant, value;
+  for (int i = 0; i < fixed->n; i++) {
+    if (lanes_static_value(form, fixed->terms[i].e, &value)) total += fixed->terms[i].coefficient * value;
+  }
+  return total;
+}
+
+static const recipe_expr *fixed_recipe(const ir_form *form, const lanes_sum *fixed, arena *a) {
+  const recipe_expr *total = fixed->constant || fixed->n == 0 ? recipe_const(a, fixed->constant) : NULL;
+  for (int i = 0; i < fixed->n; i++) {
+    const recipe_expr *e = lanes_static_recipe(form, fixed->terms[i].e, a);
+    if (fixed->terms[i].coefficient != 1)
+      e = recipe_binary(a, RECIPE_MUL, recipe_const(a, fixed->terms[i].coefficient), e);
+    total = total ? recipe_binary(a, RECIPE_ADD, total, e) : e;
+  }
+  return total;
+}
+
+/* Where the places of x end along subscript i, and where those of y begin. */
+typedef struct border {
+  int loop;
+  lanes_sum end, begin;
+} border;
+
+/* Whether x writes before y along subscript i in this problem. */
+static bool lies_before(const ir_form *form, const ir_access *x, const ir_access *y, int i, border *b) {
+  int other;
+  if (!split_subscript(form, x->subscripts[i].e, &b->loop, &b->end) ||
+      !split_subscript(form, y->subscripts[i].e, &other, &b->begin))
+    return false;
+  int64_t extent = b->loop < 0 ? 1 : ir_form_extent(form, b->loop);
+  return fixed_value(form, &b->end) + extent <= fixed_value(form, &b->begin);
+}
+
+static bool find_border(const ir_form *form, const ir_access *x, const ir_access *y, border *b) {
+  for (int i = 0; i < x->n && x->n == y->n; i++) {
+    if (lies_before(form, x, y, i, b) || lies_before(form, y, x, i, b)) return true;
+  }
+  return false;
+}
+
+void map_require_disjoint(const map_match *m, recipe *rules, arena *a) {
+  const ir_form *form = &m->form;
+  for (int i = 0; i < form->n_outputs; i++) {
+    for (int k = 0; k < i; k++) {
+      const ir_access *x = &form->accesses[form->outputs[k].access],
+                      *y = &form->accesses[form->outputs[i].access];
+      border b;
+      if (x->tensor != y->tensor || !find_border(form, x, y, &b)) continue;
+      const recipe_expr *end = b.loop < 0 ? recipe_const(a, 1) : kernel_extent(form, b.loop, a),
+                        *begin = fixed_recipe(form, &b.begin, a);
+      if (b.end.n > 0 || b.end.constant != 0)
+        end = recipe_binary(a, RECIPE_ADD, end, fixed_recipe(form, &b.end, a));
+      kernel_require(
+          rules, a, recipe_binary(a, RECIPE_SUB, end, begin), 0, 0,
+          arena_printf(a, "parts of %s do not overlap", form->problem->op->tensors[x->tensor].name));
+    }
+  }
+}
+
+/* --- which outputs --- */
 
 static template_reason refuse(template_reason reason, strbuf *detail, const char *why, const char *tensor) {
   if (detail) strbuf_addf(detail, why, tensor);
@@ -43,13 +138,15 @@ static template_reason check_output(scan *s, const ir_form_output *out, strbuf *
   const ir_op *op = form->problem->op;
   const ir_access *x = &form->accesses[out->access];
   const char *name = op->tensors[x->tensor].name;
-  if (out->positions >= 0 || out->update != IR_ASSIGN || !is_plain(x))
+  if (out->positions >= 0 || out->update != IR_ASSIGN || !is_plain(form, x))
     return refuse(TEMPLATE_OPERATOR, detail, "%s is not written once at each of its indices", name);
   find_reduction(s, out->value);
   if (s->reduction) return refuse(TEMPLATE_OPERATOR, detail, "%s needs a reduction", name);
-  for (int i = 0; i < form->n_outputs; i++) {
-    if (&form->outputs[i] != out && form->accesses[form->outputs[i].access].tensor == x->tensor)
-      return refuse(TEMPLATE_OPERATOR, detail, "%s is written by several definitions", name);
+  for (const ir_form_output *o = form->outputs; o < out; o++) {
+    border b;
+    if (form->accesses[o->access].tensor == x->tensor &&
+        !find_border(form, &form->accesses[o->access], x, &b))
+      return refuse(TEMPLATE_OPERATOR, detail, "parts of %s overlap", name);
   }
   if (dtype_bits(ir_tensor_dtype(form->problem, x->tensor)) < 8)
     return refuse(TEMPLATE_DTYPE, detail, "two elements of %s share a byte", name);
@@ -62,18 +159,22 @@ static void add_row(map_group *g, int loop, int axis) {
   g->rows[g->n_rows++] = (map_loop){loop, axis};
 }
 
-/* The columns are the last subscript of the group's first output; of leading axes in views, the fastest. */
+/* The columns are the last subscript of the group's first output that has a loop; of leading axes in views,
+ * the fastest. */
 static void fill_group(const map_match *m, map_group *g, const ir_access *x) {
   const ir_form *form = &m->form;
-  g->scalar = x->n == 0;
+  int last = x->n - 1;
+  while (last >= 0 && map_subscript_loop(form, x, last) < 0) last--;
+  g->scalar = last < 0;
   g->column = (map_loop){-1, -1};
-  for (int i = 0; i < x->n; i++) {
-    int loop = x->subscripts[i].e->id;
-    bool last = i + 1 == x->n, lead = form->loops[loop].leading && !m->dense;
+  for (int i = 0; i <= last; i++) {
+    int loop = map_subscript_loop(form, x, i);
+    if (loop < 0) continue;
+    bool lead = form->loops[loop].leading && !m->dense;
     if (lead) {
-      for (int axis = LANES_LEAD - 1; axis >= (last ? 1 : 0); axis--) add_row(g, loop, axis);
+      for (int axis = LANES_LEAD - 1; axis >= (i == last ? 1 : 0); axis--) add_row(g, loop, axis);
     }
-    if (last) {
+    if (i == last) {
       g->column = (map_loop){loop, lead ? 0 : -1};
     } else if (!lead && !(m->dense && ir_form_extent(form, loop) == 1)) {
       add_row(g, loop, -1);
@@ -86,7 +187,10 @@ static template_reason make_groups(map_match *m, strbuf *detail) {
   for (int i = 0; i < form->n_outputs; i++) {
     const ir_access *x = &form->accesses[form->outputs[i].access];
     unsigned loops = 0;
-    for (int s = 0; s < x->n; s++) loops |= 1u << x->subscripts[s].e->id;
+    for (int s = 0; s < x->n; s++) {
+      int loop = map_subscript_loop(form, x, s);
+      if (loop >= 0) loops |= 1u << loop;
+    }
     int g = 0;
     while (g < m->n_groups && m->groups[g].loops != loops) g++;
     if (g == MAP_GROUPS)
@@ -105,12 +209,22 @@ static template_reason make_groups(map_match *m, strbuf *detail) {
   return TEMPLATE_OK;
 }
 
-/* A later group would read what an earlier one has overwritten. */
+/* Whether all that is read of a tensor written in place is what the same thread writes afterwards. */
 static bool in_place_fits(const map_match *m) {
-  const ir_op *op = m->form.problem->op;
-  bool in_place = false;
-  for (int t = op->n_inputs; t < op->n_args; t++) in_place = in_place || op->tensors[t].alias >= 0;
-  return !in_place || (m->n_groups == 1 && in_place_is_safe(&m->form));
+  const ir_form *form = &m->form;
+  const ir_op *op = form->problem->op;
+  for (int i = 0; i < form->n_accesses; i++) {
+    const ir_access *read = &form->accesses[i];
+    bool in_place = false, written = false;
+    for (int o = 0; o < form->n_outputs; o++) {
+      const ir_access *x = &form->accesses[form->outputs[o].access];
+      if (op->tensors[x->tensor].alias != read->tensor) continue;
+      in_place = true;
+      written = written || in_place_same(read, x);
+    }
+    if (in_place && (!written || m->n_groups > 1)) return false;
+  }
+  return true;
 }
 
 static template_reason match(map_match *m, bool *seen, strbuf *detail) {

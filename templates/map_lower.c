@@ -99,6 +99,7 @@ static arke_status make_way(const ir_problem *p, const map_match *m, const map_p
     if (i == 0) lanes_declare(&m->form, &o, &l->args, &k->slots);
   }
   require_left_out(m, rules, a);
+  map_require_disjoint(m, rules, a);
   fill_grid(k, l, a);
   *way = (kernel_way){l, 1, rules};
   return ARKE_OK;

@@ -47,7 +47,7 @@ static bool stores_are_wide(const map_match *m, const map_plan *plan) {
     for (int o = 0; o < m->form.n_outputs; o++) {
       if ((g->outputs >> o & 1) && !(wide >> m->form.outputs[o].access & 1)) {
         const ir_access *x = &m->form.accesses[m->form.outputs[o].access];
-        if (x->n > 0 && x->subscripts[x->n - 1].e->id == g->column.loop) return false;
+        if (x->n > 0 && map_subscript_loop(&m->form, x, x->n - 1) == g->column.loop) return false;
       }
     }
   }

@@ -20,6 +20,10 @@ static const char ROPE_HALVES[] =
     "L[b,s,g,d] = d < R ? K[b,s,g,d] * C[s,d] - K[b,s,g,d+R] * Z[s,d] "
     ": K[b,s,g,d] * C[s,d-R] + K[b,s,g,d-R] * Z[s,d-R] }";
 
+static const char ROPE_PARTS[] = "rope(X: T[B,S,H,2*E], C, Z: T[S,E]) -> (Y: T[B,S,H,2*E]) { "
+                                 "Y[b,s,h,e + 0] = X[b,s,h,e + 0] * C[s,e] - X[b,s,h,e + E] * Z[s,e] "
+                                 "Y[b,s,h,e + E] = X[b,s,h,e + E] * C[s,e] + X[b,s,h,e + 0] * Z[s,e] }";
+
 typedef struct map_case {
   const char *text, *bindings, *settings;
 } map_case;
@@ -80,6 +84,15 @@ static const map_case cases[] = {
      "== 0 ? 1 : i / 4 }",
      "N=304", ""},
     {"in_place(D: T[N], X: T[N]) -> (D) { D[i] = D[i] + X[i] }", "T=f32 N=333", ""},
+    {ROPE_PARTS, "T=bf16 B=2 S=3 H=4 E=32", ""},
+    {ROPE_PARTS, "T=bf16 B=2 S=3 H=4 E=13", ""},
+    {ROPE_PARTS, "T=f32 B=2 S=3 H=4 E=12", "VECTOR=8"},
+    {"joined(X: T[M,A], Z: T[M,B], V: T[M,C]) -> (Y: T[M,N]) { Y[i,a + 0] = X[i,a] Y[i,b + A] = Z[i,b] "
+     "Y[i,c + A + B] = V[i,c] }",
+     "T=bf16 M=5 A=24 B=0 C=40 N=64", ""},
+    {"stacked(X: T[M,N], Z: T[M,N]) -> (Y: T[2,M,N]) { Y[0,i,j] = X[i,j] Y[1,i,j] = -Z[i,j] }",
+     "T=f16 M=5 N=37", ""},
+    {"turned(D: T[M,2*E], S: T[E]) -> (D) { D[i,e + E] = D[i,e + E] * S[e] }", "T=f32 M=5 E=16", ""},
     {"scaled(X: f32[N], S: f32[]) -> (Y: f32[N]) { Y[i] = X[i] * S[] }", "N=70", ""},
 };
 
@@ -264,7 +277,9 @@ START_TEST(what_is_no_map_is_refused) {
       {"c(X: f32[N]) -> (Y: f32[N]) { Y[i] = sum(t: t <= i) X[t] }", "N=8"},
       {"s(X: f32[N], I: i64[N]) -> (Y: f32[N]) { Y[i] = 0.0 Y[I[i]] += X[i] }", "N=8"},
       {"d(X: f32[N]) -> (Y: f32[N,N]) { Y[i,i] = X[i] }", "N=8"},
+      {"m(D: f32[2*N], X: f32[N]) -> (D) { D[i + 0] = D[i + N] * X[i] }", "N=8"},
       {"r(D: f32[N]) -> (D) { D[i] = D[N-1-i] }", "N=8"},
+      {"o(X: f32[N]) -> (Y: f32[2*N]) { Y[i + 0] = X[i] Y[i + 1] = X[i] }", "N=8"},
       {"t(X: f32[M,N]) -> (V: f32[M,K], I: i64[M,K]) { (V[i,k], I[i,k]) = topk(j) X[i,j] }", "M=8 N=8 K=2"},
   };
   template_refuses(template_find("map"), texts[_i][0], texts[_i][1], TEMPLATE_OPERATOR);
@@ -351,7 +366,7 @@ int main(void) {
   tcase_add_test(tests, rows_go_beyond_a_grid_dimension);
   tcase_add_loop_test(tests, offsets_have_64_bits_where_needed, 0, 3);
   tcase_add_loop_test(tests, other_sizes_are_right, 0, 6);
-  tcase_add_loop_test(tests, what_is_no_map_is_refused, 0, 6);
+  tcase_add_loop_test(tests, what_is_no_map_is_refused, 0, 8);
   tcase_add_loop_test(tests, classes_assemble_without_spills, 0, (int)COUNT_OF(class_cases));
   tcase_add_test(tests, accesses_are_wide_and_loads_come_first);
   tcase_add_test(tests, every_feasible_point_is_cheap_to_judge_and_costs_something);
