@@ -32,6 +32,7 @@ static const recipe_expr *elements_from(const ir_op *op, const ir_tensor *t, int
 
 static const recipe_expr *bytes_of(const joining *j, int temporary) {
   const kernel_temporary *t = &j->temporaries[temporary];
+  if (!t->problem) return recipe_const(j->a, 0);
   const ir_op *op = t->problem->op;
   const recipe_expr *n = elements_from(op, &op->tensors[t->tensor], -1, j->a);
   int bits = dtype_bits(ir_tensor_dtype(t->problem, t->tensor));

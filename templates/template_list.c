@@ -6,6 +6,7 @@
 #include "templates/row.h"
 #include "templates/scan.h"
 #include "templates/scatter.h"
+#include "templates/compose.h"
 #include "templates/template.h"
 #include "templates/template_generation.h"
 #include "templates/topk.h"
@@ -92,6 +93,16 @@ static const kernel_template templates[] = {
      .lower = scatter_lower,
      .ways = scatter_ways,
      .reduced_problem = scatter_reduced_problem},
+    {.name = "compose",
+     .meaning = "operators of several stages, each by another template",
+     .fits = compose_fits,
+     .space = compose_space_of,
+     .defaults = compose_defaults,
+     .feasible = compose_feasible,
+     .cost_ns = compose_cost_ns,
+     .lower = compose_lower,
+     .ways = compose_ways,
+     .reduced_problem = compose_reduced_problem},
 };
 
 const char *template_generation(void) {

@@ -1,0 +1,82 @@
+/* Operators that no one template takes, as stages that some template takes each: reductions that others need,
+ * or whose results another loop needs, become temporaries in the workspace. A stage is an operator of its
+ * own, in the notation, so whatever a template says of operators holds for stages too. Inside compose_*.c.
+ *
+ *   cross_entropy:  a row stage writes the term of every row, a row stage of one row sums them
+ *   softmax along the first axis:  a column stage of maxima, one of sums, and a map */
+#ifndef ARKE_TEMPLATES_COMPOSE_H
+#define ARKE_TEMPLATES_COMPOSE_H
+
+#include "ir/ir_form.h"
+#include "templates/kernel_join.h"
+#include "templates/template.h"
+
+/* X(NAME, meaning, values…) */
+#define COMPOSE_PARAMS(X)                                                                                    \
+  X(PICK, "configurations of the stages: 0: their templates' defaults; 1: what the cost model likes best",   \
+    0, 1)
+
+typedef enum compose_param {
+#define X(NAME, ...) COMPOSE_##NAME,
+  COMPOSE_PARAMS(X)
+#undef X
+      COMPOSE_N_PARAMS
+} compose_param;
+
+enum { COMPOSE_STAGES = 12, COMPOSE_TEMPORARIES = 12, COMPOSE_TARGETS = LIMIT_TENSORS };
+
+/* A node of the form whose values lie in a temporary. */
+typedef struct compose_cut {
+  const ir_expr *node;
+  const ir_expr *guard; /* where this is false the temporary holds 0: the node is not evaluated there */
+  unsigned loops;       /* its dimensions */
+} compose_cut;
+
+/* What a stage writes: an output of the form, or a temporary. */
+typedef struct compose_target {
+  int output;    /* of the form; -1: a temporary */
+  int temporary; /* number of the cut */
+} compose_target;
+
+typedef struct compose_stage {
+  ir_problem problem;
+  const kernel_template *k;
+  config c;
+  int arguments[LIMIT_TENSORS]; /* kernel_stage.arguments */
+} compose_stage;
+
+typedef struct compose_plan {
+  const ir_problem *p;
+  arena *a;
+  ir_form form;
+  int n_cuts;
+  compose_cut cuts[COMPOSE_TEMPORARIES];
+  uint64_t made; /* bit i: cut i has a stage that writes it, and others read it */
+  int n_stages;
+  compose_stage *stages[COMPOSE_STAGES];
+  kernel_temporary temporaries[COMPOSE_TEMPORARIES];
+} compose_plan;
+
+/* The stage's operator, bound to the problem's sizes. ARKE_ERR_UNSUPPORTED where it cannot be written. */
+arke_status compose_write_stage(compose_plan *plan, const compose_target *targets, int n, compose_stage *s,
+                                arke_error *err);
+/* Splits the operator; all memory is the arena's. `reason` is OK or why not, with a sentence in `detail`.
+ * Fails for want of memory alone. */
+arke_status compose_split(const ir_problem *p, const target *t, arena *a, compose_plan *plan,
+                          template_reason *reason, strbuf *detail, arke_error *err);
+/* The stages' configurations as `c` says; whether any differs from the default. */
+bool compose_configure(compose_plan *plan, const target *t, const target_rates *rates, const config *c);
+
+const space *compose_space_of(const target *t);
+template_reason compose_fits(const ir_problem *p, const target *t, strbuf *detail);
+template_reason compose_feasible(const ir_problem *p, const target *t, const config *c);
+void compose_defaults(const ir_problem *p, const target *t, config *c);
+double compose_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
+void compose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                             ir_problem *reduced);
+arke_status compose_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
+                         int *n, arke_error *err);
+arke_status compose_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                          arena *a, lowered *out, arke_error *err);
+
+#endif

@@ -1,0 +1,147 @@
+/* The template's record: stages' configurations, their cost, and one image of all their kernels. */
+#include "templates/compose.h"
+
+#define STAGE "generate"
+
+#define X(NAME, meaning, ...)                                                                                \
+  [COMPOSE_##NAME] = {#NAME, meaning, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), {__VA_ARGS__}},
+static const space_param params[COMPOSE_N_PARAMS] = {COMPOSE_PARAMS(X)};
+#undef X
+static const space compose_space = {"compose", COMPOSE_N_PARAMS, params};
+
+const space *compose_space_of(const target *t) {
+  (void)t;
+  return &compose_space;
+}
+
+/* Points of a template's space that are looked at, evenly spread: enough to find a good one, few enough for a
+ * model that is asked for each. */
+enum { LOOKED_AT = 256 };
+
+static bool pick_by_model(compose_stage *s, const target *t, const target_rates *rates) {
+  const space *all = s->k->space(t);
+  int64_t size = space_size(all), step = size / LOOKED_AT + 1;
+  config best = s->c;
+  double least = s->k->cost_ns(&s->problem, t, rates, &s->c);
+  bool found = false;
+  if (step % 2 == 0) step++; /* sizes are often powers of two: do not meet the same values of one parameter */
+  for (int64_t i = 0; i < size; i += step) {
+    config c;
+    space_point(all, i, &c);
+    if (s->k->feasible(&s->problem, t, &c) != TEMPLATE_OK) continue;
+    double ns = s->k->cost_ns(&s->problem, t, rates, &c);
+    if (ns >= least) continue;
+    least = ns;
+    best = c;
+    found = true;
+  }
+  s->c = best;
+  return found;
+}
+
+bool compose_configure(compose_plan *plan, const target *t, const target_rates *rates, const config *c) {
+  bool differs = false;
+  for (int i = 0; i < plan->n_stages && c->values[COMPOSE_PICK]; i++) {
+    if (pick_by_model(plan->stages[i], t, rates)) differs = true;
+  }
+  return differs;
+}
+
+template_reason compose_fits(const ir_problem *p, const target *t, strbuf *detail) {
+  arena a = ARENA_INIT;
+  compose_plan plan;
+  template_reason reason;
+  if (compose_split(p, t, &a, &plan, &reason, detail, NULL) != ARKE_OK) {
+    if (detail) strbuf_add(detail, "out of memory");
+    reason = TEMPLATE_OPERATOR;
+  }
+  arena_release(&a);
+  return reason;
+}
+
+void compose_defaults(const ir_problem *p, const target *t, config *c) {
+  (void)p;
+  (void)t;
+  *c = (config){.values = {[COMPOSE_PICK] = 0}};
+}
+
+template_reason compose_feasible(const ir_problem *p, const target *t, const config *c) {
+  arena a = ARENA_INIT;
+  compose_plan plan;
+  template_reason reason;
+  if (compose_split(p, t, &a, &plan, &reason, NULL, NULL) != ARKE_OK) reason = TEMPLATE_OPERATOR;
+  if (reason == TEMPLATE_OK && !compose_configure(&plan, t, &t->rates, c) && c->values[COMPOSE_PICK])
+    reason = TEMPLATE_REDUNDANT;
+  arena_release(&a);
+  return reason;
+}
+
+double compose_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
+  arena a = ARENA_INIT;
+  compose_plan plan;
+  template_reason reason;
+  double ns = 0;
+  if (compose_split(p, t, &a, &plan, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK) {
+    compose_configure(&plan, t, rates, c);
+    for (int i = 0; i < plan.n_stages; i++) {
+      const compose_stage *s = plan.stages[i];
+      ns += s->k->cost_ns(&s->problem, t, rates, &s->c);
+    }
+  }
+  arena_release(&a);
+  return ns;
+}
+
+typedef struct way_list {
+  kernel_way ways[KERNEL_MAX_WAYS];
+} way_list;
+
+arke_status compose_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
+                         int *n, arke_error *err) {
+  compose_plan *plan = ARENA_NEW(a, compose_plan);
+  way_list *own = ARENA_NEW_N(a, way_list, COMPOSE_STAGES);
+  kernel_stage stages[COMPOSE_STAGES];
+  template_reason reason;
+  if (!plan || !own) return error_memory(err, STAGE);
+  TRY(compose_split(p, t, a, plan, &reason, NULL, err));
+  if (reason != TEMPLATE_OK)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(reason));
+  compose_configure(plan, t, &t->rates, c);
+  for (int i = 0; i < plan->n_stages; i++) {
+    const compose_stage *s = plan->stages[i];
+    const char *prefix = arena_printf(a, "stage%d_", i);
+    if (!prefix) return error_memory(err, STAGE);
+    stages[i] = (kernel_stage){
+        .prefix = prefix, .problem = &s->problem, .ways = own[i].ways, .arguments = s->arguments};
+    TRY(s->k->ways(&s->problem, t, &s->c, a, own[i].ways, &stages[i].n, err));
+  }
+  return kernel_join(p, stages, plan->n_stages, plan->temporaries, plan->n_cuts, a, ways, n, err);
+}
+
+arke_status compose_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                          arena *a, lowered *out, arke_error *err) {
+  kernel_way ways[KERNEL_MAX_WAYS];
+  int n;
+  TRY(compose_ways(p, t, c, a, ways, &n, err));
+  return kernel_lower_ways(ways, n, t, options, a, out, err);
+}
+
+/* The largest power of two, up to 16, that divides x: what alignment depends on. */
+static int64_t evenness(int64_t x) {
+  int64_t e = 1;
+  while (e < 16 && x > 0 && x % (2 * e) == 0) e *= 2;
+  return e;
+}
+
+void compose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                             ir_problem *reduced) {
+  (void)t;
+  (void)c;
+  (void)sm_count;
+  *reduced = *p;
+  for (int i = 0; i < p->op->n_axes; i++) {
+    int64_t e = evenness(p->sizes[i]), most = 80 + e;
+    if (reduced->sizes[i] > most) reduced->sizes[i] = most;
+  }
+  for (int i = 0; i < p->lead_rank; i++) reduced->lead[i] = p->lead[i] < 3 ? p->lead[i] : 3;
+}

@@ -1,0 +1,435 @@
+/* A stage in the notation: expressions of the form, with temporaries for what other stages have computed. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "templates/compose.h"
+
+#define STAGE "generate"
+
+enum { MOST_REDUCTIONS = 64 };
+
+typedef struct writer {
+  const compose_plan *plan;
+  const ir_form *form;
+  const char *index, *temporary, *inner; /* what these names begin with */
+  strbuf definitions;
+  uint64_t inputs, cuts; /* read: arguments of the whole; temporaries */
+  unsigned attrs;
+  int n_reductions; /* written as temporaries of the stage itself, so that what is used twice is written once
+                     */
+  const ir_expr *reductions[MOST_REDUCTIONS];
+  bool failed; /* it cannot be written */
+} writer;
+
+static const char *const function_names[] = {
+#define X(NAME, name, arity, reference, meaning) #name,
+    IR_FUNCTIONS(X)
+#undef X
+};
+static const char *const reduction_names[] = {
+#define X(NAME, name, meaning) #name,
+    IR_REDUCTIONS(X)
+#undef X
+};
+static const char *const operator_texts[] = {
+#define X(NAME, text, arity, precedence) text,
+    IR_OPERATORS(X)
+#undef X
+};
+
+/* --- names --- */
+
+static bool taken(const ir_op *op, const char *begin) {
+  size_t n = strlen(begin);
+  for (int i = 0; i < op->n_args; i++)
+    if (strncmp(op->tensors[i].name, begin, n) == 0) return true;
+  for (int i = 0; i < op->n_axes; i++)
+    if (strncmp(op->axes[i], begin, n) == 0) return true;
+  for (int i = 0; i < op->n_attrs; i++)
+    if (strncmp(op->attrs[i].name, begin, n) == 0) return true;
+  return false;
+}
+
+/* `name`, or a longer one that no name of the operator begins with. */
+static const char *free_name(const ir_op *op, const char *name, arena *a) {
+  char *own = arena_strdup(a, name);
+  while (own && taken(op, own)) own = arena_printf(a, "%s_", own);
+  return own;
+}
+
+/* "[...,i0,i2]" of a set of loops; nothing where there are none. */
+static void add_loops(writer *w, strbuf *out, unsigned loops) {
+  const char *before = "[";
+  for (int leading = 1; leading >= 0; leading--) {
+    for (int l = 0; l < w->form->n_loops; l++) {
+      if (!(loops >> l & 1) || w->form->loops[l].leading != leading) continue;
+      strbuf_add(out, before);
+      if (leading) {
+        strbuf_add(out, "...");
+      } else {
+        strbuf_addf(out, "%s%d", w->index, l);
+      }
+      before = ",";
+    }
+  }
+  if (loops) strbuf_add(out, "]");
+}
+
+/* --- expressions --- */
+
+static void add(writer *w, strbuf *out, const ir_expr *e);
+
+static void add_place(writer *w, strbuf *out, const ir_access *x) {
+  strbuf_add(out, w->plan->p->op->tensors[x->tensor].name);
+  for (int s = 0; s < x->n; s++) {
+    strbuf_add(out, s ? "," : "[");
+    if (x->subscripts[s].leading) {
+      strbuf_add(out, "...");
+    } else {
+      add(w, out, x->subscripts[s].e);
+    }
+  }
+  if (x->n) strbuf_add(out, "]");
+}
+
+static void add_number(strbuf *out, double x) {
+  char text[40];
+  if (isnan(x)) {
+    strbuf_add(out, "nan");
+  } else if (isinf(x)) {
+    strbuf_add(out, x < 0 ? "(-inf)" : "inf");
+  } else {
+    snprintf(text, sizeof text, "%.17g", fabs(x));
+    strbuf_addf(out, signbit(x) ? "(-%s%s)" : "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
+  }
+}
+
+/* A reduction becomes a temporary of the stage, defined before the definition at hand. */
+static int inner_reduction(writer *w, const ir_expr *e) {
+  for (int i = 0; i < w->n_reductions; i++)
+    if (w->reductions[i] == e) return i;
+  if (w->n_reductions == MOST_REDUCTIONS) {
+    w->failed = true;
+    return 0;
+  }
+  strbuf body = STRBUF_INIT;
+  strbuf_addf(&body, " = %s(%s%d", reduction_names[e->id], w->index, e->index);
+  if (e->n_args > 1) {
+    strbuf_add(&body, ": ");
+    add(w, &body, e->args[1]);
+  }
+  strbuf_add(&body, ") (");
+  add(w, &body, e->args[0]);
+  strbuf_add(&body, ")");
+  int number = w->n_reductions++;
+  if (number < MOST_REDUCTIONS) w->reductions[number] = e;
+  strbuf_addf(&w->definitions, "%s%d", w->inner, number);
+  add_loops(w, &w->definitions, ir_form_free(w->form, e));
+  strbuf_addf(&w->definitions, "%s; ", strbuf_text(&body));
+  if (strbuf_failed(&body)) w->definitions.failed = true;
+  strbuf_free(&body);
+  return number;
+}
+
+static bool add_cut(writer *w, strbuf *out, const ir_expr *e) {
+  for (int i = 0; i < w->plan->n_cuts; i++) {
+    if (!(w->plan->made >> i & 1) || w->plan->cuts[i].node != e) continue;
+    w->cuts |= UINT64_C(1) << i;
+    strbuf_addf(out, "%s%d", w->temporary, i);
+    add_loops(w, out, w->plan->cuts[i].loops);
+    return true;
+  }
+  return false;
+}
+
+static void add_operator(writer *w, strbuf *out, const ir_expr *e) {
+  strbuf_add(out, "(");
+  if (e->id == IR_OP_SELECT) {
+    add(w, out, e->args[0]);
+    strbuf_add(out, " ? ");
+    add(w, out, e->args[1]);
+    strbuf_add(out, " : ");
+    add(w, out, e->args[2]);
+  } else {
+    if (e->n_args == 2) add(w, out, e->args[0]);
+    strbuf_addf(out, " %s ", operator_texts[e->id]);
+    add(w, out, e->args[e->n_args - 1]);
+  }
+  strbuf_add(out, ")");
+}
+
+static void add(writer *w, strbuf *out, const ir_expr *e) {
+  if (out->length > LIMIT_OPERATOR_BYTES / 2) w->failed = true;
+  if (w->failed || add_cut(w, out, e)) return;
+  switch (e->node) {
+  case IR_FLOAT: add_number(out, e->number); return;
+  case IR_INT: strbuf_addf(out, e->integer < 0 ? "(%lld)" : "%lld", (long long)e->integer); return;
+  case IR_INDEX:
+    if (w->form->loops[e->id].leading) w->failed = true; /* the notation has no name for it */
+    strbuf_addf(out, "%s%d", w->index, e->id);
+    return;
+  case IR_SIZE: strbuf_add(out, w->plan->p->op->axes[e->id]); return;
+  case IR_ATTR:
+    w->attrs |= 1u << e->id;
+    strbuf_add(out, w->plan->p->op->attrs[e->id].name);
+    return;
+  case IR_READ: {
+    const ir_access *x = &w->form->accesses[e->id];
+    w->inputs |= UINT64_C(1) << x->tensor;
+    if (x->other) strbuf_add(out, "(");
+    add_place(w, out, x);
+    if (!x->other) return;
+    strbuf_add(out, " else (");
+    add(w, out, x->other);
+    strbuf_add(out, "))");
+    return;
+  }
+  case IR_CALL:
+    strbuf_add(out, function_names[e->id]);
+    for (int i = 0; i < e->n_args; i++) {
+      strbuf_add(out, i ? ", " : "(");
+      add(w, out, e->args[i]);
+    }
+    strbuf_add(out, ")");
+    return;
+  case IR_OPERATOR: add_operator(w, out, e); return;
+  case IR_REDUCE:
+    strbuf_addf(out, "%s%d", w->inner, inner_reduction(w, e));
+    add_loops(w, out, ir_form_free(w->form, e));
+    return;
+  case IR_CAST:
+    strbuf_addf(out, "cast<%s>(", dtype_name(ir_cast_dtype(w->plan->p, e)));
+    add(w, out, e->args[0]);
+    strbuf_add(out, ")");
+    return;
+  }
+}
+
+/* --- definitions --- */
+
+static void define_output(writer *w, const ir_form_output *o) {
+  static const char *const updates[] = {
+      [IR_ASSIGN] = "=", [IR_ADD] = "+=", [IR_MAX] = "max=", [IR_MIN] = "min="};
+  strbuf line = STRBUF_INIT;
+  if (o->positions >= 0) {
+    strbuf_add(&line, "(");
+    add_place(w, &line, &w->form->accesses[o->access]);
+    strbuf_add(&line, ", ");
+    add_place(w, &line, &w->form->accesses[o->positions]);
+    strbuf_addf(&line, ") = topk(%s%d", w->index, o->value->index);
+    if (o->value->n_args > 1) {
+      strbuf_add(&line, ": ");
+      add(w, &line, o->value->args[1]);
+    }
+    strbuf_add(&line, ") (");
+    add(w, &line, o->value->args[0]);
+    strbuf_add(&line, ")");
+  } else {
+    add_place(w, &line, &w->form->accesses[o->access]);
+    strbuf_addf(&line, " %s ", updates[o->update]);
+    add(w, &line, o->value);
+  }
+  strbuf_addf(&w->definitions, "%s; ", strbuf_text(&line));
+  if (strbuf_failed(&line)) w->definitions.failed = true;
+  strbuf_free(&line);
+}
+
+static void define_temporary(writer *w, int number) {
+  const compose_cut *cut = &w->plan->cuts[number];
+  strbuf line = STRBUF_INIT;
+  strbuf_addf(&line, "%s%d", w->temporary, number);
+  add_loops(w, &line, cut->loops);
+  strbuf_add(&line, " = ");
+  if (cut->guard) {
+    strbuf_add(&line, "(");
+    add(w, &line, cut->guard);
+    strbuf_add(&line, ") ? (");
+  }
+  add(w, &line, cut->node);
+  if (cut->guard) strbuf_add(&line, ") : 0");
+  strbuf_addf(&w->definitions, "%s; ", strbuf_text(&line));
+  if (strbuf_failed(&line)) w->definitions.failed = true;
+  strbuf_free(&line);
+}
+
+/* --- the signature --- */
+
+static void add_dim(const ir_op *op, strbuf *out, ir_dim d) {
+  if (d.axis < 0) {
+    strbuf_addf(out, "%lld", (long long)d.factor);
+  } else if (d.factor == 1) {
+    strbuf_add(out, op->axes[d.axis]);
+  } else {
+    strbuf_addf(out, "%lld*%s", (long long)d.factor, op->axes[d.axis]);
+  }
+}
+
+static void declare_argument(const ir_problem *p, strbuf *out, int tensor) {
+  const ir_tensor *t = &p->op->tensors[tensor];
+  strbuf_addf(out, "%s: %s[%s", t->name, dtype_name(ir_tensor_dtype(p, tensor)), t->any_rank ? "..." : "");
+  for (int i = 0; i < t->rank; i++) {
+    if (i || t->any_rank) strbuf_add(out, ",");
+    add_dim(p->op, out, t->dims[i]);
+  }
+  strbuf_add(out, "]");
+}
+
+static void declare_temporary(writer *w, strbuf *out, int number) {
+  const compose_cut *cut = &w->plan->cuts[number];
+  const char *between = "";
+  strbuf_addf(out, "%s%d: %s[", w->temporary, number, dtype_name(ir_form_type(w->form, cut->node)));
+  for (int leading = 1; leading >= 0; leading--) {
+    for (int l = 0; l < w->form->n_loops; l++) {
+      const ir_loop *loop = &w->form->loops[l];
+      if (!(cut->loops >> l & 1) || loop->leading != leading) continue;
+      strbuf_add(out, between);
+      between = ",";
+      if (leading) {
+        strbuf_add(out, "...");
+      } else {
+        add_dim(w->plan->p->op, out, loop->dims[0]);
+      }
+    }
+  }
+  strbuf_add(out, "]");
+}
+
+static void declare_attributes(writer *w, strbuf *out) {
+  static const char *const kinds[] = {
+      [IR_ATTR_INT] = "int", [IR_ATTR_FLOAT] = "float", [IR_ATTR_BOOL] = "bool", [IR_ATTR_DTYPE] = "dtype"};
+  const ir_op *op = w->plan->p->op;
+  for (int i = 0; i < op->n_attrs; i++) {
+    if (w->attrs >> i & 1) strbuf_addf(out, " %s: %s", op->attrs[i].name, kinds[op->attrs[i].kind]);
+  }
+}
+
+static void write_signature(writer *w, const compose_target *targets, int n, strbuf *out) {
+  const ir_problem *p = w->plan->p;
+  const char *between = "";
+  uint64_t outputs = 0;
+  for (int i = 0; i < n; i++) {
+    if (targets[i].output < 0) continue;
+    const ir_form_output *o = &w->form->outputs[targets[i].output];
+    outputs |= UINT64_C(1) << w->form->accesses[o->access].tensor;
+    if (o->positions >= 0) outputs |= UINT64_C(1) << w->form->accesses[o->positions].tensor;
+  }
+  for (int t = 0; t < p->op->n_args; t++) {
+    int alias = p->op->tensors[t].alias;
+    if (outputs >> t & 1 && alias >= 0) w->inputs |= UINT64_C(1) << alias;
+  }
+  strbuf_add(out, "stage(");
+  for (int t = 0; t < p->op->n_inputs; t++) {
+    if (!(w->inputs >> t & 1)) continue;
+    strbuf_add(out, between);
+    declare_argument(p, out, t);
+    between = ", ";
+  }
+  for (int i = 0; i < w->plan->n_cuts; i++) {
+    if (!(w->cuts >> i & 1)) continue;
+    strbuf_add(out, between);
+    declare_temporary(w, out, i);
+    between = ", ";
+  }
+  strbuf_add(out, ") -> (");
+  between = "";
+  for (int t = p->op->n_inputs; t < p->op->n_args; t++) {
+    if (!(outputs >> t & 1)) continue;
+    strbuf_add(out, between);
+    between = ", ";
+    if (p->op->tensors[t].alias >= 0) {
+      strbuf_add(out, p->op->tensors[t].name);
+    } else {
+      declare_argument(p, out, t);
+    }
+  }
+  for (int i = 0; i < n; i++) {
+    if (targets[i].output >= 0) continue;
+    strbuf_add(out, between);
+    between = ", ";
+    declare_temporary(w, out, targets[i].temporary);
+  }
+  strbuf_add(out, ")");
+  declare_attributes(w, out);
+}
+
+/* --- the bound operator --- */
+
+/* Sizes and attributes by their names in the whole. */
+static void bind(const ir_problem *whole, const ir_op *op, ir_problem *p) {
+  *p = (ir_problem){.op = op, .lead_rank = whole->lead_rank};
+  memcpy(p->lead, whole->lead, sizeof p->lead);
+  for (int i = 0; i < op->n_axes; i++) {
+    for (int k = 0; k < whole->op->n_axes; k++)
+      if (strcmp(op->axes[i], whole->op->axes[k]) == 0) p->sizes[i] = whole->sizes[k];
+  }
+  for (int i = 0; i < op->n_attrs; i++) {
+    for (int k = 0; k < whole->op->n_attrs; k++)
+      if (strcmp(op->attrs[i].name, whole->op->attrs[k].name) == 0) p->attrs[i] = whole->attrs[k];
+  }
+}
+
+static bool find_arguments(const writer *w, compose_stage *s) {
+  const ir_op *op = s->problem.op, *whole = w->plan->p->op;
+  size_t n = strlen(w->temporary);
+  for (int i = 0; i < op->n_args; i++) {
+    const char *name = op->tensors[i].name;
+    s->arguments[i] = LIMIT_TENSORS;
+    int first = i < op->n_inputs ? 0 : whole->n_inputs,
+        end = i < op->n_inputs ? whole->n_inputs : whole->n_args;
+    for (int k = first; k < end; k++)
+      if (strcmp(name, whole->tensors[k].name) == 0) s->arguments[i] = k;
+    for (int k = 0; s->arguments[i] == LIMIT_TENSORS && k < w->plan->n_cuts; k++) {
+      char text[16];
+      snprintf(text, sizeof text, "%d", k);
+      if (strncmp(name, w->temporary, n) == 0 && strcmp(name + n, text) == 0) s->arguments[i] = ~k;
+    }
+    if (s->arguments[i] == LIMIT_TENSORS) return false;
+  }
+  return true;
+}
+
+static arke_status parse(const writer *w, const char *text, compose_stage *s, arke_error *err) {
+  const ir_op *op;
+  arke_error why = ARKE_ERROR_INIT;
+  arke_status status = ir_op_parse(w->plan->a, text, &op, &why);
+  if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
+  if (status != ARKE_OK)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "a stage does not stand alone: %s", why.text);
+  bind(w->plan->p, op, &s->problem);
+  if (!find_arguments(w, s)) return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "a stage has other tensors");
+  return ARKE_OK;
+}
+
+arke_status compose_write_stage(compose_plan *plan, const compose_target *targets, int n, compose_stage *s,
+                                arke_error *err) {
+  const ir_op *op = plan->p->op;
+  writer w = {.plan = plan,
+              .form = &plan->form,
+              .index = free_name(op, "i", plan->a),
+              .temporary = free_name(op, "t", plan->a),
+              .inner = free_name(op, "r", plan->a)};
+  *s = (compose_stage){0};
+  if (!w.index || !w.temporary || !w.inner) return error_memory(err, STAGE);
+  for (int i = 0; i < n; i++) {
+    if (targets[i].output >= 0) {
+      define_output(&w, &plan->form.outputs[targets[i].output]);
+    } else {
+      define_temporary(&w, targets[i].temporary);
+    }
+  }
+  strbuf text = STRBUF_INIT;
+  write_signature(&w, targets, n, &text);
+  strbuf_addf(&text, " { %s}", strbuf_text(&w.definitions));
+  arke_status status = ARKE_OK;
+  if (strbuf_failed(&w.definitions) || strbuf_failed(&text)) {
+    status = error_memory(err, STAGE);
+  } else if (w.failed || text.length >= LIMIT_OPERATOR_BYTES) {
+    status = error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "a stage is too long to be written");
+  } else {
+    status = parse(&w, strbuf_text(&text), s, err);
+  }
+  strbuf_free(&w.definitions);
+  strbuf_free(&text);
+  return status;
+}

@@ -1,0 +1,203 @@
+/* Operators of several stages: what is split and into how many kernels, results on the emulator, views, and
+ * planted faults. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "template_cases.h"
+#include "templates/kernel_lower.h"
+#include "tests/support/failing_alloc.h"
+
+static const kernel_template *compose(void) {
+  return template_find("compose");
+}
+
+static const char softmax_columns[] =
+    "s(X: T[M,N]) -> (Y: T[M,N]) { m[j] = max(i) X[i,j]; s[j] = sum(i) exp(X[i,j] - m[j]);"
+    " Y[i,j] = exp(X[i,j] - m[j]) / s[j] }";
+static const char norm_columns[] =
+    "s(X: T[M,N], W: T[M]) -> (Y: T[M,N]) eps: float = 1e-5 { u[j] = (sum(i) X[i,j]) / M;"
+    " v[j] = (sum(i) (X[i,j] - u[j]) * (X[i,j] - u[j])) / M; Y[i,j] = (X[i,j] - u[j]) * rsqrt(v[j] + eps) * "
+    "W[i] }";
+static const char variance_columns[] = "s(X: T[M,N]) -> (Y: T[N]) { u[j] = (sum(i) X[i,j]) / M; Y[j] = "
+                                       "(sum(i) (X[i,j] - u[j]) * (X[i,j] - u[j])) / M }";
+static const char batch_norm[] =
+    "s(X: T[B,C,H,W], g: f32[C], b: f32[C]) -> (Y: T[B,C,H,W]) eps: float = 1e-5 {"
+    " u[c] = (sum(n) sum(h) sum(w) X[n,c,h,w]) / (B * H * W);"
+    " v[c] = (sum(n) sum(h) sum(w) (X[n,c,h,w] - u[c]) * (X[n,c,h,w] - u[c])) / (B * H * W);"
+    " Y[n,c,h,w] = (X[n,c,h,w] - u[c]) * rsqrt(v[c] + eps) * g[c] + b[c] }";
+static const char cross_entropy[] =
+    "s(L: T[N,V], t: i64[N]) -> (loss: f32[]) smooth: float = 0.1, ignore: int = -100 {"
+    " m[n] = max(v) L[n,v]; z[n] = log(sum(v) exp(L[n,v] - m[n])) + m[n];"
+    " x[n] = (1 - smooth) * L[n,t[n]] + smooth * ((sum(v) L[n,v]) / V);"
+    " loss = (sum(n: t[n] != ignore) (z[n] - x[n])) / sum(n: t[n] != ignore) 1 }";
+static const char both_ways[] =
+    "s(X: T[M,N]) -> (R: T[M], C: T[N]) { R[i] = sum(j) X[i,j]; C[j] = max(i) X[i,j] }";
+static const char nested[] = "s(X: T[M,N]) -> (y: f32[]) { y = max(i) sum(j) abs(X[i,j]) }";
+static const char outer_only[] =
+    "s(X: T[M,N]) -> (Y: T[M,N]) { t = sum(i) sum(j) X[i,j]; Y[i,j] = X[i,j] - t / (M * N) }";
+static const char scattered[] = "s(X: T[M,N], k: i64[M]) -> (Y: T[V]) { Y[k[i]] += sum(j) X[i,j] }";
+static const char standardised[] = "s(X: T[...,M,N]) -> (Y: T[...,M,N]) { m[...,j] = max(i) abs(X[...,i,j]); "
+                                   "Y[...,i,j] = X[...,i,j] / m[...,j] }";
+static const char in_place[] = "s(X: T[M,N]) -> (X) { m[j] = max(i) abs(X[i,j]); X[i,j] = X[i,j] / m[j] }";
+
+static const struct {
+  const char *text, *bindings;
+  int stages; /* at least so many kernels */
+} cases[] = {
+    {softmax_columns, "T=f32 M=40 N=24", 3},
+    {softmax_columns, "T=bf16 M=41 N=23", 3},
+    {norm_columns, "T=f32 M=40 N=24", 3},
+    {norm_columns, "T=f16 M=37 N=33", 3},
+    {variance_columns, "T=f32 M=40 N=24", 2},
+    {variance_columns, "T=f64 M=41 N=23", 2},
+    {batch_norm, "T=f32 B=3 C=5 H=6 W=8", 3},
+    {cross_entropy, "T=f32 N=9 V=50", 2},
+    {cross_entropy, "T=bf16 N=70 V=130", 2},
+    {both_ways, "T=f32 M=40 N=24", 2},
+    {both_ways, "T=i32 M=41 N=23", 2},
+    {nested, "T=f32 M=40 N=24", 2},
+    {outer_only, "T=f32 M=40 N=24", 2},
+    {scattered, "T=f32 M=40 N=24 V=11", 2},
+    {standardised, "T=f32 ...=2x3 M=20 N=12", 2},
+    {in_place, "T=f32 M=40 N=24", 2},
+};
+
+static void places(const template_case *c, run_view *views) {
+  for (int i = 0; i < c->p.op->n_inputs; i++) {
+    if (ir_tensor_dtype(&c->p, i) == DTYPE_I64) views[i].below = 11;
+  }
+}
+
+START_TEST(operators_are_right) {
+  for (int pick = 0; pick < 2; pick++) {
+    arena a = ARENA_INIT;
+    run_view views[LIMIT_TENSORS] = {{0}};
+    template_case c =
+        template_case_bind(&a, compose(), cases[_i].text, cases[_i].bindings, pick ? "PICK=1" : "PICK=0");
+    places(&c, views);
+    lowered l = template_case_lower(&a, &c);
+    ck_assert_msg(l.recipe.n_launches >= cases[_i].stages, "%s: %d kernels", cases[_i].text,
+                  l.recipe.n_launches);
+    template_case_run_kernel(&c, l, views, 0);
+    arena_release(&a);
+  }
+}
+END_TEST
+
+START_TEST(operators_assemble) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, compose(), cases[_i].text, cases[_i].bindings, "");
+  template_case_assemble(&a, &c);
+  template_case small = c;
+  compose()->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
+  ck_assert_int_eq(compose()->feasible(&small.p, c.t, &c.c), TEMPLATE_OK);
+  arena_release(&a);
+}
+END_TEST
+
+/* Rows that are ignored are not read: their target may be any number. */
+START_TEST(ignored_rows_are_left_out) {
+  static const double some[] = {3, -100, 7, -100, -100, 0};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, compose(), cross_entropy, "T=f32 N=18 V=50", "");
+  template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{0}, {.values = some, .n_values = 6}}, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(special_values_are_right) {
+  static const double values[] = {1, -INFINITY, 2, -INFINITY, 0.5, NAN, 3};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, compose(), softmax_columns, "T=f32 M=14 N=14", "");
+  template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{.values = values, .n_values = 5}}, 0);
+  template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{.values = values, .n_values = 7}}, 0);
+  template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{.values = values + 1, .n_values = 1}}, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(views_are_right) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, compose(), norm_columns, "T=bf16 M=40 N=24", "");
+  run_view views[LIMIT_TENSORS] = {{0}};
+  run_view_permuted(&c.p, 0, (int[]){0, 1}, 3, &views[0]);
+  template_case_run(&a, &c, views, -1);
+  run_view_permuted(&c.p, 0, (int[]){1, 0}, 8, &views[0]);
+  run_view_permuted(&c.p, 2, (int[]){1, 0}, 5, &views[2]);
+  template_case_run(&a, &c, views, -1);
+  c = template_case_bind(&a, compose(), standardised, "T=f32 ...=2x3 M=20 N=12", "");
+  run_view leading[LIMIT_TENSORS] = {{0}};
+  run_view_permuted(&c.p, 0, (int[]){3, 2, 0, 1}, 1, &leading[0]);
+  template_case_run(&a, &c, leading, -1);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(what_fits_whole_or_not_at_all_is_refused) {
+  static const struct {
+    const char *text, *bindings;
+  } others[] = {
+      {"m(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] }", "T=f32 M=8 N=8"},
+      {"m(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=f32 M=8 N=8"},
+      {"m(X: T[M,N]) -> (X, Y: T[N]) { X[i,j] = 1; m[j] = max(i) X[i,j]; Y[j] = sum(i) X[i,j] - m[j] }",
+       "T=i4 M=8 N=8"},
+  };
+  for (size_t i = 0; i < COUNT_OF(others); i++)
+    template_refuses(compose(), others[i].text, others[i].bindings, TEMPLATE_OPERATOR);
+}
+END_TEST
+
+/* A stage that does not wait reads what the stage before has not written yet. */
+START_TEST(missing_waits_are_found) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, compose(), softmax_columns, "T=f32 M=40 N=24", "");
+  template_case_miss(&a, &c, "griddepcontrol.wait");
+  arena_release(&a);
+}
+END_TEST
+
+/* Every allocation of splitting and joining fails once; a question that has a safe answer without may have
+ * it. */
+START_TEST(out_of_memory_is_reported) {
+  arena setup = ARENA_INIT;
+  template_case c = template_case_bind(&setup, compose(), both_ways, "T=f32 M=40 N=24", "");
+  long n = 0, failures = 0;
+  for (bool failed = true; failed; n++) {
+    arena a = ARENA_INIT;
+    arke_error err = ARKE_ERROR_INIT;
+    kernel_way ways[KERNEL_MAX_WAYS];
+    int n_ways;
+    failing_alloc_arm(n);
+    arke_status status = compose()->ways(&c.p, c.t, &c.c, &a, ways, &n_ways, &err);
+    failed = failing_alloc_disarm();
+    failures += status != ARKE_OK;
+    ck_assert_msg(status == ARKE_OK ||
+                      (failed && (status == ARKE_ERR_MEMORY || status == ARKE_ERR_UNSUPPORTED)),
+                  "allocation %ld: %s, %s", n, arke_status_name(status), err.text);
+    arena_release(&a);
+  }
+  ck_assert_int_gt(failures, 10);
+  arena_release(&setup);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("compose");
+  TCase *tests = tcase_create("compose");
+  tcase_set_timeout(tests, 120);
+  tcase_add_loop_test(tests, operators_are_right, 0, (int)COUNT_OF(cases));
+  tcase_add_loop_test(tests, operators_assemble, 0, (int)COUNT_OF(cases));
+  tcase_add_test(tests, ignored_rows_are_left_out);
+  tcase_add_test(tests, special_values_are_right);
+  tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, what_fits_whole_or_not_at_all_is_refused);
+  tcase_add_test(tests, missing_waits_are_found);
+  tcase_add_test(tests, out_of_memory_is_reported);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
