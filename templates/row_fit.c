@@ -247,12 +247,14 @@ static template_reason match_accesses(row_match *m, strbuf *detail) {
   const ir_form *form = &m->form;
   uint64_t seen = 0;
   bool across = false; /* some access is contiguous along rows, and not along columns */
+  uint64_t along = 0;  /* data of rows that is contiguous along columns: a vector for all rows is not */
   if (form->n_accesses > ROW_MAX_ACCESSES) return TEMPLATE_OPERATOR;
   for (int i = 0; i < form->n_accesses; i++) {
     ir_motion motion = ir_form_motion(form, i, m->column);
     if (motion == IR_MOTION_NONE) continue;
     m->moving |= UINT64_C(1) << i;
     if (motion == IR_MOTION_UNIT) m->unit |= UINT64_C(1) << i;
+    if (motion == IR_MOTION_UNIT && varies_with_rows(m, i)) along |= UINT64_C(1) << i;
     for (int k = 0; motion == IR_MOTION_STRIDE && k < m->n_rows; k++)
       across = across || ir_form_motion(form, i, m->rows[k]) == IR_MOTION_UNIT;
   }
@@ -277,7 +279,7 @@ static template_reason match_accesses(row_match *m, strbuf *detail) {
         "the row template takes reductions of rows; here every row of one tensor meets those of another");
     return TEMPLATE_OPERATOR;
   }
-  if (!across || m->unit & seen) return TEMPLATE_OK;
+  if (!across || along & seen) return TEMPLATE_OK;
   say(detail, "the row template reduces the contiguous axis; %s is not it", form->loops[m->column].name);
   return TEMPLATE_OPERATOR;
 }
