@@ -15,7 +15,7 @@ typedef struct step {
   columns_kernel *k;
   int number;
   lanes *before[SCAN_MAX_TERMS], *after;
-  gen_value active;
+  gen_value at;
   gen_value inclusive[SCAN_MAX_TERMS][LANES_MAX]; /* within the thread's rows */
 } step;
 
@@ -108,19 +108,23 @@ static void set_place(columns_kernel *k) {
   }
 }
 
-/* Rows outside the tensor read its first one instead. */
+/* Compared where it is asked for: predicates are few. */
+static gen_value is_inside(const columns_kernel *k, const step *s) {
+  return gen_compare(k->b, GEN_ULT, s->at, k->size);
+}
+
+/* Rows outside the tensor read its last one instead. */
 static arke_status load_rows(columns_kernel *k, gen_value first, arke_error *err) {
   gen_builder *b = k->b;
   gen_value warp = k->p->warps > 1 ? gen_warp_index(b) : gen_i32(b, 0);
   gen_value base = gen_add(b, first, index_of(k, gen_mul_imm(b, warp, k->p->strips)));
+  gen_value last = gen_add_imm(b, k->size, -1);
   for (int s = 0; s < k->p->strips; s++) {
     step *one = &k->steps[s];
-    gen_value at = gen_add_imm(b, base, s);
-    gen_value inside = gen_compare(b, GEN_ULT, at, k->size);
-    one->active = gen_and(b, inside, k->in_width);
-    at = gen_select(b, inside, at, gen_mul_imm(b, at, 0));
-    for (int i = 0; i < k->m->n_terms; i++) lanes_set(one->before[i], k->m->terms[i].loop, at);
-    lanes_set(one->after, k->m->along, at);
+    one->at = gen_add_imm(b, base, s);
+    gen_value from = gen_umin(b, one->at, last);
+    for (int i = 0; i < k->m->n_terms; i++) lanes_set(one->before[i], k->m->terms[i].loop, from);
+    lanes_set(one->after, k->m->along, from);
   }
   for (int s = 0; s < k->p->strips; s++) {
     for (int i = 0; i < k->m->n_terms; i++)
@@ -144,7 +148,7 @@ static arke_status scan_rows(columns_kernel *k, gen_value total[SCAN_MAX_TERMS][
       TRY(lanes_eval(s->before[i], t->node->args[0], values, &n, err));
       for (int v = 0; v < term_width(k, t); v++) {
         gen_value x = scan_to_type(b, values[n == 1 ? 0 : v], t->type);
-        x = gen_select(b, s->active, x, nothing);
+        x = gen_select(b, is_inside(k, s), x, nothing);
         s->inclusive[i][v] = total[i][v] = at == 0 ? x : scan_combine(b, t->op, total[i][v], x);
       }
     }
@@ -197,7 +201,7 @@ static arke_status store_rows(columns_kernel *k, arke_error *err) {
       gen_value values[LANES_MAX];
       int n;
       TRY(lanes_eval(one->after, k->m->form.outputs[o].value, values, &n, err));
-      TRY(lanes_store(one->after, o, values, n, one->active, err));
+      TRY(lanes_store(one->after, o, values, n, gen_and(k->b, is_inside(k, one), k->in_width), err));
     }
   }
   return ARKE_OK;

@@ -15,8 +15,8 @@ typedef struct rows_kernel rows_kernel;
 /* One vector of each thread. */
 typedef struct strip {
   rows_kernel *k;
-  lanes *before[SCAN_MAX_TERMS], *after; /* evaluators; terms over one loop share theirs */
-  gen_value active;
+  lanes *before[SCAN_MAX_TERMS], *after;          /* evaluators; terms over one loop share theirs */
+  gen_value at;                                   /* its first element */
   gen_value inclusive[SCAN_MAX_TERMS][LANES_MAX]; /* within the thread's vector */
   scan_values base;                               /* of all that comes before the vector */
 } strip;
@@ -102,21 +102,26 @@ static gen_value index_of(const rows_kernel *k, gen_value i32) {
   return k->p->wide_offsets ? gen_zext(k->b, i32, GEN_I64) : i32;
 }
 
-/* Issues the loads of a chunk, all before any arithmetic. Vectors outside the row read its first one instead.
+/* Whether the vector lies in the row. Compared where it is asked for: a predicate for each strip, kept from
+ * the loads on, would be more than there are, and loads would wait for one another. */
+static gen_value is_inside(const rows_kernel *k, const strip *s) {
+  return gen_compare(k->b, GEN_ULT, s->at, k->size);
+}
+
+/* Issues the loads of a chunk, all before any arithmetic. Vectors outside the row read its last one instead.
  */
 static arke_status load_chunk(rows_kernel *k, gen_value first, arke_error *err) {
   gen_builder *b = k->b;
   const scan_plan *p = k->p;
   gen_value part = p->scanners > 1 ? gen_mul_imm(b, k->warp, 32 * p->vector * p->strips) : gen_i32(b, 0);
   gen_value own = gen_add(b, part, gen_mul_imm(b, k->lane, p->vector));
-  gen_value base = gen_add(b, first, index_of(k, own));
+  gen_value base = gen_add(b, first, index_of(k, own)), last = gen_add_imm(b, k->size, -p->vector);
   for (int s = 0; s < p->strips; s++) {
     strip *one = &k->strips[s];
-    gen_value at = gen_add_imm(b, base, (int64_t)s * 32 * p->vector);
-    one->active = gen_compare(b, GEN_ULT, at, k->size);
-    at = gen_select(b, one->active, at, gen_mul_imm(b, at, 0));
-    for (int i = 0; i < k->m->n_terms; i++) lanes_set(one->before[i], k->m->terms[i].loop, at);
-    lanes_set(one->after, k->m->along, at);
+    one->at = gen_add_imm(b, base, (int64_t)s * 32 * p->vector);
+    gen_value from = gen_umin(b, one->at, last);
+    for (int i = 0; i < k->m->n_terms; i++) lanes_set(one->before[i], k->m->terms[i].loop, from);
+    lanes_set(one->after, k->m->along, from);
   }
   for (int s = 0; s < p->strips; s++) {
     for (int i = 0; i < k->m->n_terms; i++)
@@ -127,22 +132,20 @@ static arke_status load_chunk(rows_kernel *k, gen_value first, arke_error *err) 
   return ARKE_OK;
 }
 
-/* The vector's own prefixes; all of it together in `total`. */
+/* The vector's own prefixes; all of it together in `total`, nothing where it lies outside. */
 static arke_status scan_vector(rows_kernel *k, strip *s, scan_values *total, arke_error *err) {
   gen_builder *b = k->b;
   for (int i = 0; i < k->m->n_terms; i++) {
     const scan_term *t = &k->m->terms[i];
-    gen_value values[LANES_MAX], sum = NULL, nothing = scan_identity(b, t->op, t->type);
+    gen_value values[LANES_MAX], sum = NULL;
     int n;
     TRY(lanes_eval(s->before[i], t->node->args[0], values, &n, err));
     for (int at = 0; at < k->p->vector; at++) {
       int v = turned(k, at, k->p->vector);
       gen_value x = scan_to_type(b, values[n == 1 ? 0 : v], t->type);
-      x = gen_select(b, s->active, x, nothing);
-      sum = sum ? scan_combine(b, t->op, sum, x) : x;
-      s->inclusive[i][v] = sum;
+      s->inclusive[i][v] = sum = sum ? scan_combine(b, t->op, sum, x) : x;
     }
-    total->v[i] = sum;
+    total->v[i] = gen_select(b, is_inside(k, s), sum, scan_identity(b, t->op, t->type));
   }
   return ARKE_OK;
 }
@@ -203,7 +206,7 @@ static arke_status store_chunk(rows_kernel *k, scan_values carry, arke_error *er
       gen_value values[LANES_MAX];
       int n;
       TRY(lanes_eval(one->after, k->m->form.outputs[o].value, values, &n, err));
-      TRY(lanes_store(one->after, o, values, n, one->active, err));
+      TRY(lanes_store(one->after, o, values, n, is_inside(k, one), err));
     }
   }
   return ARKE_OK;
