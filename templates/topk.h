@@ -96,6 +96,8 @@ typedef struct topk_item {
 
 /* `position` is I32. */
 topk_item topk_item_make(gen_builder *b, const topk_match *m, gen_value value, gen_value position);
+/* The lowest of the items with x's key, which no candidate is. */
+topk_item topk_item_floor(gen_builder *b, topk_item x);
 topk_item topk_item_none(gen_builder *b, const topk_match *m);
 gen_value topk_item_is_none(gen_builder *b, topk_item x);
 /* Back; the value of nothing is what the notation says, its position -1. */
@@ -136,9 +138,10 @@ typedef struct topk_emitter {
 /* What a thread looks at in a step. */
 typedef struct topk_vector {
   lanes *in;
-  gen_value active, position; /* I32, of the first element */
-  gen_value values[LANES_MAX];
-  topk_item item; /* merging */
+  gen_value active, position;                      /* I32, of the first element */
+  gen_value values[LANES_MAX], allowed[LANES_MAX]; /* allowed: the condition; NULL: there is none */
+  gen_value most, any; /* the largest of the values allowed (NaN if one is), and whether there are some */
+  topk_item item;      /* merging */
 } topk_vector;
 
 enum { TOPK_MAX_STRIPS = 8 };
@@ -161,11 +164,16 @@ arke_status topk_begin(topk_kernel *k, gen_builder *b, const topk_emitter *e, ar
 void topk_set_row(topk_kernel *k, gen_value row, gen_value slice);
 /* Loads the candidates from `base` (I32) on: strip s, element v of a thread. */
 arke_status topk_load(topk_kernel *k, gen_value base, arke_error *err);
-/* Which of strip s may pass: those that exist, whose condition holds and whose values are not below `bound`
- * (NULL: any). */
-arke_status topk_look(topk_kernel *k, int s, gen_value bound, gen_value *may, arke_error *err);
+/* Computes strip s: outside of branches, since what is made is remembered. */
+arke_status topk_compute(topk_kernel *k, int s, arke_error *err);
 int topk_vector_lanes(const topk_kernel *k);
+/* Whether something of strip s of this thread, or its element v, may not be below `bound`: by value alone, so
+ * that items are made for few. */
+gen_value topk_some_may_pass(topk_kernel *k, int s, topk_item bound);
+gen_value topk_may_pass(topk_kernel *k, int s, int v, topk_item bound);
 topk_item topk_candidate(topk_kernel *k, int s, int v);
+/* An item just below the largest of the thread's strips; nothing where there is none. */
+topk_item topk_thread_most(topk_kernel *k);
 /* Winner `rank` (I32) of the row, where `active`. */
 arke_status topk_store(topk_kernel *k, topk_item x, gen_value rank, gen_value active, arke_error *err);
 

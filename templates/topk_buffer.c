@@ -26,22 +26,19 @@ static void set_count(buffer_kernel *f, gen_value count) {
 }
 
 /* Adds what passes of a vector; a warp takes its places at once. */
-static arke_status take_vector(buffer_kernel *f, int s, arke_error *err) {
+static void take_vector(buffer_kernel *f, int s) {
   topk_kernel *k = &f->k;
   gen_builder *b = k->b;
   int n_lanes = topk_vector_lanes(k);
-  gen_value may[LANES_MAX], pass[LANES_MAX], mask[LANES_MAX], any;
+  gen_value pass[LANES_MAX], mask[LANES_MAX];
   topk_item x[LANES_MAX];
   gen_branch some, mine;
-  TRY(topk_look(k, s, topk_item_bound(b, k->m, f->bound), may, err));
-  any = may[0];
-  for (int v = 1; v < n_lanes; v++) any = gen_or(b, any, may[v]);
-  gen_if(b, &some, gen_warp_any(b, any), NULL, 0);
+  gen_if(b, &some, gen_warp_any(b, topk_some_may_pass(k, s, f->bound)), NULL, 0);
   gen_value total = gen_i32(b, 0), below = gen_lanes_below(b);
   for (int v = 0; v < n_lanes; v++) {
     x[v] = topk_candidate(k, s, v);
     gen_value less = topk_item_above(b, f->bound, x[v]);
-    pass[v] = gen_and(b, may[v], gen_xor(b, less, gen_bool(b, true)));
+    pass[v] = gen_and(b, topk_may_pass(k, s, v, f->bound), gen_xor(b, less, gen_bool(b, true)));
     mask[v] = gen_ballot(b, pass[v]);
     total = gen_add(b, total, gen_popcount(b, mask[v]));
   }
@@ -58,7 +55,6 @@ static arke_status take_vector(buffer_kernel *f, int s, arke_error *err) {
     at = gen_add(b, at, gen_popcount(b, mask[v]));
   }
   gen_if_end(b, &some);
-  return ARKE_OK;
 }
 
 /* Moves what is not below the bound to the spare place and back to the front. */
@@ -100,7 +96,8 @@ static arke_status step(buffer_kernel *f, gen_value *carried, arke_error *err) {
   gen_branch full;
   f->bound = topk_item_of(k->p->wide_item, carried + 1);
   TRY(topk_load(k, carried[0], err));
-  for (int s = 0; s < k->p->strips; s++) TRY(take_vector(f, s, err));
+  for (int s = 0; s < k->p->strips; s++) TRY(topk_compute(k, s, err));
+  for (int s = 0; s < k->p->strips; s++) take_vector(f, s);
   carried[0] = gen_add_imm(b, carried[0], each);
   gen_cta_sync(b);
   gen_value count = gen_load_shared(b, GEN_I32, 1, f->count);

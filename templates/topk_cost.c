@@ -7,8 +7,10 @@
 
 static const double load_ns = 800, merge_kernel_ns = 2500;
 static const double bytes_in_flight = 40e3, most_share = 2.5;
-/* Warp instructions: of an element that does not pass, of a vector; of merging 32 items. */
-static const double element_instructions = 4, vector_instructions = 8, merge_instructions = 220;
+/* Warp instructions: of an element that does not pass, of a vector; of merging 32 items; of one that passes.
+ */
+static const double element_instructions = 2.5, vector_instructions = 8, merge_instructions = 190,
+                    passing_instructions = 45;
 /* The chain of exchanges of a merge of 32 items, and of one list with another. */
 static const double merge_ns = 700, list_ns = 220;
 /* A pass over the buffer for one digit beside its items, and an item's part of it for each thread; a step of
@@ -20,6 +22,11 @@ static const double digits = 5;
 static double passing(double n, double winners, double batch) {
   if (n <= winners + batch) return n;
   return winners + batch + winners * log(n / (winners + batch)) + batch / 2;
+}
+
+/* The same for a list, whose first step is bounded by the best of its lanes. */
+static double listed(double n, double winners, double step) {
+  return fmin(n, 2 * winners + winners * fmax(0, log(n / step)) + 16);
 }
 
 double topk_plan_cost_ns(const topk_plan *p, const target_rates *rates) {
@@ -45,7 +52,8 @@ double topk_plan_cost_ns(const topk_plan *p, const target_rates *rates) {
   double memory = bytes / rate * (access >= 16 ? 1 : 1 + 0.25 * log2(16 / fmax(access, 1))) * 1e9;
 
   double warps_on_row = p->sharers / 32.0, lists = p->select == TOPK_BY_BUFFER ? 1 : warps_on_row;
-  double passed = passing(part / lists, winners, p->select == TOPK_BY_BUFFER ? p->buffer - topk_step(p) : 32);
+  double passed = p->select == TOPK_BY_BUFFER ? passing(part, winners, p->buffer - topk_step(p))
+                                              : listed(part / lists, winners, topk_step(p) / lists);
   double merges = 0, chain = 0, instructions = 0;
   if (p->select == TOPK_BY_BUFFER) {
     double full = 1 + fmax(0, (passed - winners) / (p->buffer - topk_step(p) - winners));
@@ -55,7 +63,7 @@ double topk_plan_cost_ns(const topk_plan *p, const target_rates *rates) {
   } else {
     merges = ceil(passed / 32) + 1;
     chain = merges * merge_ns + (lists - 1) * list_ns;
-    instructions = lists * merges * merge_instructions;
+    instructions = lists * (merges * merge_instructions + passed * passing_instructions);
   }
   double vectors = rows * size / p->vector / 32;
   double issue =

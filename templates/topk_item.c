@@ -42,6 +42,11 @@ topk_item topk_item_make(gen_builder *b, const topk_match *m, gen_value value, g
   return (topk_item){gen_or(b, high, gen_zext(b, place, GEN_I64)), NULL};
 }
 
+topk_item topk_item_floor(gen_builder *b, topk_item x) {
+  if (x.place) return (topk_item){x.key, gen_i32(b, 0)};
+  return (topk_item){gen_and(b, x.key, gen_i64(b, -(INT64_C(1) << 32))), NULL};
+}
+
 topk_item topk_item_none(gen_builder *b, const topk_match *m) {
   return (topk_item){gen_i64(b, 0), topk_is_wide(m) ? gen_i32(b, 0) : NULL};
 }

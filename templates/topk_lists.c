@@ -43,7 +43,7 @@ typedef struct lists_kernel {
   topk_kernel k;
   gen_value waiting; /* shared address of the warp's waiting items */
   int capacity;
-  gen_value state[5]; /* list (1 or 2 values), the last of the k (1 or 2), how many wait */
+  gen_value state[5]; /* list (1 or 2 values), what an item must be above (1 or 2), how many wait */
   int n_item;
 } lists_kernel;
 
@@ -51,7 +51,7 @@ static topk_item list_of(const lists_kernel *l) {
   return topk_item_of(l->k.p->wide_item, l->state);
 }
 
-static topk_item last_of(const lists_kernel *l) {
+static topk_item bound_of(const lists_kernel *l) {
   return topk_item_of(l->k.p->wide_item, l->state + l->n_item);
 }
 
@@ -63,10 +63,12 @@ static int n_state(const lists_kernel *l) {
   return 2 * l->n_item + 1;
 }
 
+/* The bound never falls: the first step's may be above a list that is not full yet. */
 static void set_list(lists_kernel *l, topk_item list) {
   gen_builder *b = l->k.b;
+  topk_item last = topk_item_from_lane(b, list, gen_add_imm(b, l->k.winners, -1)), bound = bound_of(l);
   topk_item_values(list, l->state);
-  topk_item_values(topk_item_from_lane(b, list, gen_add_imm(b, l->k.winners, -1)), l->state + l->n_item);
+  topk_item_values(topk_item_select(b, topk_item_above(b, last, bound), last, bound), l->state + l->n_item);
 }
 
 /* Takes 32 of those that wait into the list, as often as there are so many. */
@@ -83,31 +85,54 @@ static void merge_waiting(lists_kernel *l) {
   gen_warp_sync(b);
 }
 
-/* What of a vector passes the last of the list waits; then there is room for another vector. */
-static arke_status take_vector(lists_kernel *l, int s, arke_error *err) {
+/* An element of the warp's vectors that may pass: it waits where it does. */
+static void take_element(lists_kernel *l, int s, int v, gen_value below) {
   topk_kernel *k = &l->k;
   gen_builder *b = k->b;
-  int n_lanes = topk_vector_lanes(k);
-  gen_value may[LANES_MAX], any;
+  gen_value may = topk_may_pass(k, s, v, bound_of(l));
+  gen_branch some, mine;
+  gen_if(b, &some, gen_warp_any(b, may), count_of(l), 1);
+  topk_item x = topk_candidate(k, s, v);
+  gen_value pass = gen_and(b, may, topk_item_above(b, x, bound_of(l))), mask = gen_ballot(b, pass);
+  gen_if(b, &mine, pass, NULL, 0);
+  gen_value at = gen_add(b, *count_of(l), gen_popcount(b, gen_and(b, mask, below)));
+  topk_item_store_shared(b, x, l->waiting, l->capacity, at);
+  gen_if_end(b, &mine);
+  *count_of(l) = gen_add(b, *count_of(l), gen_popcount(b, mask));
+  gen_if_end(b, &some);
+}
+
+/* Afterwards fewer than 32 wait, so that there is room for another vector. */
+static void take_vector(lists_kernel *l, int s) {
+  topk_kernel *k = &l->k;
+  gen_builder *b = k->b;
   gen_branch some;
-  TRY(topk_look(k, s, topk_item_bound(b, k->m, last_of(l)), may, err));
-  any = may[0];
-  for (int v = 1; v < n_lanes; v++) any = gen_or(b, any, may[v]);
-  gen_if(b, &some, gen_warp_any(b, any), l->state, n_state(l));
+  gen_if(b, &some, gen_warp_any(b, topk_some_may_pass(k, s, bound_of(l))), l->state, n_state(l));
   gen_value below = gen_lanes_below(b);
-  for (int v = 0; v < n_lanes; v++) {
-    topk_item x = topk_candidate(k, s, v);
-    gen_value pass = gen_and(b, may[v], topk_item_above(b, x, last_of(l))), mask = gen_ballot(b, pass);
-    gen_branch mine;
-    gen_if(b, &mine, pass, NULL, 0);
-    gen_value at = gen_add(b, *count_of(l), gen_popcount(b, gen_and(b, mask, below)));
-    topk_item_store_shared(b, x, l->waiting, l->capacity, at);
-    gen_if_end(b, &mine);
-    *count_of(l) = gen_add(b, *count_of(l), gen_popcount(b, mask));
-  }
+  for (int v = 0; v < topk_vector_lanes(k); v++) take_element(l, s, v, below);
   gen_warp_sync(b);
   merge_waiting(l);
   gen_if_end(b, &some);
+}
+
+/* In the first step nothing bounds the list yet, and all would pass. But the k best lanes have an element
+ * each that is not below the k-th best lane's largest: that bounds it. */
+static void bound_first_step(lists_kernel *l, gen_value base) {
+  gen_builder *b = l->k.b;
+  gen_branch first;
+  gen_if(b, &first, gen_compare(b, GEN_EQ, base, l->k.begin), l->state + l->n_item, l->n_item);
+  topk_item sorted = topk_sort_up(b, topk_thread_most(&l->k));
+  gen_value lane = gen_sub(b, gen_i32(b, TOPK_LIST), l->k.winners);
+  topk_item_values(topk_item_from_lane(b, sorted, lane), l->state + l->n_item);
+  gen_if_end(b, &first);
+}
+
+static arke_status take_step(lists_kernel *l, gen_value base, arke_error *err) {
+  topk_kernel *k = &l->k;
+  TRY(topk_load(k, base, err));
+  for (int s = 0; s < k->p->strips; s++) TRY(topk_compute(k, s, err));
+  bound_first_step(l, base);
+  for (int s = 0; s < k->p->strips; s++) take_vector(l, s);
   return ARKE_OK;
 }
 
@@ -122,8 +147,7 @@ static arke_status take_candidates(lists_kernel *l, arke_error *err) {
   gen_loop_begin(b, &loop, carried, 1 + n);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], k->end));
   for (int i = 0; i < n; i++) l->state[i] = carried[1 + i];
-  TRY(topk_load(k, carried[0], err));
-  for (int s = 0; s < k->p->strips; s++) TRY(take_vector(l, s, err));
+  TRY(take_step(l, carried[0], err));
   carried[0] = gen_add_imm(b, carried[0], topk_vector_lanes(k) * k->p->sharers * k->p->strips);
   for (int i = 0; i < n; i++) carried[1 + i] = l->state[i];
   gen_loop_end(b, &loop);

@@ -1,6 +1,8 @@
 /* Where candidates come from and winners go: elements of the expression, or winners of the CTAs before. */
 #include "generator/gen_barrier.h"
+#include "generator/gen_bits.h"
 #include "generator/gen_control.h"
+#include "generator/gen_math.h"
 #include "templates/topk.h"
 
 int topk_vector_lanes(const topk_kernel *k) {
@@ -60,16 +62,16 @@ static topk_item load_item(topk_kernel *k, gen_value index) {
                                gen_zext(k->b, index, GEN_I64));
 }
 
-/* What lies behind the CTA's candidates is read at the row's first one instead. */
+/* What lies behind the row's candidates is read at its last ones instead. */
 arke_status topk_load(topk_kernel *k, gen_value base, arke_error *err) {
   gen_builder *b = k->b;
   int n_lanes = topk_vector_lanes(k);
   gen_value own = gen_add(b, base, gen_mul_imm(b, k->thread, n_lanes));
+  gen_value last = gen_add_imm(b, gen_param(b, k->e->size), -n_lanes);
   for (int s = 0; s < k->p->strips; s++) {
     topk_vector *one = &k->vectors[s];
     one->position = gen_add_imm(b, own, (int64_t)s * k->p->sharers * n_lanes);
-    one->active = gen_compare(b, GEN_ULT, one->position, k->end);
-    gen_value at = gen_select(b, one->active, one->position, gen_i32(b, 0));
+    gen_value at = gen_umin(b, one->position, last);
     if (k->e->merging) {
       one->item = load_item(k, at);
     } else {
@@ -100,32 +102,75 @@ static gen_value truth(gen_builder *b, gen_value v) {
   return gen_compare(b, GEN_NE, v, type == GEN_F64 ? gen_float_cast(b, zero, GEN_F64) : zero);
 }
 
-arke_status topk_look(topk_kernel *k, int s, gen_value bound, gen_value *may, arke_error *err) {
+/* Below all values but those that are as low; for what does not count. */
+static gen_value lowest(topk_kernel *k) {
+  return topk_item_value(k->b, k->m, topk_item_none(k->b, k->m));
+}
+
+static gen_value larger(gen_builder *b, gen_value x, gen_value y) {
+  return gen_is_float(b, x) ? gen_maximum(b, x, y) : gen_smax(b, x, y);
+}
+
+arke_status topk_compute(topk_kernel *k, int s, arke_error *err) {
   gen_builder *b = k->b;
   topk_vector *one = &k->vectors[s];
-  gen_value yes = gen_bool(b, true), conditions[LANES_MAX], values[LANES_MAX];
+  gen_value conditions[LANES_MAX], values[LANES_MAX];
   int n, n_conditions = 0;
+  one->active = gen_compare(b, GEN_ULT, one->position, k->end);
   if (k->e->merging) {
-    may[0] = gen_and(b, one->active, gen_xor(b, topk_item_is_none(b, one->item), yes));
+    one->any = gen_and(b, one->active, gen_xor(b, topk_item_is_none(b, one->item), gen_bool(b, true)));
     return ARKE_OK;
   }
   TRY(lanes_eval(one->in, k->m->value, values, &n, err));
   if (k->m->condition) TRY(lanes_eval(one->in, k->m->condition, conditions, &n_conditions, err));
+  one->any = k->m->condition ? gen_bool(b, false) : one->active;
   for (int v = 0; v < k->p->vector; v++) {
-    gen_value x = as_compared(k, values[n == 1 ? 0 : v]);
-    one->values[v] = x;
-    may[v] = one->active;
-    if (n_conditions) may[v] = gen_and(b, may[v], truth(b, conditions[n_conditions == 1 ? 0 : v]));
-    /* NaN is not below anything, and nothing below NaN. */
-    if (bound) may[v] = gen_and(b, may[v], gen_xor(b, gen_compare(b, GEN_SLT, x, bound), yes));
+    gen_value x = one->values[v] = as_compared(k, values[n == 1 ? 0 : v]);
+    if (n_conditions) {
+      one->allowed[v] = gen_and(b, one->active, truth(b, conditions[n_conditions == 1 ? 0 : v]));
+      one->any = gen_or(b, one->any, one->allowed[v]);
+      x = gen_select(b, one->allowed[v], x, lowest(k));
+    }
+    one->most = v == 0 ? x : larger(b, one->most, x);
   }
   return ARKE_OK;
+}
+
+/* NaN is not below anything, and nothing below NaN. */
+static gen_value not_below(topk_kernel *k, gen_value x, topk_item bound) {
+  gen_builder *b = k->b;
+  return gen_xor(b, gen_compare(b, GEN_SLT, x, topk_item_bound(b, k->m, bound)), gen_bool(b, true));
+}
+
+gen_value topk_some_may_pass(topk_kernel *k, int s, topk_item bound) {
+  const topk_vector *one = &k->vectors[s];
+  if (k->e->merging) return one->any;
+  return gen_and(k->b, one->any, not_below(k, one->most, bound));
+}
+
+gen_value topk_may_pass(topk_kernel *k, int s, int v, topk_item bound) {
+  const topk_vector *one = &k->vectors[s];
+  if (k->e->merging) return one->any;
+  return gen_and(k->b, one->allowed[v] ? one->allowed[v] : one->active, not_below(k, one->values[v], bound));
 }
 
 topk_item topk_candidate(topk_kernel *k, int s, int v) {
   const topk_vector *one = &k->vectors[s];
   if (k->e->merging) return one->item;
   return topk_item_make(k->b, k->m, one->values[v], gen_add_imm(k->b, one->position, v));
+}
+
+topk_item topk_thread_most(topk_kernel *k) {
+  gen_builder *b = k->b;
+  topk_item most = topk_item_none(b, k->m);
+  for (int s = 0; s < k->p->strips; s++) {
+    const topk_vector *one = &k->vectors[s];
+    topk_item x = k->e->merging ? one->item : topk_item_make(b, k->m, one->most, one->position);
+    x = topk_item_floor(b, x);
+    x = topk_item_select(b, one->any, x, topk_item_none(b, k->m));
+    most = topk_item_select(b, topk_item_above(b, x, most), x, most);
+  }
+  return most;
 }
 
 arke_status topk_store(topk_kernel *k, topk_item x, gen_value rank, gen_value active, arke_error *err) {
