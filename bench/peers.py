@@ -281,7 +281,7 @@ def problems_of(options):
     catalogue = {e["op"]: e for e in map(json.loads, listing.stdout.splitlines())}
     if options.workload:
         rows = json.loads(Path(options.workload).read_text())["problems"]
-        return [from_workload(catalogue, row) for row in rows]
+        return [from_workload(catalogue, one) for row in rows for one in expand(row)]
     problems = []
     for name, shape, types in itertools.product(options.op.split(","), options.shape.split(","), options.dtype.split(",")):
         if name not in catalogue:
@@ -299,10 +299,24 @@ def type_variables(entry):
     return list(dict.fromkeys(t for _, t, _ in SIGNATURE.findall(head) if t not in DTYPES))
 
 
+def expand(row):
+    """The problems that a workload's row stands for: lists are alternatives, as for arke-tune sweep."""
+
+    def choices(value):
+        if isinstance(value, dict):
+            return [dict(zip(value, c)) for c in itertools.product(*map(choices, value.values()))]
+        return value if isinstance(value, list) else [value]
+
+    varied = ("sizes", "dtypes", "attrs")
+    for chosen in itertools.product(*(choices(row[k]) for k in varied if k in row)):
+        yield {**row, **dict(zip((k for k in varied if k in row), chosen))}
+
+
 def from_workload(catalogue, row):
     entry = catalogue[row["op"]]
     types = row["dtypes"] if isinstance(row["dtypes"], dict) else {v: row["dtypes"] for v in type_variables(entry)}
-    problem = Problem(entry, row["sizes"], types, row.get("attrs", {}))
+    sizes = {k: [int(n) for n in str(v).split("x")] if k == "..." else v for k, v in row["sizes"].items()}
+    problem = Problem(entry, sizes, types, row.get("attrs", {}))
     problem.published_us = row.get("published_us")
     problem.fill = row.get("fill", {})
     return problem
