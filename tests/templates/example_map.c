@@ -1,55 +1,37 @@
 #include "example_map.h"
 
+#include "generator/gen_barrier.h"
 #include "generator/gen_control.h"
-#include "generator/gen_expression.h"
-#include "generator/gen_memory.h"
+#include "templates/kernel_lower.h"
+#include "templates/lanes.h"
 
 /* --- 1. the form --- */
 
-/* Every read is of an input at the output's own index, and nothing is reduced. */
-static bool is_pointwise(const ir_op *op, const ir_expr *e) {
-  if (e->node == IR_REDUCE) return false;
-  if (e->node == IR_READ) {
-    return op->tensors[e->id].role == IR_INPUT && e->n_args == 1 && e->args[0]->node == IR_INDEX &&
-           e->args[0]->id == 0;
-  }
-  for (int i = 0; i < e->n_args; i++) {
-    if (!is_pointwise(op, e->args[i])) return false;
-  }
-  return true;
-}
-
-static bool has_form(const ir_op *op) {
-  if (op->n_definitions != 1 || op->n_axes != 1 || op->n_tensors != op->n_args) return false;
-  const ir_definition *d = &op->definitions[0];
-  for (int t = 0; t < op->n_tensors; t++) {
-    if (op->tensors[t].any_rank || op->tensors[t].rank != 1 || op->tensors[t].dims[0].factor != 1)
-      return false;
-  }
-  return d->update == IR_ASSIGN && d->tensor2 < 0 && d->subscripts[0]->node == IR_INDEX &&
-         is_pointwise(op, d->value);
-}
-
-static bool element_type(dtype t, gen_type *type) {
-  switch (t) {
-  case DTYPE_F32: *type = GEN_F32; return true;
-  case DTYPE_F16: *type = GEN_F16; return true;
-  case DTYPE_BF16: *type = GEN_BF16; return true;
-  default: return false;
-  }
+/* One output over one loop, once axes that lie without gaps are merged, and no reduction. */
+static arke_status match(const ir_problem *p, arena *a, ir_form *form, bool *fits, arke_error *err) {
+  ir_form written;
+  const ir_expr *reduction;
+  TRY(ir_form_make(p, a, &written, err));
+  TRY(ir_form_merge(&written, a, form, err));
+  const ir_access *y = &form->accesses[form->outputs[0].access];
+  *fits = form->n_loops == 1 && form->n_outputs == 1 && form->outputs[0].update == IR_ASSIGN && y->n == 1 &&
+          y->subscripts[0].e->node == IR_INDEX && ir_form_reductions(form, &reduction, 1) == 0;
+  return ARKE_OK;
 }
 
 static template_reason map_fits(const ir_problem *p, const target *t, strbuf *detail) {
   (void)t; /* loads and stores are on every target */
-  gen_type type;
-  if (!has_form(p->op)) {
+  arena a = ARENA_INIT;
+  ir_form form;
+  bool fits = false;
+  arke_status status = match(p, &a, &form, &fits, NULL);
+  bool narrow = status == ARKE_OK && fits && !lanes_need_wide_offsets(&form);
+  arena_release(&a);
+  if (status != ARKE_OK || !fits) {
     if (detail) strbuf_add(detail, "the map template takes Y[i] = a function of inputs at i");
     return TEMPLATE_OPERATOR;
   }
-  for (int i = 0; i < p->op->n_args; i++) {
-    if (!element_type(ir_tensor_dtype(p, i), &type)) return TEMPLATE_DTYPE;
-  }
-  return p->sizes[0] >= 1 && p->sizes[0] < INT64_C(1) << 40 ? TEMPLATE_OK : TEMPLATE_SIZE;
+  return narrow ? TEMPLATE_OK : TEMPLATE_SIZE;
 }
 
 /* --- 2. the space --- */
@@ -72,7 +54,7 @@ static template_reason map_feasible(const ir_problem *p, const target *t, const 
   for (int i = 0; i < p->op->n_args; i++) { /* no access is wider than 16 bytes */
     if (c->values[VECTOR] * dtype_bits(ir_tensor_dtype(p, i)) > 128) return TEMPLATE_TILE;
   }
-  return p->sizes[0] % c->values[VECTOR] ? TEMPLATE_ALIGNMENT : TEMPLATE_OK;
+  return ir_tensor_elements(p, p->op->n_inputs) % c->values[VECTOR] ? TEMPLATE_ALIGNMENT : TEMPLATE_OK;
 }
 
 static void map_defaults(const ir_problem *p, const target *t, config *c) {
@@ -93,135 +75,55 @@ static double map_cost_ns(const ir_problem *p, const target *t, const target_rat
 
 /* --- 4. the kernel --- */
 
-typedef struct map_emitter {
-  const ir_problem *p;
-  int vector, lane;                /* lane: the element being computed */
-  gen_value first;                 /* index of the thread's first element, i64 */
-  gen_value loaded[LIMIT_TENSORS]; /* by input: its elements */
-} map_emitter;
+typedef struct map_kernel {
+  ir_form form;
+  lanes_options options;
+  lanes_args slots;
+  int threads;
+  arena *a;
+} map_kernel;
 
-static gen_value index_value(void *user, gen_builder *b, int slot) {
-  map_emitter *e = user;
-  (void)slot;
-  return gen_add_imm(b, e->first, e->lane);
-}
-
-static gen_value size_value(void *user, gen_builder *b, int axis) {
-  (void)axis;
-  return gen_param(b, ((map_emitter *)user)->p->op->n_args);
-}
-
-static gen_value attr_value(void *user, gen_builder *b, int id) {
-  return gen_f32(b, ((map_emitter *)user)->p->attrs[id]);
-}
-
-static arke_status node_value(void *user, gen_builder *b, const ir_expr *read, gen_value *value,
-                              arke_error *err) {
-  map_emitter *e = user;
-  (void)err;
-  *value = e->vector == 1 ? e->loaded[read->id] : gen_lane(b, e->loaded[read->id], e->lane);
-  return ARKE_OK;
-}
-
-static gen_value address(gen_builder *b, const map_emitter *e, int tensor) {
-  int bytes = dtype_bits(ir_tensor_dtype(e->p, tensor)) / 8;
-  return gen_add(b, gen_param(b, tensor), gen_mul_imm(b, e->first, bytes));
-}
-
-static arke_status emit_elements(gen_builder *b, map_emitter *e, arke_error *err) {
-  const ir_op *op = e->p->op;
-  const ir_definition *d = &op->definitions[0];
-  gen_expression_env env = {e->p,       e,          index_value,       size_value,
-                            attr_value, node_value, GEN_ACCURACY_FULL, NULL};
-  gen_value results[8];
-  for (int t = 0; t < op->n_inputs; t++) {
-    gen_type type = GEN_F32;
-    element_type(ir_tensor_dtype(e->p, t), &type);
-    e->loaded[t] = gen_load_global(b, type, e->vector, address(b, e, t), true);
-  }
-  for (e->lane = 0; e->lane < e->vector; e->lane++) {
-    gen_value v;
-    TRY(gen_expression(b, &env, d->value, &v, err));
-    TRY(gen_convert(b, v, ir_tensor_dtype(e->p, d->tensor), &results[e->lane], err));
-  }
-  gen_store_global(b, e->vector == 1 ? results[0] : gen_vector(b, results, e->vector),
-                   address(b, e, d->tensor));
-  return ARKE_OK;
-}
-
-static arke_status emit_kernel(gen_builder *b, const ir_problem *p, const config *c, arke_error *err) {
-  map_emitter e = {.p = p, .vector = c->values[VECTOR]};
-  gen_value cta = gen_zext(b, gen_ctaid_x(b), GEN_I64), thread = gen_zext(b, gen_tid_x(b), GEN_I64);
-  gen_value global_thread = gen_add(b, gen_mul_imm(b, cta, c->values[THREADS]), thread);
-  e.first = gen_mul_imm(b, global_thread, e.vector);
+static arke_status emit(gen_builder *b, const target *t, void *user, arke_error *err) {
+  const map_kernel *k = user;
+  const ir_form_output *out = &k->form.outputs[0];
+  lanes *l;
+  gen_value values[LANES_MAX];
   gen_branch inside;
-  gen_if(b, &inside, gen_compare(b, GEN_ULT, e.first, gen_param(b, p->op->n_args)), NULL, 0);
-  arke_status status = emit_elements(b, &e, err);
+  int n;
+  (void)t;
+  TRY(lanes_create(b, &k->form, &k->options, &k->slots, k->a, &l, err));
+  gen_value thread = gen_add(b, gen_mul_imm(b, gen_ctaid_x(b), k->threads), gen_tid_x(b));
+  gen_value first = gen_mul_imm(b, thread, k->options.width);
+  gen_launches_wait(b);
+  gen_if(b, &inside, gen_compare(b, GEN_ULT, first, lanes_extent(l, 0)), NULL, 0);
+  lanes_set(l, 0, first);
+  TRY(lanes_load(l, out->value, err));
+  TRY(lanes_eval(l, out->value, values, &n, err));
+  TRY(lanes_store(l, 0, values, n, NULL, err));
   gen_if_end(b, &inside);
-  return status;
+  return ARKE_OK;
 }
 
 /* --- 5. the recipe --- */
 
-static arke_status make_recipe(const ir_problem *p, const config *c, arena *a, recipe *r, arke_error *err) {
-  const ir_op *op = p->op;
-  const recipe_expr *n = recipe_var(a, op->axes[0]);
-  recipe_launch *l = ARENA_NEW(a, recipe_launch);
-  recipe_requirement *whole = ARENA_NEW(a, recipe_requirement);
-  if (!n || !l || !whole) return error_memory(err, "generate");
-  *whole = (recipe_requirement){
-      .expr = n, .divisor = c->values[VECTOR], .why = "elements are taken several at a time"};
-  *r = (recipe){
-      .n_tensors = op->n_args, .n_requirements = 1, .requirements = whole, .n_launches = 1, .launches = l};
-  l->kernel = "map";
-  l->n_params = op->n_args + 1;
-  l->params = ARENA_NEW_N(a, recipe_param, (size_t)l->n_params);
-  l->grid[0] = recipe_binary(a, RECIPE_CEILDIV, n, recipe_const(a, c->values[VECTOR] * c->values[THREADS]));
-  l->grid[1] = l->grid[2] = recipe_const(a, 1);
-  l->smem_bytes = recipe_const(a, 0);
-  if (!l->params || !l->grid[0] || !l->grid[1] || !l->smem_bytes) return error_memory(err, "generate");
-  l->block[0] = (uint32_t)c->values[THREADS];
-  l->block[1] = l->block[2] = l->cluster[0] = l->cluster[1] = l->cluster[2] = 1;
-  for (int t = 0; t < op->n_args; t++) {
-    r->tensors[t] = (recipe_tensor_rule){.alignment = 16, .contiguous_last = true};
-    l->params[t] = (recipe_param){.kind = RECIPE_PARAM_POINTER, .tensor = t};
-  }
-  l->params[op->n_args] = (recipe_param){.kind = RECIPE_PARAM_I64, .value = n};
-  return ARKE_OK;
-}
-
 static arke_status map_lower(const ir_problem *p, const target *t, const config *c,
                              const lower_options *options, arena *a, lowered *out, arke_error *err) {
-  gen_param_kind kinds[LIMIT_TENSORS + 1];
-  for (int i = 0; i < p->op->n_args; i++) kinds[i] = GEN_PARAM_POINTER;
-  kinds[p->op->n_args] = GEN_PARAM_I64;
-  gen_kernel kernel = {.name = "map",
-                       .threads = c->values[THREADS],
-                       .min_ctas_per_sm = 1,
-                       .cluster = {1, 1, 1},
-                       .n_params = p->op->n_args + 1,
-                       .params = kinds};
-  gen_context *own = NULL, *ctx = options ? options->context : NULL;
-  gen_builder *b = NULL;
-  gen_output text;
-  arke_status status = ARKE_OK;
+  map_kernel k = {.threads = c->values[THREADS], .a = a};
+  recipe rules = {.n_tensors = p->op->n_args};
+  kernel_launch launch = {
+      .name = "map", .threads = k.threads, .early_start = true, .args = {.a = a}, .emit = emit, .user = &k};
+  bool fits;
   *out = (lowered){0};
-  if (!ctx) {
-    status = gen_context_create(&own, err);
-    ctx = own;
-  }
-  if (status == ARKE_OK) status = gen_builder_create(ctx, t, &kernel, &b, err);
-  if (status == ARKE_OK) status = emit_kernel(b, p, c, err);
-  if (status == ARKE_OK) status = gen_builder_finish(b, options && options->keep_llvm_ir, a, &text, err);
-  if (status == ARKE_OK) {
-    out->ptx = text.ptx;
-    out->ptx_bytes = text.ptx_bytes;
-    out->llvm_ir = text.llvm_ir;
-    status = make_recipe(p, c, a, &out->recipe, err);
-  }
-  gen_builder_destroy(b);
-  gen_context_destroy(own);
-  return status;
+  TRY(match(p, a, &k.form, &fits, err));
+  k.options = (lanes_options){.width = c->values[VECTOR], .dense = true};
+  k.options.wide = lanes_wide(&k.form, &k.options);
+  lanes_declare(&k.form, &k.options, &launch.args, &k.slots);
+  lanes_require(&k.form, &k.options, &rules, a);
+  const recipe_expr *n = kernel_extent(&k.form, 0, a);
+  kernel_require(&rules, a, n, k.options.width, 0, "elements are taken several at a time");
+  launch.grid[0] = recipe_binary(a, RECIPE_CEILDIV, n, recipe_const(a, k.threads * k.options.width));
+  if (!launch.grid[0]) return error_memory(err, "generate");
+  return kernel_lower(&launch, 1, &rules, t, options, a, out, err);
 }
 
 /* --- 6. the small problem, and the record --- */
@@ -231,6 +133,7 @@ static void map_reduced_problem(const ir_problem *p, const target *t, const conf
   (void)t;
   *reduced = *p;
   int64_t cta = (int64_t)c->values[THREADS] * c->values[VECTOR];
+  for (int i = 1; i < p->op->n_axes; i++) reduced->sizes[i] = 1;
   reduced->sizes[0] = (sm_count + 1) * cta + cta / 2 + c->values[VECTOR]; /* the last CTA is partly outside */
 }
 
