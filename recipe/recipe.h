@@ -126,7 +126,7 @@ typedef struct recipe_launch {
   const char *kernel; /* entry name in the image */
   int n_params;
   recipe_param *params;
-  const recipe_expr *grid[3];
+  const recipe_expr *grid[3]; /* 0 somewhere: there is nothing to do, and the launch is left out */
   uint32_t block[3];
   uint32_t cluster[3]; /* 1,1,1: no cluster; already compiled into the kernel where the target allows */
   const recipe_expr *smem_bytes; /* dynamic shared memory */

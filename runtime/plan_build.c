@@ -153,7 +153,7 @@ static arke_status build_grid(builder *b, const recipe_launch *l, device_launch 
                                   UINT16_MAX}; /* CUDA C programming guide, grid limits */
   for (int i = 0; i < 3; i++) {
     int64_t value;
-    TRY(evaluate(b, l->grid[i], 1, MOST[i], "a dimension of the grid", &value));
+    TRY(evaluate(b, l->grid[i], 0, MOST[i], "a dimension of the grid", &value));
     if (value % l->cluster[i] != 0)
       return error_set(b->err, ARKE_ERR_UNSUPPORTED, STAGE,
                        "the grid has %" PRId64 " blocks in dimension %d, which is no "
@@ -191,9 +191,12 @@ static arke_status build_launches(builder *b, arke_context *ctx, const cache_ent
   TRY(context_module(ctx, p->device, e, &p->module, b->err));
   p->launches = ARENA_NEW_N(&p->memory, plan_launch, (size_t)b->recipe->n_launches);
   if (p->launches == NULL) return error_memory(b->err, STAGE);
-  for (int i = 0; i < b->recipe->n_launches; i++)
-    TRY(build_launch(b, &b->recipe->launches[i], &p->launches[i]));
-  p->n_launches = b->recipe->n_launches;
+  for (int i = 0; i < b->recipe->n_launches; i++) {
+    plan_launch *l = &p->launches[p->n_launches];
+    TRY(build_launch(b, &b->recipe->launches[i], l));
+    bool empty = l->launch.grid[0] == 0 || l->launch.grid[1] == 0 || l->launch.grid[2] == 0;
+    if (!empty) p->n_launches++;
+  }
   return ARKE_OK;
 }
 

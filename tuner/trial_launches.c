@@ -100,7 +100,7 @@ static arke_status bind_launch(const tune_binding *b, const recipe_launch *r, ar
   int64_t v;
   tune_value *values;
   for (int i = 0; i < 3; i++) {
-    TRY(evaluate(b, r->grid[i], 1, INT_MAX, "grid", &v, err));
+    TRY(evaluate(b, r->grid[i], 0, INT_MAX, "grid", &v, err));
     l->grid[i] = (uint32_t)v;
     l->block[i] = r->block[i];
     l->cluster[i] = r->cluster[i];
@@ -152,6 +152,7 @@ arke_status tune_launches_workspace(const tune_binding *b, size_t *bytes, arke_e
 arke_status tune_launches_enqueue(device *dev, const tune_launches *l, void *stream, arke_error *err) {
   for (int i = 0; i < l->n; i++) {
     device_launch launch = l->launches[i];
+    if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0) continue; /* recipe.h */
     launch.stream = stream;
     TRY(dev->ops->launch(dev, l->kernels[i], &launch, err));
   }

@@ -271,11 +271,35 @@ START_TEST(a_plan_of_two_kernels_uses_a_workspace) {
 }
 END_TEST
 
+/* A stage that has nothing to do at these sizes. */
+START_TEST(launches_without_blocks_are_left_out) {
+  char recipe[2048];
+  const char *place = strstr(SPLIT_RECIPE, "\"grid\":[\"4\"");
+  snprintf(recipe, sizeof recipe, "%.*s\"grid\":[\"M - M\"%s", (int)(place - SPLIT_RECIPE), SPLIT_RECIPE,
+           place + strlen("\"grid\":[\"4\""));
+  const fixture_entry entry = {
+      .bindings = "T=bf16 M=256 N=256 K=256", .recipe = recipe, .ptx = "kernel part 8 8 8\nkernel sum 8 8\n"};
+  fixture_write("empty.arke", &FIXTURE_MATMUL, &entry, 1);
+  arke_context *ctx = fixture_open(&(arke_options){.cache_path = "empty.arke"});
+  fixture_call c;
+  arke_plan *p;
+  arke_error err = ARKE_ERROR_INIT;
+  fixture_call_init(&c, 256, 256, 256);
+  ck_assert_msg(arke_plan_create(ctx, "matmul", c.list, 3, NULL, 0, &p, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_int_eq(arke_plan_describe(p).launches, 1);
+  ck_assert_msg(arke_run(p, c.list, 3, NULL, (void *)0x5000, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_int_eq(fixture_fake().fake_cuda_state()->launches, 1);
+  ck_assert_str_eq(fixture_fake().fake_cuda_last_launch()->kernel, "sum");
+  arke_plan_destroy(p);
+  arke_close(ctx);
+}
+END_TEST
+
 START_TEST(what_a_launch_cannot_be_is_found_at_plan_time) {
   static const struct {
     const char *from, *to, *says;
   } CASES[] = {
-      {"\"grid\":[\"4\"", "\"grid\":[\"M - M\"", "a dimension of the grid would be 0"},
+      {"\"grid\":[\"4\"", "\"grid\":[\"M - 260\"", "a dimension of the grid would be -4"},
       {"\"grid\":[\"4\"", "\"grid\":[\"5\"", "the grid has 5 blocks in dimension 0, which is no multiple"},
       {"\"grid\":[\"4\"", "\"grid\":[\"M * 100000000\"", "a dimension of the grid would be 25600000000"},
       {"\"smem_bytes\":\"0\"", "\"smem_bytes\":\"300000\"",
@@ -408,6 +432,7 @@ TCase *run_tests(void) {
   tcase_add_test(t, strides_of_single_elements_do_not_matter);
   tcase_add_test(t, nothing_runs_for_an_empty_output);
   tcase_add_test(t, a_plan_of_two_kernels_uses_a_workspace);
+  tcase_add_test(t, launches_without_blocks_are_left_out);
   tcase_add_test(t, what_a_launch_cannot_be_is_found_at_plan_time);
   tcase_add_test(t, threads_share_a_plan);
   tcase_add_test(t, overhead_is_measured_in_rounds);
