@@ -92,12 +92,12 @@
   X(gather, "movement", "M,N,K", ANY, "elements of every row by their places",                               \
     "gather(X: T[M,N], idx: i64[M,K]) -> (Y: T[M,K]) { Y[i,j] = X[i,idx[i,j]] }")                            \
   X(scatter, "movement", "M,N,K", ANY, "a copy with elements of every row replaced",                         \
-    "scatter(X: T[M,N], idx: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) { Y[i,j] = X[i,j]; Y[i,idx[i,j]] = "        \
-    "S[i,j] }")                                                                                              \
+    "scatter(X: T[M,N], idx: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) deterministic: bool = false { "             \
+    "Y[i,j] = X[i,j]; Y[i,idx[i,j]] = S[i,j] }")                                                             \
   X(scatter_add, "movement", "M,N,K", "f64 f32 f16 bf16 i64 i32",                                            \
     "a copy with elements added to places of every row",                                                     \
-    "scatter_add(X: T[M,N], idx: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) { Y[i,j] = X[i,j]; "                    \
-    "Y[i,idx[i,j]] += S[i,j] }")                                                                             \
+    "scatter_add(X: T[M,N], idx: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) deterministic: bool = false { "         \
+    "Y[i,j] = X[i,j]; Y[i,idx[i,j]] += S[i,j] }")                                                            \
   X(embedding, "movement", "V,D,B,S", ANY, "rows of a table by their numbers",                               \
     "embedding(W: T[V,D], idx: i64[B,S]) -> (Y: T[B,S,D]) { Y[b,s,d] = W[idx[b,s],d] }")                     \
   X(silu_and_mul, "map", "B,H", FLOATS64, "silu of the left half times the right half",                      \
