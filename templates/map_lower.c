@@ -118,8 +118,8 @@ static arke_status matched(const ir_problem *p, bool dense, arena *a, map_match 
   return error_set(err, ARKE_ERR_INTERNAL, STAGE, "no map: %s", template_reason_text(reason));
 }
 
-arke_status map_ways(const ir_problem *p, const target *t, const config *c, arena *a, struct kernel_way *ways,
-                     int *n, arke_error *err) {
+static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
+                             arena *a, kernel_way *ways, int *n, arke_error *err) {
   static const char *const names[] = {"map", "map_views", "map_any"};
   map_both *both = ARENA_NEW(a, map_both);
   *n = 0;
@@ -129,6 +129,8 @@ arke_status map_ways(const ir_problem *p, const target *t, const config *c, aren
   template_reason reason = map_plan_make(&both->dense, t, c, &both->plans[0]);
   if (reason != TEMPLATE_OK && reason != TEMPLATE_REDUNDANT)
     return error_set(err, ARKE_ERR_INTERNAL, STAGE, "not feasible: %s", template_reason_text(reason));
+  both->plans[0].lanes.fast_math = o && o->fast_math;
+  both->plans[0].lanes.check_indices = o && o->check_indices;
   both->plans[1] = map_plan_views(&both->views, &both->plans[0], false);
   both->plans[2] = map_plan_views(&both->views, &both->plans[0], true);
   for (int i = 0; i < 3; i++) {
@@ -139,11 +141,16 @@ arke_status map_ways(const ir_problem *p, const target *t, const config *c, aren
   return ARKE_OK;
 }
 
+arke_status map_ways(const ir_problem *p, const target *t, const config *c, arena *a, struct kernel_way *ways,
+                     int *n, arke_error *err) {
+  return make_ways(p, t, c, NULL, a, ways, n, err);
+}
+
 arke_status map_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
   *out = (lowered){0};
-  TRY(map_ways(p, t, c, a, ways, &n, err));
+  TRY(make_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

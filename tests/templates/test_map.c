@@ -348,6 +348,24 @@ START_TEST(every_feasible_point_is_cheap_to_judge_and_costs_something) {
 }
 END_TEST
 
+/* On request an index out of range reads 0: the results of the same operator with an else. */
+START_TEST(indices_are_tested_on_request) {
+  static const double indices[] = {3, -1, 7, 1e12, 0, 6};
+  static const char TEXT[] = "e(W: T[V,D], I: i64[S]) -> (Y: T[S,D]) { Y[s,d] = W[I[s], d] }";
+  static const char SAME[] = "e(W: T[V,D], I: i64[S]) -> (Y: T[S,D]) { Y[s,d] = W[I[s], d] else 0 }";
+  run_view views[LIMIT_TENSORS] = {{0}, {.values = indices, .n_values = 6}};
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  template_case c = template_case_bind(&a, template_find("map"), TEXT, "T=f16 V=7 D=48 S=11", "");
+  template_case same = template_case_bind(&a, template_find("map"), SAME, "T=f16 V=7 D=48 S=11", "");
+  lower_options o = {.check_indices = true, .fast_math = true};
+  lowered l;
+  ck_assert_msg(c.k->lower(&c.p, c.t, &c.c, &o, &a, &l, &err) == ARKE_OK, "%s", err.text);
+  template_case_run_kernel(&same, l, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(allocations_may_fail) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, template_find("map"), ROPE_PAIRS, "T=bf16 B=2 S=3 H=4 R=16", "");
@@ -370,6 +388,7 @@ int main(void) {
   tcase_add_loop_test(tests, classes_assemble_without_spills, 0, (int)COUNT_OF(class_cases));
   tcase_add_test(tests, accesses_are_wide_and_loads_come_first);
   tcase_add_test(tests, every_feasible_point_is_cheap_to_judge_and_costs_something);
+  tcase_add_test(tests, indices_are_tested_on_request);
   tcase_add_test(tests, allocations_may_fail);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
