@@ -116,17 +116,17 @@ static void require_bound(walk *w, const ir_expr *e) {
                  "index arithmetic of the kernel has 32 bits");
 }
 
+static const recipe_expr *larger(arena *a, const recipe_expr *x, const recipe_expr *y) {
+  return x ? recipe_binary(a, RECIPE_MAX, x, y) : y;
+}
+
+/* One requirement for all, as a recipe has room for few. */
 static void require_narrow(const ir_form *form, recipe *rules, arena *a) {
   const ir_op *op = form->problem->op;
-  for (int t = 0; t < op->n_args; t++) {
-    kernel_require(rules, a, kernel_variable(op, t, "span", -1, a), 0, MOST_NARROW,
-                   "offsets of the kernel have 32 bits");
-  }
-  for (int l = 0; l < form->n_loops; l++) {
-    const recipe_expr *extent = kernel_extent(form, l, a);
-    if (!extent || extent->op != RECIPE_CONST)
-      kernel_require(rules, a, extent, 0, MOST_NARROW, "indices of the kernel have 32 bits");
-  }
+  const recipe_expr *most = NULL;
+  for (int t = 0; t < op->n_args; t++) most = larger(a, most, kernel_variable(op, t, "span", -1, a));
+  for (int l = 0; l < form->n_loops; l++) most = larger(a, most, kernel_extent(form, l, a));
+  kernel_require(rules, a, most, 0, MOST_NARROW, "offsets and indices of the kernel have 32 bits");
   walk w = {.form = form,
             .visit = require_bound,
             .seen = ARENA_NEW_N(a, bool, (size_t)form->n_nodes + 1),

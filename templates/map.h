@@ -86,8 +86,13 @@ typedef struct map_plan {
 
 /* The dense way of a configuration for the problem's sizes, or why it cannot run. */
 template_reason map_plan_make(const map_match *m, const target *t, const config *c, map_plan *plan);
-/* Views: the same with strides where rows line up, and (`any`) what serves every call. */
-map_plan map_plan_views(const map_match *m, const map_plan *dense, bool any);
+/* What views a way serves. */
+typedef enum map_reach {
+  MAP_ALIGNED_ROWS = 1, /* contiguous along the columns, rows at multiples of a vector */
+  MAP_ANY_STRIDES,      /* element by element */
+  MAP_ANY_VIEW,         /* and offsets past 32 bits: every call */
+} map_reach;
+map_plan map_plan_views(const map_match *m, const map_plan *dense, map_reach reach);
 /* Options of the evaluator for a group; `width` as in the plan or 1. */
 lanes_options map_lanes(const map_match *m, const map_plan *plan, int group, int width);
 /* Elements of a CTA's tile along the columns, and its rows. */

@@ -108,7 +108,7 @@ static arke_status make_way(const ir_problem *p, const map_match *m, const map_p
 /* The matches and plans of the ways. */
 typedef struct map_both {
   map_match dense, views;
-  map_plan plans[3];
+  map_plan plans[4];
 } map_both;
 
 static arke_status matched(const ir_problem *p, bool dense, arena *a, map_match *m, arke_error *err) {
@@ -120,7 +120,7 @@ static arke_status matched(const ir_problem *p, bool dense, arena *a, map_match 
 
 static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
                              arena *a, kernel_way *ways, int *n, arke_error *err) {
-  static const char *const names[] = {"map", "map_views", "map_any"};
+  static const char *const names[] = {"map", "map_views", "map_strides", "map_any"};
   map_both *both = ARENA_NEW(a, map_both);
   *n = 0;
   if (!both) return error_memory(err, STAGE);
@@ -131,11 +131,12 @@ static arke_status make_ways(const ir_problem *p, const target *t, const config 
     return error_set(err, ARKE_ERR_INTERNAL, STAGE, "not feasible: %s", template_reason_text(reason));
   both->plans[0].lanes.fast_math = o && o->fast_math;
   both->plans[0].lanes.check_indices = o && o->check_indices;
-  both->plans[1] = map_plan_views(&both->views, &both->plans[0], false);
-  both->plans[2] = map_plan_views(&both->views, &both->plans[0], true);
-  for (int i = 0; i < 3; i++) {
-    if (i == 1 && both->plans[1].lanes.wide_offsets) continue; /* the last way is no slower */
-    TRY(make_way(p, i == 0 ? &both->dense : &both->views, &both->plans[i], names[i], a, &ways[*n], err));
+  for (int i = 1; i < 4; i++) both->plans[i] = map_plan_views(&both->views, &both->plans[0], (map_reach)i);
+  for (int i = 0; i < 4; i++) {
+    const map_plan *plan = &both->plans[i];
+    bool same = (i == 1 && plan->lanes.width == 1) || (i == 2 && plan->lanes.wide_offsets);
+    if (same) continue; /* as the next way */
+    TRY(make_way(p, i == 0 ? &both->dense : &both->views, plan, names[i], a, &ways[*n], err));
     ++*n;
   }
   return ARKE_OK;

@@ -5,7 +5,8 @@ enum {
   MOST_VECTOR_BYTES = 32, /* of one access and thread: more leaves gaps between a warp's accesses */
   MOST_LOADED_REGISTERS = 96,
   OTHER_REGISTERS = 24, /* addresses and indices */
-  ANY_UNROLL = 4,
+  STRIDES_UNROLL = 4,
+  ANY_UNROLL = 2,
   ANY_PERSISTENT = 8,
 };
 
@@ -182,16 +183,19 @@ static void spread(const map_match *m, map_plan *plan) {
   plan->rows = plan->threads / plan->columns;
 }
 
-map_plan map_plan_views(const map_match *m, const map_plan *dense, bool any) {
+map_plan map_plan_views(const map_match *m, const map_plan *dense, map_reach reach) {
   map_plan plan = *dense;
   plan.lanes.dense = false;
-  if (any) {
+  if (reach != MAP_ALIGNED_ROWS) plan.lanes.width = 1;
+  if (reach == MAP_ANY_VIEW) {
     plan.persistent = ANY_PERSISTENT; /* whatever the number of tiles is */
     plan.lanes.wide_offsets = true;
-    plan.lanes.width = 1;
   }
   while (plan.lanes.width > 1 && !stores_are_wide(m, &plan)) plan.lanes.width /= 2;
   spread(m, &plan);
-  make_tiles(m, &plan, any ? ANY_UNROLL : dense->tiles[0].vectors * dense->tiles[0].rows);
+  int unroll = dense->tiles[0].vectors * dense->tiles[0].rows;
+  if (reach == MAP_ANY_STRIDES) unroll = STRIDES_UNROLL;
+  if (reach == MAP_ANY_VIEW) unroll = ANY_UNROLL;
+  make_tiles(m, &plan, unroll);
   return plan;
 }

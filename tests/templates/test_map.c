@@ -197,6 +197,22 @@ START_TEST(views_are_right) {
 }
 END_TEST
 
+/* The last way, which takes what is too large for 32 bits, takes everything. */
+START_TEST(the_last_way_serves_every_view) {
+  const view_case *v = &view_cases[_i];
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("map"), v->text, v->bindings, v->settings);
+  run_view views[LIMIT_TENSORS] = {0};
+  for (int i = 0; i < 4; i++) views[i] = v->views[i];
+  lowered l = template_case_lower(&a, &c);
+  while (l.recipe.otherwise) l.recipe = *l.recipe.otherwise;
+  ck_assert_int_eq(l.recipe.n_requirements, 0);
+  template_case_run_kernel(&c, l, views, 0);
+  template_case_run_kernel(&c, l, NULL, 0);
+  arena_release(&a);
+}
+END_TEST
+
 /* --- dtypes --- */
 
 static const char *const types[] = {"f32", "f16", "bf16", "f64", "e4m3", "e5m2",
@@ -380,6 +396,7 @@ int main(void) {
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_loop_test(tests, views_are_right, 0, (int)COUNT_OF(view_cases));
+  tcase_add_loop_test(tests, the_last_way_serves_every_view, 0, (int)COUNT_OF(view_cases));
   tcase_add_loop_test(tests, every_pair_is_cast, 0, (int)COUNT_OF(types));
   tcase_add_test(tests, rows_go_beyond_a_grid_dimension);
   tcase_add_loop_test(tests, offsets_have_64_bits_where_needed, 0, 3);
