@@ -41,8 +41,8 @@ static int index_arg(const column_plan *p, kernel_args *args, const recipe_expr 
   return p->wide_offsets ? kernel_args_i64(args, e) : kernel_args_i32(args, e);
 }
 
-static arke_status make_launch(const char *name, const column_plan *plan, bool from, bool to, arena *a,
-                               kernel_launch *l, arke_error *err) {
+static arke_status make_launch(const char *name, const column_plan *plan, bool from, bool to,
+                               const lower_options *o, arena *a, kernel_launch *l, arke_error *err) {
   column_kernel *k = ARENA_NEW(a, column_kernel);
   if (!k) return error_memory(err, "generate");
   *k = (column_kernel){.plan = *plan, .from_partials = from, .to_partials = to, .a = a};
@@ -52,6 +52,8 @@ static arke_status make_launch(const char *name, const column_plan *plan, bool f
                                .width = p->vector,
                                .dense = p->dense,
                                .wide_offsets = p->wide_offsets,
+                               .fast_math = o && o->fast_math,
+                               .check_indices = o && o->check_indices,
                                .user = k,
                                .reduce = column_value};
   k->options.wide = lanes_wide(form, &k->options);
@@ -99,16 +101,16 @@ static arke_status make_rules(const column_plan *p, const kernel_launch *launche
   return r->workspace_bytes ? ARKE_OK : error_memory(err, "generate");
 }
 
-static arke_status make_way(const char *name, const char *finish, const column_plan *p, arena *a,
-                            kernel_way *way, arke_error *err) {
+static arke_status make_way(const char *name, const char *finish, const column_plan *p,
+                            const lower_options *o, arena *a, kernel_way *way, arke_error *err) {
   kernel_launch *l = ARENA_NEW_N(a, kernel_launch, 2);
   recipe *rules;
   if (!l) return error_memory(err, "generate");
   int n = p->split > 1 ? 2 : 1;
-  TRY(make_launch(name, p, false, n > 1, a, &l[0], err));
+  TRY(make_launch(name, p, false, n > 1, o, a, &l[0], err));
   if (n > 1) {
     column_plan f = column_finish_plan(p);
-    TRY(make_launch(finish, &f, true, false, a, &l[1], err));
+    TRY(make_launch(finish, &f, true, false, o, a, &l[1], err));
   }
   TRY(make_rules(p, l, a, &rules, err));
   *way = (kernel_way){.launches = l, .n = n, .rules = rules};
@@ -122,8 +124,8 @@ static const struct {
                 {"column_rows", "column_rows_finish", false, true},
                 {"column_any", "column_any_finish", false, false}};
 
-arke_status column_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                        int *n, arke_error *err) {
+static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
+                             arena *a, kernel_way *ways, int *n, arke_error *err) {
   column_match *m = ARENA_NEW_N(a, column_match, 2);
   if (!m) return error_memory(err, "generate");
   *n = 0;
@@ -146,15 +148,20 @@ arke_status column_ways(const ir_problem *p, const target *t, const config *c, a
     if (reason != TEMPLATE_OK && i == 1) continue;
     if (reason != TEMPLATE_OK)
       return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(reason));
-    TRY(make_way(variants[i].name, variants[i].finish, &plan, a, &ways[(*n)++], err));
+    TRY(make_way(variants[i].name, variants[i].finish, &plan, o, a, &ways[(*n)++], err));
   }
   return ARKE_OK;
+}
+
+arke_status column_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
+                        int *n, arke_error *err) {
+  return make_ways(p, t, c, NULL, a, ways, n, err);
 }
 
 arke_status column_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                          arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
-  TRY(column_ways(p, t, c, a, ways, &n, err));
+  TRY(make_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

@@ -111,8 +111,11 @@ static arke_status store_all(lanes *l, const storing *s, const gen_value *values
 arke_status lanes_store_access(lanes *l, int access, ir_update update, const gen_value *values, int n,
                                gen_value active, arke_error *err) {
   const ir_access *x = &l->form->accesses[access];
-  storing s = {
-      .access = access, .type = ir_tensor_dtype(l->form->problem, x->tensor), .update = update, .n = 1};
+  storing s = {.access = access,
+               .tested = lanes_is_tested(l->form, &l->o, access),
+               .type = ir_tensor_dtype(l->form->problem, x->tensor),
+               .update = update,
+               .n = 1};
   gen_value all[LANES_MAX];
   for (int i = 0; i < x->n; i++) {
     if (lanes_moves(&l->scope, x->subscripts[i].e)) s.n = l->o.width;

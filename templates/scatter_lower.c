@@ -16,16 +16,20 @@ static const recipe_expr *product(const scatter_plan *p, const recipe_expr *e, c
   return e;
 }
 
-static arke_status make_way(const char *name, const scatter_plan *plan, arena *a, kernel_way *way,
-                            arke_error *err) {
+static arke_status make_way(const char *name, const scatter_plan *plan, const lower_options *o, arena *a,
+                            kernel_way *way, arke_error *err) {
   scatter_kernel *k = ARENA_NEW(a, scatter_kernel);
   kernel_launch *l = ARENA_NEW(a, kernel_launch);
   recipe *rules = ARENA_NEW(a, recipe);
   if (!k || !l || !rules) return error_memory(err, STAGE);
   *k = (scatter_kernel){.plan = *plan, .a = a};
   const scatter_plan *p = &k->plan;
-  k->options =
-      (lanes_options){.loop = p->lane, .width = p->width, .dense = p->dense, .wide_offsets = p->wide_offsets};
+  k->options = (lanes_options){.loop = p->lane,
+                               .width = p->width,
+                               .dense = p->dense,
+                               .wide_offsets = p->wide_offsets,
+                               .fast_math = o && o->fast_math,
+                               .check_indices = o && o->check_indices};
   if (p->lane >= 0) k->options.wide = lanes_wide(p->form, &k->options);
   *l = (kernel_launch){.name = name,
                        .threads = p->threads,
@@ -66,8 +70,8 @@ static const struct {
   bool dense, wide;
 } variants[] = {{"scatter", true, true}, {"scatter_rows", false, true}, {"scatter_any", false, false}};
 
-static arke_status part_ways(const scatter_part *part, const target *t, const config *c, arena *a,
-                             kernel_way *ways, int *n, arke_error *err) {
+static arke_status part_ways(const scatter_part *part, const target *t, const config *c,
+                             const lower_options *o, arena *a, kernel_way *ways, int *n, arke_error *err) {
   *n = 0;
   for (size_t i = 0; i < COUNT_OF(variants); i++) {
     scatter_plan plan;
@@ -76,7 +80,7 @@ static arke_status part_ways(const scatter_part *part, const target *t, const co
     if (reason != TEMPLATE_OK)
       return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(reason));
     if (i == 1 && plan.width == 1) continue;
-    TRY(make_way(variants[i].name, &plan, a, &ways[(*n)++], err));
+    TRY(make_way(variants[i].name, &plan, o, a, &ways[(*n)++], err));
   }
   return ARKE_OK;
 }
@@ -95,8 +99,8 @@ static arke_status as_moved(const ir_problem **p, arena *a, arke_error *err) {
   return ARKE_OK;
 }
 
-arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                         int *n, arke_error *err) {
+static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
+                             arena *a, kernel_way *ways, int *n, arke_error *err) {
   scatter_match *m = ARENA_NEW(a, scatter_match);
   way_list *own = ARENA_NEW_N(a, way_list, SCATTER_PARTS + 1);
   kernel_stage stages[SCATTER_PARTS + 1];
@@ -119,16 +123,21 @@ arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, 
     const char *prefix = i == 0 ? "" : arena_printf(a, "then%d_", i);
     if (!prefix) return error_memory(err, STAGE);
     stages[n_stages] = (kernel_stage){.prefix = prefix, .problem = p, .ways = own[n_stages].ways};
-    TRY(part_ways(&m->parts[i], t, c, a, own[n_stages].ways, &stages[n_stages].n, err));
+    TRY(part_ways(&m->parts[i], t, c, o, a, own[n_stages].ways, &stages[n_stages].n, err));
     n_stages++;
   }
   return kernel_join(p, stages, n_stages, NULL, 0, a, ways, n, err);
+}
+
+arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
+                         int *n, arke_error *err) {
+  return make_ways(p, t, c, NULL, a, ways, n, err);
 }
 
 arke_status scatter_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                           arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
-  TRY(scatter_ways(p, t, c, a, ways, &n, err));
+  TRY(make_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

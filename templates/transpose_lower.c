@@ -24,8 +24,8 @@ static int resident(const transpose_plan *p) {
   return n < 1 ? 1 : n;
 }
 
-static arke_status make_way(const char *name, const transpose_plan *plan, arena *a, kernel_way *way,
-                            arke_error *err) {
+static arke_status make_way(const char *name, const transpose_plan *plan, const lower_options *o, arena *a,
+                            kernel_way *way, arke_error *err) {
   transpose_kernel *k = ARENA_NEW(a, transpose_kernel);
   kernel_launch *l = ARENA_NEW(a, kernel_launch);
   if (!k || !l) return error_memory(err, "generate");
@@ -39,13 +39,19 @@ static arke_status make_way(const char *name, const transpose_plan *plan, arena 
                        .args = {.a = a},
                        .emit = transpose_emit,
                        .user = k};
-  k->load_options = (lanes_options){
-      .loop = p->match.u, .width = p->load, .dense = p->dense, .wide_offsets = p->wide_offsets};
+  k->load_options = (lanes_options){.loop = p->match.u,
+                                    .width = p->load,
+                                    .dense = p->dense,
+                                    .wide_offsets = p->wide_offsets,
+                                    .fast_math = o && o->fast_math,
+                                    .check_indices = o && o->check_indices};
   k->load_options.wide = lanes_wide(p->form, &k->load_options) & p->match.turned;
   k->store_options = (lanes_options){.loop = p->match.v,
                                      .width = p->store,
                                      .dense = p->dense,
                                      .wide_offsets = p->wide_offsets,
+                                     .fast_math = k->load_options.fast_math,
+                                     .check_indices = k->load_options.check_indices,
                                      .user = k,
                                      .given = p->match.turned,
                                      .read = transpose_read};
@@ -88,8 +94,8 @@ static const config any_config = {.values = {[TRANSPOSE_TILE_X] = 32,
                                              [TRANSPOSE_VECTOR] = 4,
                                              [TRANSPOSE_RASTER] = 1}};
 
-arke_status transpose_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                           int *n, arke_error *err) {
+static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
+                             arena *a, kernel_way *ways, int *n, arke_error *err) {
   ir_form *forms = ARENA_NEW_N(a, ir_form, 2);
   transpose_match match[2];
   ir_problem *bits = ARENA_NEW(a, ir_problem);
@@ -112,17 +118,22 @@ arke_status transpose_ways(const ir_problem *p, const target *t, const config *c
     if (i > 0 && reason != TEMPLATE_OK) continue;
     if (reason != TEMPLATE_OK)
       return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(reason));
-    TRY(make_way(variants[i].name, &plan, a, &ways[(*n)++], err));
+    TRY(make_way(variants[i].name, &plan, o, a, &ways[(*n)++], err));
   }
   if (*n == 0)
     return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(TEMPLATE_OPERATOR));
   return ARKE_OK;
 }
 
+arke_status transpose_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
+                           int *n, arke_error *err) {
+  return make_ways(p, t, c, NULL, a, ways, n, err);
+}
+
 arke_status transpose_lower(const ir_problem *p, const target *t, const config *c,
                             const lower_options *options, arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
-  TRY(transpose_ways(p, t, c, a, ways, &n, err));
+  TRY(make_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

@@ -22,7 +22,7 @@ typedef struct tensor_memory {
 
 typedef struct run_state {
   device *d;
-  const ir_problem *p;
+  const ir_problem *p, *reference;
   tensor_memory tensors[LIMIT_TENSORS];
   recipe_call call;
   device_ptr workspace;
@@ -133,10 +133,12 @@ static arke_status launch(run_state *s, device_module *m, const recipe_launch *l
   device_launch launch = {.args = args, .n_args = l->n_params, .early_start = l->early_start};
   for (int i = 0; i < 3; i++) {
     TRY(recipe_call_eval(&s->call, l->grid[i], &value, err));
+    if (value == 0) return ARKE_OK;
     launch.grid[i] = (uint32_t)value;
     launch.block[i] = l->block[i];
     launch.cluster[i] = l->cluster[i];
   }
+  if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0) return ARKE_OK; /* recipe.h */
   TRY(recipe_call_eval(&s->call, l->smem_bytes, &value, err));
   launch.smem_bytes = (uint32_t)value;
   device_kernel *k;
@@ -178,7 +180,7 @@ static bool agrees(dtype type, int64_t length, double got, double want, double m
 static void compare_output(run_state *s, ir_evaluator *ev, int tensor, int64_t sample, uint64_t seed,
                            run_views_result *r) {
   const tensor_memory *t = &s->tensors[tensor];
-  int64_t total = ir_tensor_elements(s->p, tensor), length = ir_reduction_length(s->p, tensor);
+  int64_t total = ir_tensor_elements(s->p, tensor), length = ir_reduction_length(s->reference, tensor);
   bool all = sample <= 0 || sample >= total;
   for (int64_t i = 0; i < (all ? total : sample) && r->status == ARKE_OK; i++) {
     int64_t number = all || i == 0 ? i
@@ -222,7 +224,7 @@ static void compare(run_state *s, int64_t sample, uint64_t seed, run_views_resul
     if (t->owner == i) r->status = s->d->ops->copy_out(s->d, t->after, t->memory, t->bytes, &r->err);
   }
   ir_evaluator *ev = NULL;
-  if (r->status == ARKE_OK) r->status = ir_evaluator_create(s->p, data, &ev, &r->err);
+  if (r->status == ARKE_OK) r->status = ir_evaluator_create(s->reference, data, &ev, &r->err);
   for (int i = op->n_inputs; i < op->n_args && r->status == ARKE_OK; i++)
     compare_output(s, ev, i, sample, seed, r);
   ir_evaluator_destroy(ev);
@@ -232,6 +234,12 @@ static void compare(run_state *s, int64_t sample, uint64_t seed, run_views_resul
 
 run_views_result run_views(device *d, const ir_problem *p, const lowered *l, int sm_count,
                            const run_view *views, uint64_t seed, int64_t sample) {
+  return run_views_against(d, p, p, l, sm_count, views, seed, sample);
+}
+
+run_views_result run_views_against(device *d, const ir_problem *p, const ir_problem *reference,
+                                   const lowered *l, int sm_count, const run_view *views, uint64_t seed,
+                                   int64_t sample) {
   run_views_result r = {.intact = true};
   arena a = ARENA_INIT;
   run_state *s = calloc(1, sizeof *s);
@@ -242,6 +250,7 @@ run_views_result run_views(device *d, const ir_problem *p, const lowered *l, int
   }
   s->d = d;
   s->p = p;
+  s->reference = reference;
   for (int i = 0; i < p->op->n_args && r.status == ARKE_OK; i++)
     r.status = make_tensor(s, i, views ? &views[i] : NULL, seed, &r.err);
   if (r.status == ARKE_OK) r.status = make_call(s, sm_count, &a, &r.err);

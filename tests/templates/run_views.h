@@ -29,6 +29,10 @@ typedef struct run_views_result {
 /* `views` by argument, NULL: all without gaps. `sample` > 0: about so many elements of each output. */
 run_views_result run_views(device *d, const ir_problem *p, const lowered *l, int sm_count,
                            const run_view *views, uint64_t seed, int64_t sample);
+/* The same where another operator over the same tensors says what the outputs must be. */
+run_views_result run_views_against(device *d, const ir_problem *p, const ir_problem *reference,
+                                   const lowered *l, int sm_count, const run_view *views, uint64_t seed,
+                                   int64_t sample);
 /* Strides of a tensor whose dimension `dims[0]` varies fastest, then dims[1], …, each row padded by
  * `padding` elements. */
 void run_view_permuted(const ir_problem *p, int tensor, const int *dims, int64_t padding, run_view *view);

@@ -186,6 +186,36 @@ START_TEST(large_tensors_have_wide_offsets) {
 }
 END_TEST
 
+/* With indices checked, what would go outside is left out: a slot of -1 means no place in the cache. */
+START_TEST(places_outside_are_left_out) {
+  static const double slots[] = {3, -1, 0, 1000000, 2, -1};
+  static const char write[] = "s(C: T[P,E], slot: i64[S], X: T[S,E]) -> (C) { C[slot[s],e] = X[s,e] }";
+  static const char meant[] = "s(C: T[P,E], slot: i64[S], X: T[S,E]) -> (Y: T[P,E]) {"
+                              " Y[p,e] = (any(s) slot[s] == p) ? (sum(s: slot[s] == p) X[s,e]) : C[p,e] }";
+  const char *bindings = "T=bf16 P=5 E=24 S=6";
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  ir_problem reference;
+  ck_assert_msg(ir_op_parse(&a, meant, &op, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_msg(ir_problem_bind(op, bindings, &reference, &err) == ARKE_OK, "%s", err.text);
+  for (int in_order = 0; in_order < 2; in_order++) {
+    template_case c = template_case_bind(&a, scatter(), write, bindings, in_order ? "DETERMINISTIC=1" : "");
+    lower_options options = {.check_indices = true};
+    run_view views[LIMIT_TENSORS] = {{0}, {.values = slots, .n_values = 6}};
+    lowered l;
+    device *d;
+    ck_assert_msg(c.k->lower(&c.p, c.t, &c.c, &options, &a, &l, &err) == ARKE_OK, "%s", err.text);
+    ck_assert_msg(device_open_emulator(c.t->name, 1, &d, &err) == ARKE_OK, "%s", err.text);
+    run_views_result r = run_views_against(d, &c.p, &reference, &l, 2, views, 7, 0);
+    ck_assert_msg(r.status == ARKE_OK && r.wrong == 0 && r.intact, "%s%s", r.err.text, r.first);
+    ck_assert_int_eq(r.elements, 120);
+    d->ops->close(d);
+  }
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(order_is_kept_on_request) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, scatter(), on_request, "T=f32 M=30 N=72 K=20", "");
@@ -248,6 +278,7 @@ int main(void) {
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, the_small_problem_is_feasible);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
+  tcase_add_test(tests, places_outside_are_left_out);
   tcase_add_test(tests, order_is_kept_on_request);
   tcase_add_test(tests, what_is_no_scatter_is_refused);
   tcase_add_test(tests, missing_waits_are_found);
