@@ -85,7 +85,8 @@ double compose_cost_ns(const ir_problem *p, const target *t, const target_rates 
     compose_configure(&plan, t, rates, c);
     for (int i = 0; i < plan.n_stages; i++) {
       const compose_stage *s = plan.stages[i];
-      ns += s->k->cost_ns(&s->problem, t, rates, &s->c);
+      double own = s->k->cost_ns(&s->problem, t, rates, &s->c);
+      ns += own > 0 ? own : rates->launch_ns; /* of nothing at all models know no time */
     }
   }
   arena_release(&a);
