@@ -58,9 +58,9 @@ template_reason scan_fit(const ir_problem *p, const target *t, arena *a, scan_ma
   X(THREADS, "threads of a CTA", 32, 64, 128, 256, 512, 1024)                                                \
   X(VECTOR, "elements of a thread, loaded and stored at once", 1, 2, 4, 8, 16)                               \
   X(STRIPS, "vectors of a thread in flight", 1, 2, 4, 8, 16)                                                 \
-  X(PLACE,                                                                                                   \
-    "0: a row by a warp; 1: by a CTA, chunk after chunk; 2: by a CTA for each chunk, which look back", 0, 1, \
-    2)
+  X(PLACE, "0: a row by a warp; 1: by a CTA, chunk after chunk; 2: by a CTA for each chunk, looking back",   \
+    0, 1, 2)                                                                                                 \
+  X(STREAM, "0: caches as they are; 1: what is touched once passes L1 by; 2: and leaves L2 first", 0, 1, 2)
 
 typedef enum scan_param {
 #define X(NAME, ...) SCAN_##NAME,
@@ -80,6 +80,7 @@ typedef struct scan_plan {
   int64_t chunk;   /* elements along the scan that its owner holds at once */
   int64_t width;   /* columns of a CTA; rows: 1 */
   int state_words; /* 64-bit words of a chunk's record */
+  gen_cache loads, stores;
   bool wide_offsets;
 } scan_plan;
 

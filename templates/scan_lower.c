@@ -39,10 +39,33 @@ static const recipe_expr *state_bytes(const scan_plan *p, arena *a) {
   return recipe_binary(a, RECIPE_ADD, whole, recipe_const(a, TICKET_BYTES));
 }
 
-static void declare_maps(scan_way *w, bool dense, kernel_args *args, arena *a) {
+/* Accesses that are the only ones of their tensor and that every element has one of. */
+static uint64_t touched_once(const scan_match *m) {
+  uint64_t once = 0;
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    const ir_access *x = &m->form.accesses[i];
+    unsigned free = 0, all = 1u << m->lane;
+    int same = 0;
+    for (int s = 0; s < x->n; s++) free |= ir_form_free(&m->form, x->subscripts[s].e);
+    for (int k = 0; k < m->form.n_accesses; k++) same += m->form.accesses[k].tensor == x->tensor;
+    for (int t = 0; t < m->n_terms; t++) free |= free >> m->terms[t].loop & 1 ? 1u << m->along : 0;
+    for (int k = 0; k < m->n_outer; k++) all |= 1u << m->outer[k];
+    if (same == 1 && (free & all) == all && free >> m->along & 1) once |= UINT64_C(1) << i;
+  }
+  return once;
+}
+
+static void declare_maps(scan_way *w, bool dense, const lower_options *o, kernel_args *args, arena *a) {
   const scan_match *m = w->plan.match;
   scan_emitter *e = &w->emitter;
-  lanes_options base = {.width = w->plan.vector, .dense = dense, .wide_offsets = w->plan.wide_offsets};
+  lanes_options base = {.width = w->plan.vector,
+                        .dense = dense,
+                        .wide_offsets = w->plan.wide_offsets,
+                        .streamed = touched_once(m),
+                        .loads = w->plan.loads,
+                        .stores = w->plan.stores,
+                        .fast_math = o && o->fast_math,
+                        .check_indices = o && o->check_indices};
   for (int i = 0; i < m->n_terms; i++) {
     e->before[i] = base;
     e->before[i].loop = m->columns ? m->lane : m->terms[i].loop;
@@ -77,7 +100,8 @@ static const char *name_of(const char *name, int way, arena *a) {
   return arena_printf(a, "%s_%d", name, way);
 }
 
-static void add_main_kernel(scan_way *w, int way, bool dense, bool by_ticket, kernel_launch *l, arena *a) {
+static void add_main_kernel(scan_way *w, int way, bool dense, bool by_ticket, const lower_options *o,
+                            kernel_launch *l, arena *a) {
   const scan_plan *p = &w->plan;
   const scan_match *m = p->match;
   scan_emitter *e = &w->emitter;
@@ -92,7 +116,7 @@ static void add_main_kernel(scan_way *w, int way, bool dense, bool by_ticket, ke
                        .emit = m->columns ? scan_emit_columns : scan_emit_rows,
                        .user = e};
   if (m->columns) l->smem_bytes = recipe_const(a, scan_columns_shared_bytes(p));
-  declare_maps(w, dense, &l->args, a);
+  declare_maps(w, dense, o, &l->args, a);
   e->along_size = index_arg(&l->args, p, kernel_extent(&m->form, m->along, a));
   e->chunks = kernel_args_i32(&l->args, chunks);
   e->by_ticket = by_ticket;
@@ -134,26 +158,38 @@ static void add_clear_kernel(scan_way *w, int way, kernel_launch *l, arena *a) {
   w->rules.workspace_bytes = bytes;
 }
 
-static arke_status add_way(const scan_plan *plan, int number, bool dense, bool by_ticket, arena *a,
-                           kernel_way *way, arke_error *err) {
+static arke_status add_way(const scan_plan *plan, bool dense, bool by_ticket, const lower_options *o,
+                           arena *a, kernel_way *ways, int *n_ways, arke_error *err) {
   scan_way *w = ARENA_NEW(a, scan_way);
   if (!w) return error_memory(err, "generate");
   w->plan = *plan;
   w->emitter.plan = &w->plan;
   w->emitter.a = a;
   w->rules.n_tensors = plan->match->form.problem->op->n_args;
-  int n = 0;
+  int n = 0, number = (*n_ways)++;
   if (plan->place == SCAN_LOOK_BACK) add_clear_kernel(w, number, &w->launches[n++], a);
-  add_main_kernel(w, number, dense, by_ticket, &w->launches[n++], a);
+  add_main_kernel(w, number, dense, by_ticket, o, &w->launches[n++], a);
   for (int i = 0; i < n; i++) {
     if (!w->launches[i].name) return error_memory(err, "generate");
   }
-  *way = (kernel_way){.launches = w->launches, .n = n, .rules = &w->rules};
+  ways[number] = (kernel_way){.launches = w->launches, .n = n, .rules = &w->rules};
   return ARKE_OK;
 }
 
-arke_status scan_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                      int *n, arke_error *err) {
+/* Any strides, element by element. */
+static scan_plan plan_of_any(const scan_plan *plan) {
+  scan_plan any = *plan;
+  bool columns = plan->match->columns;
+  any.wide_offsets = true;
+  any.vector = 1;
+  any.strips = plan->strips * plan->vector < SCAN_MAX_STRIPS ? plan->strips * plan->vector : SCAN_MAX_STRIPS;
+  any.chunk = columns ? (int64_t)any.warps * any.strips : (int64_t)any.scanners * 32 * any.strips;
+  any.width = columns ? 32 : 1;
+  return any;
+}
+
+static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
+                             arena *a, kernel_way *ways, int *n, arke_error *err) {
   scan_plan plan;
   scan_match *match = ARENA_NEW(a, scan_match);
   if (!match) return error_memory(err, "generate");
@@ -166,19 +202,18 @@ arke_status scan_ways(const ir_problem *p, const target *t, const config *c, are
     return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(reason));
   /* By number where all chunks run at once: a ticket costs a round trip to memory. */
   bool at_once = plan.place == SCAN_LOOK_BACK && scan_owners(&plan) <= t->rates.sm_count / scan_chunks(&plan);
-  if (at_once) TRY(add_way(&plan, (*n)++, true, false, a, &ways[0], err));
-  TRY(add_way(&plan, *n, true, true, a, &ways[*n], err));
-  *n += 1;
-  /* Any strides, element by element. */
-  scan_plan any = plan;
-  any.wide_offsets = true;
-  any.vector = 1;
-  any.strips = plan.strips * plan.vector < SCAN_MAX_STRIPS ? plan.strips * plan.vector : SCAN_MAX_STRIPS;
-  any.chunk = match->columns ? (int64_t)any.warps * any.strips : (int64_t)any.scanners * 32 * any.strips;
-  any.width = match->columns ? 32 : 1;
-  TRY(add_way(&any, *n, false, true, a, &ways[*n], err));
-  *n += 1;
-  return ARKE_OK;
+  if (at_once) TRY(add_way(&plan, true, false, o, a, ways, n, err));
+  TRY(add_way(&plan, true, true, o, a, ways, n, err));
+  /* Rows apart, but each as wide as before. */
+  if (plan.vector > 1 && match->form.n_loops > match->n_terms + 1)
+    TRY(add_way(&plan, false, true, o, a, ways, n, err));
+  scan_plan any = plan_of_any(&plan);
+  return add_way(&any, false, true, o, a, ways, n, err);
+}
+
+arke_status scan_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
+                      int *n, arke_error *err) {
+  return make_ways(p, t, c, NULL, a, ways, n, err);
 }
 
 arke_status scan_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
@@ -186,6 +221,6 @@ arke_status scan_lower(const ir_problem *p, const target *t, const config *c, co
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
   *out = (lowered){0};
-  TRY(scan_ways(p, t, c, a, ways, &n, err));
+  TRY(make_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

@@ -56,6 +56,7 @@ int scan_element_registers(const scan_plan *p) {
 }
 
 template_reason scan_plan_make(const scan_match *match, const target *t, const config *c, scan_plan *plan) {
+  static const gen_cache caches[] = {GEN_CACHE_DEFAULT, GEN_CACHE_STREAM, GEN_CACHE_EVICT_FIRST};
   const int *v = c->values;
   *plan = (scan_plan){.match = match,
                       .threads = v[SCAN_THREADS],
@@ -65,6 +66,8 @@ template_reason scan_plan_make(const scan_match *match, const target *t, const c
                       .place = (scan_place)v[SCAN_PLACE],
                       .width = 1,
                       .state_words = match->n_terms * scan_words_of(match),
+                      .loads = caches[v[SCAN_STREAM]],
+                      .stores = caches[v[SCAN_STREAM]],
                       .wide_offsets = lanes_need_wide_offsets(&match->form)};
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   if (plan->vector * widest_bits(match) > WIDEST_ACCESS_BITS) return TEMPLATE_TILE;

@@ -48,7 +48,8 @@ template_reason topk_fit(const ir_problem *p, const target *t, arena *a, topk_ma
   X(SELECT, "0: a list in a warp for each row; 1: a list in each warp of a CTA for each row; 2: a buffer",   \
     0, 1, 2)                                                                                                 \
   X(SPLIT, "CTAs of a row, whose winners a second kernel selects from", 1, 2, 4, 8, 16, 32, 64, 128)         \
-  X(BUFFER, "items that a buffer holds (SELECT=2)", 2048, 4096, 8192, 16384)
+  X(BUFFER, "items that a buffer holds (SELECT=2)", 2048, 4096, 8192, 16384)                                 \
+  X(STREAM, "0: caches as they are; 1: candidates pass L1 by; 2: and leave L2 first", 0, 1, 2)
 
 typedef enum topk_param {
 #define X(NAME, ...) TOPK_##NAME,
@@ -69,6 +70,7 @@ typedef struct topk_plan {
   int keep;       /* a power of two that holds the winners: what is sorted */
   int sharers;    /* threads that share a row */
   bool wide_item; /* keys of 64 bits */
+  gen_cache loads;
   bool wide_offsets;
 } topk_plan;
 

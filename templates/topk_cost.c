@@ -49,7 +49,9 @@ double topk_plan_cost_ns(const topk_plan *p, const target_rates *rates) {
       busy * rates->dram_bytes_per_s / rates->sm_count * most_share * fmin(1, flight / bytes_in_flight);
   rate = fmin(rate, rates->dram_bytes_per_s);
   double access = p->vector * element_bytes;
-  double memory = bytes / rate * (access >= 16 ? 1 : 1 + 0.25 * log2(16 / fmax(access, 1))) * 1e9;
+  bool keeps = p->loads == GEN_CACHE_DEFAULT;
+  double advice = keeps == (bytes < (double)rates->l2_bytes / 2) ? 1 : 1.01;
+  double memory = advice * bytes / rate * (access >= 16 ? 1 : 1 + 0.25 * log2(16 / fmax(access, 1))) * 1e9;
 
   double warps_on_row = p->sharers / 32.0, lists = p->select == TOPK_BY_BUFFER ? 1 : warps_on_row;
   double passed = p->select == TOPK_BY_BUFFER ? passing(part, winners, p->buffer - topk_step(p))

@@ -64,6 +64,7 @@ static int widest_bits(const topk_match *m) {
 }
 
 template_reason topk_plan_make(const topk_match *match, const target *t, const config *c, topk_plan *plan) {
+  static const gen_cache caches[] = {GEN_CACHE_DEFAULT, GEN_CACHE_STREAM, GEN_CACHE_EVICT_FIRST};
   const int *v = c->values;
   int64_t winners = ir_form_extent(&match->form, match->rank), rows = topk_rows(match);
   *plan = (topk_plan){.match = match,
@@ -76,6 +77,7 @@ template_reason topk_plan_make(const topk_match *match, const target *t, const c
                       .buffer = v[TOPK_BUFFER],
                       .keep = TOPK_LIST,
                       .wide_item = topk_is_wide(match),
+                      .loads = caches[v[TOPK_STREAM]],
                       .wide_offsets = lanes_need_wide_offsets(&match->form)};
   while (plan->keep < winners) plan->keep *= 2;
   plan->sharers = plan->select == TOPK_BY_WARP ? 32 : plan->threads;
