@@ -7,7 +7,7 @@
 #ifndef ARKE_TEMPLATES_ROW_H
 #define ARKE_TEMPLATES_ROW_H
 
-#include "generator/gen_kernel.h"
+#include "generator/gen_memory.h"
 #include "ir/ir_form.h"
 #include "templates/kernel_lower.h"
 #include "templates/template.h"
@@ -48,6 +48,7 @@ typedef struct row_match {
   uint64_t pass_reads[ROW_MAX_PHASES + 1];
   const ir_expr *reads[ROW_MAX_ACCESSES]; /* the node that reads it; NULL: an output */
   int needs[ROW_MAX_ACCESSES];            /* phases whose results its subscripts need */
+  bool in_place;                          /* an output is written over an input that is read */
   bool divides_column;                    /* some integer is divided that depends on the column */
   bool has_online;    /* some sum follows its maximum, whether `online` was asked for or not */
   int walks, *walked; /* of matching: nodes visited */
@@ -74,7 +75,8 @@ int64_t row_rows(const row_match *m);
   X(CLUSTER, "CTAs of a row that exchange results through distributed shared memory", 1, 2, 4, 8)            \
   X(SPLIT, "CTAs of a row that exchange results through memory, in a kernel a phase", 1, 4, 16, 64, 128,     \
     256, 512)                                                                                                \
-  X(PERSISTENT, "0: a CTA for each of its rows; else CTAs of an SM, which loop over rows", 0, 1, 2, 4, 8)
+  X(PERSISTENT, "0: a CTA for each of its rows; else CTAs of an SM, which loop over rows", 0, 1, 2, 4, 8)    \
+  X(STREAM, "0: caches as they are; 1: what is touched once passes L1 by; 2: and leaves L2 first", 0, 1, 2)
 
 typedef enum row_param {
 #define X(NAME, ...) ROW_##NAME,
@@ -102,7 +104,8 @@ typedef struct row_plan {
   bool any_view; /* any strides, and rows of no element: element by element */
   bool wide_offsets; /* 64-bit */
   int shared_bytes;  /* of a thread's elements held in shared memory, for one vector of all kept accesses */
-  int64_t shared_vectors; /* of a thread, held in shared memory */
+  int64_t shared_vectors;  /* of a thread, held in shared memory */
+  gen_cache loads, stores; /* of what is touched once */
 } row_plan;
 
 /* Threads of all CTAs that work on one row. */
@@ -119,7 +122,7 @@ template_reason row_plan_make(const row_match *m, const target *t, const config 
  * aligned. */
 bool row_is_dense(const row_match *m, const row_plan *plan);
 /* What serves every call that the plan's requirements exclude. */
-row_plan row_plan_any_view(const row_plan *fast);
+row_plan row_plan_any_view(const row_match *m, const row_plan *fast);
 
 /* An estimate of a thread's registers. */
 double row_registers(const row_match *m, const row_plan *plan);

@@ -119,7 +119,9 @@ arke_status row_vector_chunk(row_state *row, gen_value vector, bool guarded, uin
   row_chunk *c = *chunk;
   if (guarded) {
     c->active = gen_compare(b, GEN_ULT, vector, row->vectors);
-    vector = gen_select(b, c->active, vector, row_index(e, 0));
+    /* Something that is there: its own, where the thread has any for certain. */
+    bool has_own = e->plan->held == ROW_REGISTERS && e->plan->vectors > 1 && !e->plan->peel;
+    vector = gen_select(b, c->active, vector, has_own ? e->start : row_index(e, 0));
   }
   c->first = gen_mul_imm(b, vector, width);
   if (row->head) c->first = gen_add(b, c->first, row->head);

@@ -119,7 +119,7 @@ static arke_status walk_block(row_emitter *e, int pass, row_state *row, gen_valu
   for (int i = 0; i < n; i++) {
     gen_value vector = gen_add_imm(b, first, (int64_t)i * row_team(e->plan));
     TRY(row_vector_chunk(row, vector, guarded, given, &chunks[i], err));
-    if (held) chunks[i]->held = gen_add_imm(b, held, i);
+    chunks[i]->held = gen_add_imm(b, held, i);
     TRY(row_load(e, chunks[i]->l, reads, pass, err));
   }
   if (e->plan->held == ROW_SHARED) {
@@ -130,12 +130,50 @@ static arke_status walk_block(row_emitter *e, int pass, row_state *row, gen_valu
   return ARKE_OK;
 }
 
-/* Whole blocks without a guard, then what is left. */
+/* Vector by vector, from the thread's `first` on, its `held`-th (i32): nothing is loaded that is not there.
+ */
+static arke_status walk_singly(row_emitter *e, int pass, row_state *row, gen_value first, gen_value held,
+                               arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value carried[2 * ROW_MAX_REDUCTIONS + 2];
+  int n = gather(e, pass, row, carried, false);
+  carried[n] = first;
+  carried[n + 1] = held;
+  gen_loop loop;
+  gen_loop_begin(b, &loop, carried, n + 2);
+  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[n], row->vectors));
+  gather(e, pass, row, carried, true);
+  arke_status status = walk_block(e, pass, row, carried[n], carried[n + 1], 1, false, err);
+  gather(e, pass, row, carried, false);
+  carried[n] = gen_add_imm(b, carried[n], row_team(e->plan));
+  carried[n + 1] = gen_add_imm(b, carried[n + 1], 1);
+  gen_loop_end(b, &loop);
+  gather(e, pass, row, carried, true);
+  return status;
+}
+
+/* What is left behind whole blocks, `done` vectors of all threads: as a block whose vectors may not be there.
+ */
+static arke_status walk_rest(row_emitter *e, int pass, row_state *row, gen_value done, gen_value held,
+                             arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value carried[2 * ROW_MAX_REDUCTIONS], first = gen_add(b, done, e->start);
+  if (e->m->in_place) return walk_singly(e, pass, row, first, held, err);
+  int n = gather(e, pass, row, carried, false);
+  gen_branch rest;
+  gen_if(b, &rest, gen_compare(b, GEN_ULT, done, row->vectors), carried, n);
+  arke_status status = walk_block(e, pass, row, first, held, e->plan->vectors, true, err);
+  gather(e, pass, row, carried, false);
+  gen_if_end(b, &rest);
+  gather(e, pass, row, carried, true);
+  return status;
+}
+
+/* Whole blocks without a guard, then the rest. */
 static arke_status walk_blocks(row_emitter *e, int pass, row_state *row, arke_error *err) {
   gen_builder *b = e->b;
-  const row_plan *plan = e->plan;
-  int64_t step = (int64_t)row_team(plan) * plan->vectors;
-  gen_value block = row_index(e, step);
+  int vectors = e->plan->vectors;
+  gen_value block = row_index(e, (int64_t)row_team(e->plan) * vectors);
   gen_value carried[2 * ROW_MAX_REDUCTIONS + 2];
   int n = gather(e, pass, row, carried, false);
   carried[n] = row_index(e, 0);   /* vectors done by all threads */
@@ -145,48 +183,22 @@ static arke_status walk_blocks(row_emitter *e, int pass, row_state *row, arke_er
   gen_value after = gen_add(b, carried[n], block);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULE, after, row->vectors));
   gather(e, pass, row, carried, true);
-  arke_status status =
-      walk_block(e, pass, row, gen_add(b, carried[n], e->start), carried[n + 1], plan->vectors, false, err);
+  gen_value first = gen_add(b, carried[n], e->start);
+  arke_status status = walk_block(e, pass, row, first, carried[n + 1], vectors, false, err);
   gather(e, pass, row, carried, false);
   carried[n] = after;
-  carried[n + 1] = gen_add_imm(b, carried[n + 1], plan->vectors);
+  carried[n + 1] = gen_add_imm(b, carried[n + 1], vectors);
   gen_loop_end(b, &loop);
   gather(e, pass, row, carried, true);
   TRY(status);
-
-  gen_branch rest;
-  gen_if(b, &rest, gen_compare(b, GEN_ULT, carried[n], row->vectors), carried, n);
-  status =
-      walk_block(e, pass, row, gen_add(b, carried[n], e->start), carried[n + 1], plan->vectors, true, err);
-  gather(e, pass, row, carried, false);
-  gen_if_end(b, &rest);
-  gather(e, pass, row, carried, true);
-  return status;
-}
-
-/* One by one: rows of any length, of nothing too, where there is nothing that a guard could read instead. */
-static arke_status walk_elements(row_emitter *e, int pass, row_state *row, arke_error *err) {
-  gen_builder *b = e->b;
-  gen_value carried[2 * ROW_MAX_REDUCTIONS + 1];
-  int n = gather(e, pass, row, carried, false);
-  carried[n] = e->start;
-  gen_loop loop;
-  gen_loop_begin(b, &loop, carried, n + 1);
-  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[n], row->vectors));
-  gather(e, pass, row, carried, true);
-  arke_status status = walk_block(e, pass, row, carried[n], NULL, 1, false, err);
-  gather(e, pass, row, carried, false);
-  carried[n] = gen_add_imm(b, carried[n], row_team(e->plan));
-  gen_loop_end(b, &loop);
-  gather(e, pass, row, carried, true);
-  return status;
+  return walk_rest(e, pass, row, carried[n], carried[n + 1], err);
 }
 
 static arke_status pass_walked(row_emitter *e, int pass, row_state *row, row_chunk *edge, arke_error *err) {
   for (int i = 0; i < e->m->n_reductions; i++)
     if (e->m->reductions[i].phase == pass) row->partial[i] = row_identity(e, &e->m->reductions[i]);
   if (e->plan->any_view) {
-    TRY(walk_elements(e, pass, row, err));
+    TRY(walk_singly(e, pass, row, e->start, gen_i32(e->b, 0), err));
   } else {
     TRY(walk_blocks(e, pass, row, err));
   }

@@ -1,6 +1,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "templates/in_place.h"
 #include "templates/row.h"
 
 static void say(strbuf *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -263,6 +264,7 @@ static template_reason match_accesses(row_match *m, strbuf *detail) {
   for (int i = 0; i < form->n_outputs; i++) {
     int alias = alias_of(m, i), last = alias < 0 ? -1 : last_read(m, alias);
     if (last > m->outputs[i].phase) m->outputs[i].phase = last;
+    m->in_place = m->in_place || last >= 0;
     if (last < 0 || m->outputs[i].by_element) continue;
     say(detail, "the row template cannot write the value of a row over an input it reads");
     return TEMPLATE_OPERATOR;
@@ -274,6 +276,10 @@ static template_reason match_accesses(row_match *m, strbuf *detail) {
   }
   for (int i = 0; i < form->n_accesses; i++)
     if (m->reads[i]) m->needs[i] = phases_behind(m, m->reads[i]);
+  if (!in_place_is_safe(form)) {
+    say(detail, "the row template reads of an input that is written in place only what it then writes there");
+    return TEMPLATE_OPERATOR;
+  }
   if (is_contraction(m)) {
     say(detail,
         "the row template takes reductions of rows; here every row of one tensor meets those of another");

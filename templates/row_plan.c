@@ -144,6 +144,17 @@ bool row_is_dense(const row_match *m, const row_plan *plan) {
   return plan->peel;
 }
 
+/* Whether threads load nothing but what they are to write, even where they only fill up a block: others may
+ * have written over the rest. */
+static bool keeps_to_itself(const row_plan *plan) {
+  if (plan->groups > 1 || plan->rows_at_once > 1 || plan->peel) return false;
+  if (plan->held != ROW_REGISTERS) return true; /* the rest of a row is walked vector by vector */
+  return plan->exact || plan->vectors > 1;
+}
+
+/* How memory is asked for what is touched once, by STREAM. */
+static const gen_cache caches[] = {GEN_CACHE_DEFAULT, GEN_CACHE_STREAM, GEN_CACHE_EVICT_FIRST};
+
 template_reason row_plan_make(const row_match *m, const target *t, const config *c, row_plan *plan) {
   const int *v = c->values;
   template_reason reason = shape_reason(t, v);
@@ -156,6 +167,8 @@ template_reason row_plan_make(const row_match *m, const target *t, const config 
       .cluster = v[ROW_CLUSTER],
       .split = v[ROW_SPLIT],
       .ctas_per_sm = v[ROW_PERSISTENT],
+      .loads = caches[v[ROW_STREAM]],
+      .stores = caches[v[ROW_STREAM]],
   };
   /* Rows of no element are the other way's; the kernel is made as if there were one. */
   int64_t columns = row_columns(m), rows = row_rows(m);
@@ -168,11 +181,12 @@ template_reason row_plan_make(const row_match *m, const target *t, const config 
   if (ceildiv(rows, plan->groups) * plan->cluster * plan->split > INT32_MAX && !plan->ctas_per_sm)
     return TEMPLATE_SIZE;
   reason = plan_held(m, t, v[ROW_BATCH], vectors, plan);
+  if (reason == TEMPLATE_OK && m->in_place && !keeps_to_itself(plan)) reason = TEMPLATE_TILE;
   plan->wide_offsets = reason == TEMPLATE_OK && lanes_need_wide_offsets(&m->form);
   return reason;
 }
 
-row_plan row_plan_any_view(const row_plan *fast) {
+row_plan row_plan_any_view(const row_match *m, const row_plan *fast) {
   row_plan plan = {.threads = fast->threads < 32    ? 32
                               : fast->threads > 256 ? 256
                                                     : fast->threads,
@@ -185,17 +199,21 @@ row_plan row_plan_any_view(const row_plan *fast) {
                    .ctas_per_sm = 0,
                    .any_view = true,
                    .wide_offsets = true};
-  plan.groups = plan.threads < 128 ? 128 / plan.threads : 1;
+  plan.groups = plan.threads < 128 && !m->in_place ? 128 / plan.threads : 1;
   return plan;
 }
 
 /* --- what a simpler point does as well at these sizes --- */
+
+/* Tensors that are small beside the caches. */
+enum { SMALL_BYTES = 8 << 20 };
 
 bool row_is_redundant(const row_match *m, const target *t, const config *c, const row_plan *plan) {
   const int *v = c->values;
   int64_t columns = row_columns(m), rows = row_rows(m), vectors = columns / plan->vector;
   int team = row_team(plan);
   int64_t each = ceildiv(vectors, team);
+  if (v[ROW_STREAM] && ir_min_bytes(m->form.problem) < SMALL_BYTES) return true;
   if (team > 1 && vectors * 2 <= team) return true; /* half of the threads have nothing */
   if (plan->groups > 1 && plan->groups >= 2 * rows && v[ROW_BLOCK] > 32) return true;
   if (plan->rows_at_once > 1 && (int64_t)plan->rows_at_once * plan->groups > rows) return true;

@@ -26,6 +26,18 @@ static const recipe_expr *grid_of(const row_match *m, const row_plan *plan, int 
   return recipe_binary(a, RECIPE_MIN, ctas, most);
 }
 
+/* What moves along the columns and is not the same for all rows; where rows are read again, only what one
+ * pass reads. */
+static uint64_t touched_once(const row_match *m, const row_plan *plan) {
+  uint64_t set = 0;
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    for (int k = 0; k < m->n_rows; k++)
+      if (ir_form_motion(&m->form, i, m->rows[k]) != IR_MOTION_NONE) set |= m->moving & UINT64_C(1) << i;
+  }
+  bool again = plan->held == ROW_AGAIN || plan->split > 1;
+  return again ? set & ~m->kept : set;
+}
+
 /* --- what the kernels take for granted --- */
 
 /* Aligned rows of a tensor without gaps start a multiple of the row length behind its base, in all tensors
@@ -152,8 +164,9 @@ static arke_status infeasible(template_reason reason, arke_error *err) {
                    template_reason_text(reason));
 }
 
-arke_status row_ways(const ir_problem *p, const target *t, const config *c, arena *a, struct kernel_way *ways,
-                     int *n, arke_error *err) {
+static arke_status make_ways(const ir_problem *p, const target *t, const config *c,
+                             const lower_options *options, arena *a, kernel_way *ways, int *n,
+                             arke_error *err) {
   row_match *fast = ARENA_NEW(a, row_match), *any = ARENA_NEW(a, row_match);
   row_plan *plan = ARENA_NEW(a, row_plan), *any_plan = ARENA_NEW(a, row_plan);
   template_reason reason;
@@ -163,24 +176,39 @@ arke_status row_ways(const ir_problem *p, const target *t, const config *c, aren
   if (reason != TEMPLATE_OK) return infeasible(reason, err);
   TRY(row_match_make(p, false, true, a, any, &reason, NULL, err));
   if (reason != TEMPLATE_OK) return infeasible(reason, err);
-  *any_plan = row_plan_any_view(plan);
+  *any_plan = row_plan_any_view(any, plan);
 
   lanes_options o = {.loop = fast->column,
                      .width = plan->vector,
                      .dense = row_is_dense(fast, plan),
-                     .wide_offsets = plan->wide_offsets};
+                     .wide_offsets = plan->wide_offsets,
+                     .streamed = touched_once(fast, plan),
+                     .loads = plan->loads,
+                     .stores = plan->stores,
+                     .fast_math = options && options->fast_math,
+                     .check_indices = options && options->check_indices};
   o.wide = plan->peel ? row_major(fast) : lanes_wide(&fast->form, &o);
   TRY(make_way(fast, plan, &o, "row", a, &ways[0], err));
-  lanes_options any_options = {.loop = any->column, .width = 1, .wide_offsets = true};
+  lanes_options any_options = {.loop = any->column,
+                               .width = 1,
+                               .wide_offsets = true,
+                               .fast_math = o.fast_math,
+                               .check_indices = o.check_indices};
   TRY(make_way(any, any_plan, &any_options, "row_of_any_view", a, &ways[1], err));
   *n = 2;
   return ARKE_OK;
+}
+
+arke_status row_ways(const ir_problem *p, const target *t, const config *c, arena *a, struct kernel_way *ways,
+                     int *n, arke_error *err) {
+  return make_ways(p, t, c, NULL, a, ways, n, err);
 }
 
 arke_status row_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
-  TRY(row_ways(p, t, c, a, ways, &n, err));
+  *out = (lowered){0};
+  TRY(make_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

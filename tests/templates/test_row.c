@@ -153,6 +153,10 @@ static const struct {
     {alone, "T=f32 N=40000", TEAMS(128, 4, 2, 4, 1, 16)},
     {alone, "T=f32 N=40001", TEAMS(128, 4, 2, 4, 1, 64)},
     {alone, "T=f32 N=1", ""},
+    {alone, "T=bf16 N=10000000", ""},
+    {sums, "T=bf16 M=70000 N=3", ""},
+    {softmax, "T=bf16 M=9 N=2048", CTAS(128, 8, 0, 1) ",STREAM=1"},
+    {softmax, "T=bf16 M=9 N=2048", CTAS(64, 8, 2, 2) ",STREAM=2"},
     {mean, "T=bf16 M=30 N=33", WARPS(32, 32, 1, 1)},
     {extremes, "T=bf16 M=30 N=512", CTAS(64, 8, 0, 1)},
     {extremes, "T=i32 M=30 N=512", CTAS(64, 4, 2, 1)},
@@ -328,6 +332,23 @@ START_TEST(any_view_is_right) {
 }
 END_TEST
 
+/* Offsets past 2^31 elements: the kernel for the large problem is right on a small one of its kind. */
+START_TEST(large_tensors_have_wide_offsets) {
+  static const char *const settings[] = {CTAS(256, 8, 2, 4), TEAMS(256, 8, 2, 4, 1, 16),
+                                         LOOPS(256, 256, 8, 0, 1, 4)};
+  static const char *const sizes[] = {"T=bf16 M=65536 N=65536", "T=bf16 M=2 N=4294967296",
+                                      "T=bf16 M=4000000 N=2048"};
+  arena a = ARENA_INIT;
+  for (size_t i = 0; i < COUNT_OF(settings); i++) {
+    template_case c = template_case_bind(&a, row(), softmax, sizes[i], settings[i]);
+    template_case small = c;
+    row()->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
+    template_case_run_kernel(&small, template_case_lower(&a, &c), NULL, 0);
+  }
+  arena_release(&a);
+}
+END_TEST
+
 /* The kernel was made for other sizes than the call's. */
 START_TEST(other_sizes_take_the_other_way) {
   static const char *const bindings[] = {"T=bf16 M=5 N=0", "T=bf16 M=5 N=3000", "T=bf16 M=5 N=1001",
@@ -402,6 +423,7 @@ int main(void) {
   tcase_add_loop_test(tests, special_values_are_as_written, 0, (int)COUNT_OF(special));
   tcase_add_test(tests, rows_may_have_gaps);
   tcase_add_test(tests, any_view_is_right);
+  tcase_add_test(tests, large_tensors_have_wide_offsets);
   tcase_add_test(tests, other_sizes_take_the_other_way);
   tcase_add_loop_test(tests, others_are_refused, 0, 7);
   tcase_add_test(tests, planted_faults_are_found);
