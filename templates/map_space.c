@@ -89,39 +89,3 @@ void map_defaults(const ir_problem *p, const target *t, config *c) {
   }
   arena_release(&a);
 }
-
-/* Columns stay what they are, as alignment hangs on them, unless they are the only ones: then, as the rows,
- * they become as few as take every path: tiles for all CTAs, a ragged one, and a few elements more. */
-void map_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
-                         ir_problem *reduced) {
-  enum { MOST_ELEMENTS = 1 << 17 };
-  const int *v = c->values;
-  (void)t;
-  *reduced = *p;
-  int64_t thread = (int64_t)v[MAP_VECTOR] * v[MAP_UNROLL];
-  int64_t tiles = v[MAP_PERSISTENT] > 0 ? (int64_t)v[MAP_PERSISTENT] * sm_count + 1 : 3;
-  int64_t most = tiles * thread * v[MAP_THREADS];
-  if (most > MOST_ELEMENTS) most = MOST_ELEMENTS;
-  /* Halve the longest axis that stays even until the largest tensor is small enough: factors that vectors and
-   * divided indices need are kept as long as there are others. */
-  for (int round = 0; round < 256; round++) {
-    int64_t elements = 0;
-    for (int i = 0; i < p->op->n_args; i++) {
-      int64_t n = ir_tensor_elements(reduced, i);
-      if (elements < n) elements = n;
-    }
-    if (elements <= most + most / 2) return;
-    int64_t *longest = NULL;
-    for (int i = 0; i < p->op->n_axes; i++) {
-      if (!longest || reduced->sizes[i] > *longest) longest = &reduced->sizes[i];
-    }
-    for (int i = 0; i < p->lead_rank; i++) {
-      if (!longest || reduced->lead[i] > *longest) longest = &reduced->lead[i];
-    }
-    if (!longest || *longest < 2) return;
-    int64_t unit = 1;
-    while (unit < 2 * LANES_MAX && *longest % (2 * unit) == 0) unit *= 2;
-    int64_t half = *longest / 2 / unit * unit;
-    *longest = half >= unit ? half : *longest / 2;
-  }
-}

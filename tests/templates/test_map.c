@@ -24,6 +24,10 @@ static const char ROPE_PARTS[] = "rope(X: T[B,S,H,2*E], C, Z: T[S,E]) -> (Y: T[B
                                  "Y[b,s,h,e + 0] = X[b,s,h,e + 0] * C[s,e] - X[b,s,h,e + E] * Z[s,e] "
                                  "Y[b,s,h,e + E] = X[b,s,h,e + E] * C[s,e] + X[b,s,h,e + 0] * Z[s,e] }";
 
+static const char JOINED[] =
+    "joined(X: T[M,A], Z: T[M,B], V: T[M,C]) -> (Y: T[M,N]) { Y[i,a + 0] = X[i,a] Y[i,b + A] = Z[i,b] "
+    "Y[i,c + A + B] = V[i,c] }";
+
 typedef struct map_case {
   const char *text, *bindings, *settings;
 } map_case;
@@ -87,9 +91,7 @@ static const map_case cases[] = {
     {ROPE_PARTS, "T=bf16 B=2 S=3 H=4 E=32", ""},
     {ROPE_PARTS, "T=bf16 B=2 S=3 H=4 E=13", ""},
     {ROPE_PARTS, "T=f32 B=2 S=3 H=4 E=12", "VECTOR=8"},
-    {"joined(X: T[M,A], Z: T[M,B], V: T[M,C]) -> (Y: T[M,N]) { Y[i,a + 0] = X[i,a] Y[i,b + A] = Z[i,b] "
-     "Y[i,c + A + B] = V[i,c] }",
-     "T=bf16 M=5 A=24 B=0 C=40 N=64", ""},
+    {JOINED, "T=bf16 M=5 A=24 B=0 C=40 N=64", ""},
     {"stacked(X: T[M,N], Z: T[M,N]) -> (Y: T[2,M,N]) { Y[0,i,j] = X[i,j] Y[1,i,j] = -Z[i,j] }",
      "T=f16 M=5 N=37", ""},
     {"turned(D: T[M,2*E], S: T[E]) -> (D) { D[i,e + E] = D[i,e + E] * S[e] }", "T=f32 M=5 E=16", ""},
@@ -311,6 +313,9 @@ static const map_case class_cases[] = {
     {ROPE_PAIRS, "T=bf16 B=2 S=64 H=8 R=64", "UNROLL=2"},
     {TYPED, "T=e4m3 U=bf16 M=64 N=1024", "UNROLL=2"},
     {TYPED, "T=f32 U=i8 M=64 N=1024", ""},
+    {JOINED, "T=bf16 M=4096 A=1024 B=512 C=512 N=2048", ""},
+    {JOINED, "T=bf16 M=1 A=1048576 B=524288 C=524288 N=2097152", ""},
+    {"shifted(X: T[K]) -> (Y: T[N]) { Y[i] = X[i + 3] }", "T=f32 N=1000000 K=1000003", ""},
 };
 
 START_TEST(classes_assemble_without_spills) {

@@ -1,0 +1,154 @@
+/* A small problem of the same kind: axes are halved, the longest first, as long as every element is still
+ * written and what is read lies inside. */
+#include "templates/lanes_index.h"
+#include "templates/map.h"
+
+enum { MOST_ELEMENTS = 1 << 17, MOST_ROUNDS = 256 };
+
+/* --- what must stay --- */
+
+typedef struct range {
+  bool known;
+  int64_t low, high;
+} range;
+
+static range range_of(const ir_form *form, const ir_expr *e) {
+  static const range UNKNOWN = {.known = false};
+  int64_t v;
+  if (lanes_static_value(form, e, &v)) return (range){true, v, v};
+  if (e->node == IR_INDEX) return (range){true, 0, ir_form_extent(form, e->id) - 1};
+  if (e->node != IR_OPERATOR || e->n_args != 2) return UNKNOWN;
+  range x = range_of(form, e->args[0]), y = range_of(form, e->args[1]);
+  if (!x.known || !y.known) return UNKNOWN;
+  bool fixed = y.low == y.high && y.low > 0;
+  switch ((ir_operator)e->id) {
+  case IR_OP_ADD: return (range){true, x.low + y.low, x.high + y.high};
+  case IR_OP_SUB: return (range){true, x.low - y.high, x.high - y.low};
+  case IR_OP_MUL:
+    if (x.low < 0 || y.low < 0) return UNKNOWN;
+    return (range){true, x.low * y.low, x.high * y.high};
+  case IR_OP_DIV: return fixed && x.low >= 0 ? (range){true, x.low / y.low, x.high / y.low} : UNKNOWN;
+  case IR_OP_MOD: return fixed ? (range){true, 0, y.low - 1} : UNKNOWN;
+  default: return UNKNOWN;
+  }
+}
+
+static int64_t dim_size(const ir_problem *p, ir_dim d) {
+  return d.factor * (d.axis < 0 ? 1 : p->sizes[d.axis]);
+}
+
+/* Whether an access that happens in any case stays in its tensor, as far as can be told. */
+static bool is_inside(const ir_form *form, const ir_access *x) {
+  const ir_tensor *t = &form->problem->op->tensors[x->tensor];
+  for (int i = 0; i < x->n && !x->conditional && !x->other; i++) {
+    if (x->subscripts[i].leading) continue;
+    range r = range_of(form, x->subscripts[i].e);
+    if (!r.known || r.high < r.low) continue;
+    if (r.low < 0 || r.high >= dim_size(form->problem, t->dims[x->subscripts[i].first])) return false;
+  }
+  return true;
+}
+
+static int64_t written_elements(const map_match *m, int tensor) {
+  int64_t total = 0;
+  for (int i = 0; i < m->form.n_outputs; i++) {
+    const ir_access *x = &m->form.accesses[m->form.outputs[i].access];
+    int64_t elements = 1;
+    if (x->tensor != tensor) continue;
+    for (int s = 0; s < x->n; s++) {
+      int loop = map_subscript_loop(&m->form, x, s);
+      if (loop >= 0) elements *= ir_form_extent(&m->form, loop);
+    }
+    total += elements;
+  }
+  return total;
+}
+
+/* Whether a problem is one as `original` is: whole outputs stay whole, and the configuration can run. */
+static bool is_alike(const ir_problem *p, const ir_problem *original, const target *t, const config *c) {
+  arena a = ARENA_INIT;
+  map_match m, first;
+  template_reason reason, first_reason;
+  bool alike = map_match_make(p, false, &a, &m, &reason, NULL, NULL) == ARKE_OK &&
+               map_match_make(original, false, &a, &first, &first_reason, NULL, NULL) == ARKE_OK &&
+               reason == TEMPLATE_OK && first_reason == TEMPLATE_OK;
+  for (int i = 0; alike && i < m.form.n_accesses; i++) alike = is_inside(&m.form, &m.form.accesses[i]);
+  for (int tensor = p->op->n_inputs; alike && tensor < p->op->n_args; tensor++) {
+    bool whole = written_elements(&first, tensor) == ir_tensor_elements(original, tensor);
+    alike = !whole || written_elements(&m, tensor) == ir_tensor_elements(p, tensor);
+  }
+  arena_release(&a);
+  if (!alike) return false;
+  reason = map_feasible(p, t, c);
+  return reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT;
+}
+
+/* --- halving --- */
+
+/* Half, but as often even as before as far as vectors and divided indices care. */
+static int64_t half_of(int64_t size) {
+  int64_t unit = 1;
+  while (unit < 2 * LANES_MAX && size % (2 * unit) == 0) unit *= 2;
+  int64_t half = size / 2 / unit * unit;
+  return half >= unit ? half : size / 2;
+}
+
+/* Axes, then leading ones, by number. */
+static int64_t *size_at(ir_problem *p, int i) {
+  return i < p->op->n_axes ? &p->sizes[i] : &p->lead[i - p->op->n_axes];
+}
+
+/* Halves the longest of those that may be; false: there is none left. */
+static bool halve_one(ir_problem *p, const ir_problem *original, const target *t, const config *c,
+                      bool *fixed) {
+  int n = p->op->n_axes + p->lead_rank, longest = -1;
+  for (int i = 0; i < n; i++) {
+    if (!fixed[i] && *size_at(p, i) > 1 && (longest < 0 || *size_at(p, i) > *size_at(p, longest)))
+      longest = i;
+  }
+  if (longest < 0) return false;
+  int64_t before = *size_at(p, longest);
+  *size_at(p, longest) = half_of(before);
+  if (is_alike(p, original, t, c)) return true;
+  *size_at(p, longest) = before;
+  fixed[longest] = true;
+  return true;
+}
+
+/* Axes that depend on each other (a sum of parts) can only shrink together. */
+static bool halve_fixed(ir_problem *p, const ir_problem *original, const target *t, const config *c,
+                        const bool *fixed) {
+  ir_problem half = *p;
+  bool any = false;
+  for (int i = 0; i < p->op->n_axes + p->lead_rank; i++) {
+    if (!fixed[i] || *size_at(p, i) < 2) continue;
+    *size_at(&half, i) = *size_at(p, i) / 2;
+    any = true;
+  }
+  if (!any || !is_alike(&half, original, t, c)) return false;
+  *p = half;
+  return true;
+}
+
+static int64_t largest_tensor(const ir_problem *p) {
+  int64_t most = 0;
+  for (int i = 0; i < p->op->n_args; i++) {
+    int64_t elements = ir_tensor_elements(p, i);
+    if (most < elements) most = elements;
+  }
+  return most;
+}
+
+void map_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                         ir_problem *reduced) {
+  const int *v = c->values;
+  bool fixed[LIMIT_AXES + LIMIT_RANK] = {false};
+  *reduced = *p;
+  /* Tiles for all CTAs, and a ragged one. */
+  int64_t tiles = v[MAP_PERSISTENT] > 0 ? (int64_t)v[MAP_PERSISTENT] * sm_count + 1 : 3;
+  int64_t most = tiles * v[MAP_VECTOR] * v[MAP_UNROLL] * v[MAP_THREADS];
+  if (most > MOST_ELEMENTS) most = MOST_ELEMENTS;
+  for (int round = 0; round < MOST_ROUNDS && largest_tensor(reduced) > most + most / 2; round++) {
+    if (!halve_one(reduced, p, t, c, fixed) && !halve_fixed(reduced, p, t, c, fixed)) return;
+  }
+}
