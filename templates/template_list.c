@@ -1,12 +1,12 @@
 #include <string.h>
 
 #include "templates/column.h"
+#include "templates/compose.h"
 #include "templates/gemm.h"
 #include "templates/map.h"
 #include "templates/row.h"
 #include "templates/scan.h"
 #include "templates/scatter.h"
-#include "templates/compose.h"
 #include "templates/template.h"
 #include "templates/template_generation.h"
 #include "templates/topk.h"
