@@ -144,6 +144,28 @@ static bool is_strong(const ptx_instruction *i) {
   return i->semantics != PTX_SEM_NONE && i->semantics != PTX_SEM_WEAK;
 }
 
+bool emu_global_access(emu_warp *w, int lane, emu_allocation *a, uint64_t address, uint64_t bytes, bool write,
+                       bool strong) {
+  emu_launch *l = w->cluster->launch;
+  emu_race race;
+  if (emu_races_access(l->races, w->cluster->id, a, address, bytes, write, strong, &race)) return true;
+  char where[160];
+  emu_memory_describe(l->memory, race.address, where, sizeof where);
+  return emu_fail(w, EMU_FAULT_GLOBAL_RACE, lane,
+                  "it %s tensor %s, %s by %s %u, with no synchronisation in between",
+                  write ? "writes" : "reads", where, race.other_writes ? "written" : "read",
+                  w->cluster->n_ctas > 1 ? "cluster" : "CTA", race.other);
+}
+
+void emu_global_sync(emu_warp *w, const ptx_instruction *i, uint64_t address, bool read, bool write) {
+  emu_races *r = w->cluster->launch->races;
+  ptx_semantics s = i->semantics;
+  bool both = s == PTX_SEM_ACQ_REL || s == PTX_SEM_SC;
+  if (i->scope == PTX_SCOPE_CTA || i->scope == PTX_SCOPE_CLUSTER) return;
+  if (read) emu_races_acquire(r, w->cluster->id, address, both || s == PTX_SEM_ACQUIRE);
+  if (write) emu_races_release(r, w->cluster->id, address, both || s == PTX_SEM_RELEASE);
+}
+
 /* Checks what a warp's lanes read or write, contiguous lanes as one access. */
 static bool check_lanes(emu_warp *w, const ptx_instruction *i, const emu_place places[PTX_LANES],
                         uint32_t active, uint32_t bytes, bool write) {
@@ -178,6 +200,9 @@ static bool check_lanes(emu_warp *w, const ptx_instruction *i, const emu_place p
         emu_memory_describe(w->cluster->launch->memory, missing, where, sizeof where);
         return emu_fail(w, EMU_FAULT_UNINITIALISED, first, "reads tensor %s, which nothing wrote", where);
       }
+      if (strong && !write) emu_global_sync(w, i, address, true, false);
+      if (!emu_global_access(w, first, p->allocation, address, run, write, strong)) return false;
+      if (strong && write) emu_global_sync(w, i, address, false, true);
     }
   }
   return true;

@@ -148,7 +148,8 @@ static bool atomic_lane(emu_warp *w, const ptx_instruction *i, int lane, const e
   return true;
 }
 
-static bool check_atomic(emu_warp *w, int lane, const emu_place *p, uint32_t bytes) {
+static bool check_atomic(emu_warp *w, const ptx_instruction *i, int lane, const emu_place *p,
+                         uint32_t bytes) {
   if (p->space == PTX_SPACE_SHARED) {
     emu_actor actor = emu_warp_actor(w, 1u << lane, true);
     return emu_smem_read(w, lane, p, bytes, &actor) && emu_flag_sync(w, p, bytes, false) &&
@@ -156,8 +157,13 @@ static bool check_atomic(emu_warp *w, int lane, const emu_place *p, uint32_t byt
   }
   if (p->space != PTX_SPACE_GLOBAL || p->allocation->read_only)
     return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane, "atomics work on shared and global memory only");
-  uint64_t missing;
-  if (emu_memory_initialised(p->allocation, (uint64_t)(uintptr_t)p->bytes, bytes, &missing)) return true;
+  uint64_t missing, address = (uint64_t)(uintptr_t)p->bytes;
+  if (emu_memory_initialised(p->allocation, address, bytes, &missing)) {
+    emu_global_sync(w, i, address, true, false);
+    if (!emu_global_access(w, lane, p->allocation, address, bytes, true, true)) return false;
+    emu_global_sync(w, i, address, false, true);
+    return true;
+  }
   char where[160];
   emu_memory_describe(w->cluster->launch->memory, missing, where, sizeof where);
   return emu_fail(w, EMU_FAULT_UNINITIALISED, lane, "reads tensor %s, which nothing wrote", where);
@@ -189,7 +195,7 @@ bool emu_atomic_execute(emu_warp *w, const ptx_instruction *i, uint32_t active) 
     emu_place p;
     uint64_t lane_old[8];
     if (!emu_resolve(w, lane, space, a[lane], bytes * n, bytes * n, &p)) return false;
-    if (!check_atomic(w, lane, &p, bytes * n)) return false;
+    if (!check_atomic(w, i, lane, &p, bytes * n)) return false;
     if (!atomic_lane(w, i, lane, &p, n, operand, compare, lane_old)) return false;
     for (uint32_t e = 0; e < n; e++) old[e][lane] = lane_old[e];
   }

@@ -179,7 +179,10 @@ static bool warp_sync(emu_warp *w, const ptx_instruction *i, uint32_t active) {
 bool emu_barrier_execute(emu_warp *w, const ptx_instruction *i, uint32_t active) {
   switch (i->opcode) {
   case PTX_MEMBAR:
-  case PTX_FENCE: return true; /* execution is sequentially consistent */
+  case PTX_FENCE: /* execution is sequentially consistent; races are found by what is fenced */
+    if (i->scope != PTX_SCOPE_CTA && i->scope != PTX_SCOPE_CLUSTER)
+      emu_races_fence(w->cluster->launch->races, w->cluster->id);
+    return true;
   case PTX_FENCE_PROXY:
     if (i->proxy != PTX_PROXY_ASYNC || (i->n_spaces > 0 && i->space[0] == PTX_SPACE_GLOBAL)) return true;
     proxy_fence(w, active);

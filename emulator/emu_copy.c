@@ -78,7 +78,7 @@ static bool touch_box(emu_warp *w, int lane, const emu_copy *c, bool write) {
 }
 
 /* The part of a box inside the tensor must lie inside an allocation, and hold values if it is read. */
-static bool check_global(emu_warp *w, int lane, uint64_t address, uint64_t bytes, bool write) {
+static bool check_global(emu_warp *w, int lane, uint64_t address, uint64_t bytes, bool write, bool strong) {
   emu_memory *m = w->cluster->launch->memory;
   emu_allocation *a = emu_memory_range(m, address, bytes);
   char where[160];
@@ -91,7 +91,8 @@ static bool check_global(emu_warp *w, int lane, uint64_t address, uint64_t bytes
   }
   if (write && a->read_only)
     return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, lane, "writes constant memory %s", a->name);
-  if (write || emu_memory_initialised(a, address, bytes, &missing)) return true;
+  if (write || emu_memory_initialised(a, address, bytes, &missing))
+    return emu_global_access(w, lane, a, address, bytes, write, strong);
   emu_memory_describe(m, missing, where, sizeof where);
   return emu_fail(w, EMU_FAULT_UNINITIALISED, lane, "reads tensor %s, which nothing wrote", where);
 }
@@ -99,7 +100,9 @@ static bool check_global(emu_warp *w, int lane, uint64_t address, uint64_t bytes
 static bool check_box_global(emu_warp *w, int lane, const emu_copy *c, bool write) {
   for (uint32_t r = 0; r < emu_copy_rows(c); r++) {
     emu_box_row row = emu_copy_row(c, r);
-    if (row.first < row.last && !check_global(w, lane, row.global, row.last - row.first, write)) return false;
+    if (row.first < row.last &&
+        !check_global(w, lane, row.global, row.last - row.first, write, c->operation != PTX_OP_NONE))
+      return false;
   }
   return true;
 }
@@ -192,7 +195,7 @@ static bool load_lane(emu_warp *w, const ptx_instruction *i, int lane, emu_copy_
       return emu_fail(w, EMU_FAULT_MISALIGNED, lane,
                       "%u bytes from address 0x%llx: both must be multiples of 16, and some must be copied",
                       proto.bytes, (unsigned long long)proto.global);
-    if (!check_global(w, lane, proto.global, proto.bytes, false)) return false;
+    if (!check_global(w, lane, proto.global, proto.bytes, false, false)) return false;
   }
   uint32_t whole = tensor ? 1 : proto.bytes;
   if (!emu_resolve_shared(w, lane, i->space[0], lane_value(w, &i->operands[0], lane), whole, align, &to))
@@ -262,7 +265,7 @@ static bool store_lane(emu_warp *w, const ptx_instruction *i, int lane, bool ten
   c->cta = from.cta;
   c->offset = from.offset;
   bool ok = tensor ? check_box_global(w, lane, c, true) && touch_box(w, lane, c, false)
-                   : check_global(w, lane, c->global, bytes, true) &&
+                   : check_global(w, lane, c->global, bytes, true, c->operation != PTX_OP_NONE) &&
                          touch_shared(w, lane, c, c->cta, c->offset, bytes, false);
   if (ok && append(w->cluster, c)) return true;
 fail:
@@ -384,7 +387,7 @@ static bool cp_async_lane(emu_warp *w, const ptx_instruction *i, int lane) {
   if (global % bytes != 0)
     return emu_fail(w, EMU_FAULT_MISALIGNED, lane, "address 0x%llx is not a multiple of %u",
                     (unsigned long long)global, bytes);
-  if (valid > 0 && !check_global(w, lane, global, valid, false)) return false;
+  if (valid > 0 && !check_global(w, lane, global, valid, false, false)) return false;
   emu_copy *c = new_copy(w, i, lane, EMU_COPY_CP_ASYNC);
   if (c == NULL) return false;
   c->cta = to.cta;

@@ -18,7 +18,12 @@ arke_status emu_run(emu_launch *l, arke_error *err) {
   uint64_t turns = 0;
   if (most == 0) most = 1;
   emu_cluster **clusters = calloc(most, sizeof(emu_cluster *));
-  if (clusters == NULL) return error_memory(err, "emulator");
+  l->races = emu_races_open((uint32_t)total);
+  if (clusters == NULL || l->races == NULL) {
+    free(clusters);
+    emu_races_close(l->races);
+    return error_memory(err, "emulator");
+  }
   while (l->status == ARKE_OK && (next < total || resident > 0)) {
     while (next < total && resident < most && resident < wanted && l->status == ARKE_OK) {
       l->status = emu_cluster_open(l, (uint32_t)next, &clusters[resident]);
@@ -41,6 +46,7 @@ arke_status emu_run(emu_launch *l, arke_error *err) {
   }
   for (uint32_t i = 0; i < resident; i++) emu_cluster_close(clusters[i]);
   free(clusters);
+  emu_races_close(l->races);
   if (l->status == ARKE_ERR_MEMORY) return error_memory(err, "emulator");
   if (l->status == ARKE_ERR_FAULT) return error_set(err, ARKE_ERR_FAULT, "emulator", "%s", l->report->text);
   return l->status;

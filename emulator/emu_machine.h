@@ -10,6 +10,7 @@
 #include "emulator/alu_execute.h"
 #include "emulator/emu_memory.h"
 #include "emulator/emu_order.h"
+#include "emulator/emu_race.h"
 #include "emulator/emu_shadow.h"
 #include "emulator/emu_tensormap.h"
 #include "emulator/emulator.h"
@@ -244,6 +245,7 @@ struct emu_launch {
   uint64_t seed, draws;
   int sm_count;
   emu_report *report;
+  emu_races *races;
   arke_status status; /* ERR_FAULT once a rule is broken, ERR_MEMORY when memory is out */
 };
 
@@ -308,6 +310,11 @@ emu_actor emu_warp_actor(emu_warp *w, uint32_t lanes, bool strong);
 /* One contiguous access of a warp to shared memory: order, initialisation, and the record of it. */
 bool emu_smem_read(emu_warp *w, int lane, const emu_place *p, uint32_t bytes, const emu_actor *a);
 bool emu_smem_write(emu_warp *w, int lane, const emu_place *p, uint32_t bytes, const emu_actor *a);
+/* Notes an access of the warp to global memory, and reports a race with another cluster. */
+bool emu_global_access(emu_warp *w, int lane, emu_allocation *a, uint64_t address, uint64_t bytes, bool write,
+                       bool strong);
+/* What a strong access at an address of global memory synchronises. */
+void emu_global_sync(emu_warp *w, const ptx_instruction *i, uint64_t address, bool read, bool write);
 /* emu_atomic.c */
 bool emu_flag_sync(emu_warp *w, const emu_place *p, uint32_t bytes, bool write);
 bool emu_atomic_execute(emu_warp *w, const ptx_instruction *i, uint32_t active);

@@ -16,6 +16,7 @@ typedef struct emu_allocation {
   uint64_t *initialised; /* a bit per byte; NULL: all of it holds values */
   void *block;           /* malloc'ed with its guard zones, or NULL for imported memory */
   bool read_only;
+  struct emu_cells *cells; /* of the launch that runs, for races; NULL: nobody wrote it */
 } emu_allocation;
 
 typedef struct emu_memory {

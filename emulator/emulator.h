@@ -16,6 +16,7 @@
   X(MISALIGNED, "misaligned access")                                                                         \
   X(UNINITIALISED, "read of memory or a register nothing wrote")                                             \
   X(RACE, "data race in shared memory")                                                                      \
+  X(GLOBAL_RACE, "data race in global memory")                                                               \
   X(PROXY_FENCE, "missing proxy fence between generic and asynchronous access")                              \
   X(IN_FLIGHT, "access to memory an asynchronous operation still uses")                                      \
   X(WGMMA_REGISTER, "register of a wgmma in flight touched before its wait")                                 \

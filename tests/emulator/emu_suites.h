@@ -5,6 +5,7 @@
 
 TCase *emu_gemm_case(void);
 TCase *emu_memory_case(void);
+TCase *emu_race_case(void);
 TCase *emu_sync_case(void);
 TCase *emu_copy_case(void);
 TCase *emu_wgmma_case(void);

@@ -6,6 +6,7 @@ int main(void) {
   Suite *suite = suite_create("emulator");
   suite_add_tcase(suite, emu_device_case());
   suite_add_tcase(suite, emu_memory_case());
+  suite_add_tcase(suite, emu_race_case());
   suite_add_tcase(suite, emu_sync_case());
   suite_add_tcase(suite, emu_copy_case());
   suite_add_tcase(suite, emu_mma_case());
