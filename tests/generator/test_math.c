@@ -295,7 +295,7 @@ START_TEST(f32_in_haste) {
       x[n++] = x[i];
   n -= n % THREADS;
   evaluate(&c, x, NULL, z, n);
-  compare(&c, x, NULL, z, n, 0, cases[_i].relative ? cases[_i].relative : 0x1p-30, cases[_i].absolute);
+  compare(&c, x, NULL, z, n, 0, cases[_i].relative > 0 ? cases[_i].relative : 0x1p-30, cases[_i].absolute);
 }
 END_TEST
 
