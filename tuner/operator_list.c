@@ -9,6 +9,28 @@ static const char *const MEMBERS[] = {"permute:1,0",  "permute:0,2,1,3", "permut
                                       "concat:2,1,3", "concat:2,0,2",    "split:2,1,2",   "split:3,1,2"};
 
 static const operator_shapes SHAPES[] = {
+    /* More rows or batches than a grid has in its second dimension: those that could use it. */
+    {"reduce_sum",
+     NULL,
+     NULL,
+     "9x130",
+     {"1x1", "3x7", "4x128", "2x5003", "300x8", "33x1", "0x4", "3x0", "66000x2"}},
+    {"reduce_sum_columns",
+     NULL,
+     NULL,
+     "9x130",
+     {"1x1", "3x7", "4x128", "2x5003", "300x8", "33x1", "0x4", "3x0", "3x66000"}},
+    {"cumsum", NULL, NULL, "9x130", {"1x1", "3x7", "4x128", "2x5003", "150x8", "33x1", "0x4", "66000x2"}},
+    {"topk",
+     NULL,
+     NULL,
+     "9x70x5",
+     {"1x1x1", "3x7x7", "2x1000x8", "2x3001x64", "40x20x3", "2x5x8", "0x9x2", "3x9x0", "66000x2x1"}},
+    {"transpose",
+     NULL,
+     NULL,
+     "9x70",
+     {"1x1", "3x7", "64x64", "33x130", "1x1000", "1000x1", "0x5", "66000x2"}},
     {NULL, "map", "...", "9x61", {"", "1", "7", "3x1001", "2x4x5", "8200", "0x5"}},
     {NULL, "map", "B,H", "9x40", {"1x1", "3x7", "5x128", "2x1003", "70x16", "0x8", "4x0"}},
     {NULL, "reduce", "M,N", "9x130", {"1x1", "3x7", "4x128", "2x5003", "300x8", "33x1", "0x4", "3x0"}},
@@ -18,9 +40,7 @@ static const operator_shapes SHAPES[] = {
      "M,N,K",
      "9x70x5",
      {"1x1x1", "3x7x7", "2x1000x8", "2x3001x64", "40x20x3", "2x5x8", "0x9x2", "3x9x0"}},
-    {NULL, "scan", "M,N", "9x130", {"1x1", "3x7", "4x128", "2x5003", "150x8", "33x1", "0x4"}},
     {NULL, "matmul", "M,N,K", "128x128x64", {"128x136x72"}},
-    {"transpose", NULL, NULL, "9x70", {"1x1", "3x7", "64x64", "33x130", "1x1000", "1000x1", "0x5"}},
     {"embedding", NULL, NULL, "9x20x3x5", {"1x1x1x1", "7x5x2x3", "30x128x3x4", "11x1003x1x2", "5x8x0x3"}},
     {NULL,
      "movement",
@@ -64,6 +84,18 @@ static const struct {
     {"scatter", "idx", {.from = 0, .distinct = true}, NULL, "N"}, /* who wins a place is undefined */
 };
 
+static const struct {
+  const char *operator, * attributes;
+} ATTRIBUTES[] = {
+    {"layernorm", "eps=0.25"},
+    {"rmsnorm", "eps=0"},
+    {"rope_halves", "base=500000"},
+    {"rope_interleaved", "base=500000"},
+    {"scatter", "deterministic=true"},
+    {"scatter_add", "deterministic=true"},
+    {"cross_entropy", "label_smoothing=0.1"},
+};
+
 int operator_case_count(void) {
   return ir_catalogue_count() + (int)COUNT_OF(MEMBERS);
 }
@@ -81,6 +113,12 @@ const operator_shapes *operator_case_shapes(const ir_catalogue_entry *entry) {
       continue;
     if (s->axes == NULL || strcmp(s->axes, entry->shape_axes) == 0) return s;
   }
+  return NULL;
+}
+
+const char *operator_case_attributes(const ir_catalogue_entry *entry, int i) {
+  for (size_t k = 0; k < COUNT_OF(ATTRIBUTES); k++)
+    if (strcmp(ATTRIBUTES[k].operator, entry->name) == 0 && i-- == 0) return ATTRIBUTES[k].attributes;
   return NULL;
 }
 

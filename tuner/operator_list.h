@@ -5,7 +5,7 @@
 #include "ir/ir.h"
 #include "tuner/operator_run.h"
 
-enum { OPERATOR_MOST_SHAPES = 8 };
+enum { OPERATOR_MOST_SHAPES = 10 };
 
 /* Sizes in the order of an entry's shape_axes, joined by x: from one element to long rows, many rows, odd
  * sizes, none. */
@@ -22,6 +22,9 @@ int operator_case_count(void);
 const char *operator_case_name(int i);
 /* Sizes to test an entry at; NULL: the table lacks it, which a test reports. */
 const operator_shapes *operator_case_shapes(const ir_catalogue_entry *entry);
+/* The i-th choice of attributes, "label_smoothing=0.1", that an operator is tested with besides its defaults;
+ * NULL past the last. */
+const char *operator_case_attributes(const ir_catalogue_entry *entry, int i);
 /* What an input may hold: places in the axis that it indexes, or what the table says. */
 operator_range operator_case_range(const ir_problem *p, const ir_catalogue_entry *entry, int input);
 

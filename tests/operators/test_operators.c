@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "generator/target_list.h"
+#include "templates/template.h"
 #include "tuner/operator_list.h"
 #include "tuner/operator_sweep.h"
 
@@ -132,12 +133,76 @@ START_TEST(operators) {
 }
 END_TEST
 
+/* --- the loop itself --- */
+
+static lowered lower(arena *a, const char *name, const ir_problem *p) {
+  const kernel_template *k = template_find("map");
+  arke_error err = ARKE_ERROR_INIT;
+  config c;
+  lowered l;
+  k->defaults(p, target_find("sm_90a", NULL), &c);
+  ck_assert_msg(k->lower(p, target_find("sm_90a", NULL), &c, NULL, a, &l, &err) == ARKE_OK, "%s: %s", name,
+                err.text);
+  return l;
+}
+
+static ir_problem bind(arena *a, const char *name, const char *bindings) {
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_catalogue_entry *entry;
+  const ir_op *op;
+  ir_problem p;
+  ck_assert_msg(ir_operator_find(a, name, &entry, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_int_eq(ir_op_parse(a, entry->text, &op, &err), ARKE_OK);
+  ck_assert_msg(ir_problem_bind(op, bindings, &p, &err) == ARKE_OK, "%s", err.text);
+  return p;
+}
+
+/* A kernel of another operator is wrong, of another size too, and so is one that does nothing. */
+START_TEST(faults_are_noticed) {
+  static const struct {
+    const char *operator, * bindings, *kernel, *kernel_bindings;
+    operator_values values;
+    bool nothing;
+    arke_status expected;
+  } CASES[] = {
+      {"relu", "T=f32 ...=9x61", "relu", "T=f32 ...=9x61", OPERATOR_SPECIAL, false, ARKE_OK},
+      {"relu", "T=f32 ...=9x61", "neg", "T=f32 ...=9x61", OPERATOR_NORMAL, false, ARKE_ERR_MISMATCH},
+      {"relu", "T=f32 ...=9x61", "relu", "T=f32 ...=9x61", OPERATOR_NORMAL, true, ARKE_ERR_MISMATCH},
+      {"exp", "T=f32 ...=70", "exp", "T=f16 ...=70", OPERATOR_NORMAL, false, ARKE_ERR_MISMATCH},
+      {"silu_and_mul", "T=bf16 B=3 H=8", "gelu_and_mul", "T=bf16 B=3 H=8", OPERATOR_NORMAL, false,
+       ARKE_ERR_MISMATCH},
+  };
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  device *dev;
+  ck_assert_int_eq(device_open_emulator("sm_90a", 1, &dev, &err), ARKE_OK);
+  ir_problem p = bind(&a, CASES[_i].operator, CASES[_i].bindings);
+  ir_problem other = bind(&a, CASES[_i].kernel, CASES[_i].kernel_bindings);
+  lowered l = lower(&a, CASES[_i].kernel, &other);
+  recipe idle = l.recipe;
+  idle.n_launches = 0;
+  if (CASES[_i].nothing) l.recipe = idle;
+  operator_range ranges[LIMIT_TENSORS] = {{.from = 0}};
+  operator_call call = {
+      .dev = dev, .sm_count = 2, .problem = &p, .values = CASES[_i].values, .ranges = ranges};
+  int64_t compared;
+  arke_status status = operator_run(&call, &l, &compared, &err);
+  ck_assert_msg(status == CASES[_i].expected, "%s: %s", arke_status_name(status), err.text);
+  ck_assert_int_gt(compared, 0);
+  dev->ops->close(dev);
+  arena_release(&a);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("operators");
   TCase *tests = tcase_create("each");
   tcase_set_timeout(tests, is_set("ARKE_OPERATORS_FULL") ? 3600 : 300);
   tcase_add_loop_test(tests, operators, 0, operator_case_count());
   suite_add_tcase(suite, tests);
+  TCase *loop = tcase_create("the loop itself");
+  tcase_add_loop_test(loop, faults_are_noticed, 0, 5);
+  suite_add_tcase(suite, loop);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
   int failed = srunner_ntests_failed(runner);
