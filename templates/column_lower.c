@@ -124,8 +124,8 @@ static const struct {
                 {"column_rows", "column_rows_finish", false, true},
                 {"column_any", "column_any_finish", false, false}};
 
-static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
-                             arena *a, kernel_way *ways, int *n, arke_error *err) {
+arke_status column_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
+                        arena *a, kernel_way *ways, int *n, arke_error *err) {
   column_match *m = ARENA_NEW_N(a, column_match, 2);
   if (!m) return error_memory(err, "generate");
   *n = 0;
@@ -153,15 +153,10 @@ static arke_status make_ways(const ir_problem *p, const target *t, const config 
   return ARKE_OK;
 }
 
-arke_status column_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                        int *n, arke_error *err) {
-  return make_ways(p, t, c, NULL, a, ways, n, err);
-}
-
 arke_status column_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                          arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
-  TRY(make_ways(p, t, c, options, a, ways, &n, err));
+  TRY(column_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

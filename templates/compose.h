@@ -74,8 +74,8 @@ void compose_defaults(const ir_problem *p, const target *t, config *c);
 double compose_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 void compose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced);
-arke_status compose_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                         int *n, arke_error *err);
+arke_status compose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                         arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status compose_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                           arena *a, lowered *out, arke_error *err);
 

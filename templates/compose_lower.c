@@ -97,8 +97,8 @@ typedef struct way_list {
   kernel_way ways[KERNEL_MAX_WAYS];
 } way_list;
 
-arke_status compose_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                         int *n, arke_error *err) {
+arke_status compose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                         arena *a, kernel_way *ways, int *n, arke_error *err) {
   compose_plan *plan = ARENA_NEW(a, compose_plan);
   way_list *own = ARENA_NEW_N(a, way_list, COMPOSE_STAGES);
   kernel_stage stages[COMPOSE_STAGES];
@@ -114,7 +114,7 @@ arke_status compose_ways(const ir_problem *p, const target *t, const config *c, 
     if (!prefix) return error_memory(err, STAGE);
     stages[i] = (kernel_stage){
         .prefix = prefix, .problem = &s->problem, .ways = own[i].ways, .arguments = s->arguments};
-    TRY(s->k->ways(&s->problem, t, &s->c, a, own[i].ways, &stages[i].n, err));
+    TRY(s->k->ways(&s->problem, t, &s->c, options, a, own[i].ways, &stages[i].n, err));
   }
   return kernel_join(p, stages, plan->n_stages, plan->temporaries, plan->n_cuts, a, ways, n, err);
 }
@@ -123,7 +123,7 @@ arke_status compose_lower(const ir_problem *p, const target *t, const config *c,
                           arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
-  TRY(compose_ways(p, t, c, a, ways, &n, err));
+  TRY(compose_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }
 

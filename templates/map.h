@@ -126,8 +126,8 @@ const space *map_space_of(const target *t);
 void map_defaults(const ir_problem *p, const target *t, config *c);
 template_reason map_feasible(const ir_problem *p, const target *t, const config *c);
 double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
-arke_status map_ways(const ir_problem *p, const target *t, const config *c, arena *a, struct kernel_way *ways,
-                     int *n, arke_error *err);
+arke_status map_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                     arena *a, struct kernel_way *ways, int *n, arke_error *err);
 arke_status map_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, lowered *out, arke_error *err);
 void map_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,

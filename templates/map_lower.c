@@ -118,8 +118,8 @@ static arke_status matched(const ir_problem *p, bool dense, arena *a, map_match 
   return error_set(err, ARKE_ERR_INTERNAL, STAGE, "no map: %s", template_reason_text(reason));
 }
 
-static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
-                             arena *a, kernel_way *ways, int *n, arke_error *err) {
+arke_status map_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o, arena *a,
+                     kernel_way *ways, int *n, arke_error *err) {
   static const char *const names[] = {"map", "map_views", "map_strides", "map_any"};
   map_both *both = ARENA_NEW(a, map_both);
   *n = 0;
@@ -142,16 +142,11 @@ static arke_status make_ways(const ir_problem *p, const target *t, const config 
   return ARKE_OK;
 }
 
-arke_status map_ways(const ir_problem *p, const target *t, const config *c, arena *a, struct kernel_way *ways,
-                     int *n, arke_error *err) {
-  return make_ways(p, t, c, NULL, a, ways, n, err);
-}
-
 arke_status map_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
   *out = (lowered){0};
-  TRY(make_ways(p, t, c, options, a, ways, &n, err));
+  TRY(map_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

@@ -137,8 +137,8 @@ const space *row_space_of(const target *t);
 void row_defaults(const ir_problem *p, const target *t, config *c);
 template_reason row_feasible(const ir_problem *p, const target *t, const config *c);
 double row_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
-arke_status row_ways(const ir_problem *p, const target *t, const config *c, arena *a, struct kernel_way *ways,
-                     int *n, arke_error *err);
+arke_status row_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                     arena *a, struct kernel_way *ways, int *n, arke_error *err);
 arke_status row_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, lowered *out, arke_error *err);
 void row_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,

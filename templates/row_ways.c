@@ -80,6 +80,9 @@ static void require_columns(const row_match *m, const row_plan *plan, recipe *ru
 }
 
 static void require_rows(const row_match *m, const row_plan *plan, recipe *rules, arena *a) {
+  if (!plan->ctas_per_sm)
+    kernel_require(rules, a, grid_of(m, plan, plan->cluster * plan->split, a), 0, INT32_MAX,
+                   "a grid has at most 2^31 - 1 CTAs");
   if (!plan->wide_offsets)
     kernel_require(rules, a, extents(m, a), 0, INT32_MAX - 65536, "rows are counted in 32 bits");
 }
@@ -100,9 +103,8 @@ static void make_rules(const row_match *m, const row_plan *plan, const lanes_opt
       if (rules->tensors[tensor].alignment < bytes) rules->tensors[tensor].alignment = bytes;
     }
   }
-  if (plan->any_view) return;
-  require_columns(m, plan, rules, a);
   require_rows(m, plan, rules, a);
+  if (!plan->any_view) require_columns(m, plan, rules, a);
 }
 
 /* --- kernels --- */
@@ -164,9 +166,8 @@ static arke_status infeasible(template_reason reason, arke_error *err) {
                    template_reason_text(reason));
 }
 
-static arke_status make_ways(const ir_problem *p, const target *t, const config *c,
-                             const lower_options *options, arena *a, kernel_way *ways, int *n,
-                             arke_error *err) {
+arke_status row_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                     arena *a, kernel_way *ways, int *n, arke_error *err) {
   row_match *fast = ARENA_NEW(a, row_match), *any = ARENA_NEW(a, row_match);
   row_plan *plan = ARENA_NEW(a, row_plan), *any_plan = ARENA_NEW(a, row_plan);
   template_reason reason;
@@ -199,16 +200,11 @@ static arke_status make_ways(const ir_problem *p, const target *t, const config 
   return ARKE_OK;
 }
 
-arke_status row_ways(const ir_problem *p, const target *t, const config *c, arena *a, struct kernel_way *ways,
-                     int *n, arke_error *err) {
-  return make_ways(p, t, c, NULL, a, ways, n, err);
-}
-
 arke_status row_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
   *out = (lowered){0};
-  TRY(make_ways(p, t, c, options, a, ways, &n, err));
+  TRY(row_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

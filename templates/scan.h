@@ -145,8 +145,8 @@ template_reason scan_fits(const ir_problem *p, const target *t, strbuf *detail);
 void scan_defaults(const ir_problem *p, const target *t, config *c);
 template_reason scan_feasible(const ir_problem *p, const target *t, const config *c);
 double scan_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
-arke_status scan_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                      int *n, arke_error *err);
+arke_status scan_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                      arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status scan_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                        arena *a, lowered *out, arke_error *err);
 void scan_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,

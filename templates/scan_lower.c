@@ -188,8 +188,8 @@ static scan_plan plan_of_any(const scan_plan *plan) {
   return any;
 }
 
-static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
-                             arena *a, kernel_way *ways, int *n, arke_error *err) {
+arke_status scan_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o, arena *a,
+                      kernel_way *ways, int *n, arke_error *err) {
   scan_plan plan;
   scan_match *match = ARENA_NEW(a, scan_match);
   if (!match) return error_memory(err, "generate");
@@ -211,16 +211,11 @@ static arke_status make_ways(const ir_problem *p, const target *t, const config 
   return add_way(&any, false, true, o, a, ways, n, err);
 }
 
-arke_status scan_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                      int *n, arke_error *err) {
-  return make_ways(p, t, c, NULL, a, ways, n, err);
-}
-
 arke_status scan_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                        arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
   *out = (lowered){0};
-  TRY(make_ways(p, t, c, options, a, ways, &n, err));
+  TRY(scan_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

@@ -82,8 +82,8 @@ void scatter_defaults(const ir_problem *p, const target *t, config *c);
 double scatter_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 void scatter_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced);
-arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                         int *n, arke_error *err);
+arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                         arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status scatter_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                           arena *a, lowered *out, arke_error *err);
 

@@ -99,8 +99,8 @@ static arke_status as_moved(const ir_problem **p, arena *a, arke_error *err) {
   return ARKE_OK;
 }
 
-static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
-                             arena *a, kernel_way *ways, int *n, arke_error *err) {
+arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
+                         arena *a, kernel_way *ways, int *n, arke_error *err) {
   scatter_match *m = ARENA_NEW(a, scatter_match);
   way_list *own = ARENA_NEW_N(a, way_list, SCATTER_PARTS + 1);
   kernel_stage stages[SCATTER_PARTS + 1];
@@ -116,7 +116,7 @@ static arke_status make_ways(const ir_problem *p, const target *t, const config 
     config map;
     map_defaults(&m->initial, t, &map);
     stages[n_stages] = (kernel_stage){.prefix = "first_", .problem = p, .ways = own[n_stages].ways};
-    TRY(map_ways(&m->initial, t, &map, a, own[n_stages].ways, &stages[n_stages].n, err));
+    TRY(map_ways(&m->initial, t, &map, o, a, own[n_stages].ways, &stages[n_stages].n, err));
     n_stages++;
   }
   for (int i = 0; i < m->n_parts; i++) {
@@ -129,15 +129,10 @@ static arke_status make_ways(const ir_problem *p, const target *t, const config 
   return kernel_join(p, stages, n_stages, NULL, 0, a, ways, n, err);
 }
 
-arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                         int *n, arke_error *err) {
-  return make_ways(p, t, c, NULL, a, ways, n, err);
-}
-
 arke_status scatter_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                           arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
-  TRY(make_ways(p, t, c, options, a, ways, &n, err));
+  TRY(scatter_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

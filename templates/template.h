@@ -48,8 +48,8 @@ typedef struct lowered {
 
 typedef struct lower_options {
   bool keep_llvm_ir;
-  bool fast_math;     /* approximate instructions whatever their error; else only where the tolerance allows */
-  bool check_indices; /* a gathered read out of range gives 0, a scattered write out of range is left out */
+  bool fast_math; /* approximate instructions whatever their error; else only where the tolerance allows */
+  bool check_indices;   /* a gathered read out of range gives 0, a scattered write out of range is left out */
   gen_context *context; /* the process's, reused over calls; NULL: one is made for the call */
 } lower_options;
 
@@ -74,8 +74,8 @@ typedef struct kernel_template {
                        arena *a, lowered *out, arke_error *err);
   /* Optional: the kernels that `lower` makes one image of, for whoever joins them with others' (compose):
    * what kernel_lower_ways takes (templates/kernel_lower.h), at most KERNEL_MAX_WAYS of them. */
-  arke_status (*ways)(const ir_problem *p, const target *t, const config *c, arena *a,
-                      struct kernel_way *ways, int *n, arke_error *err);
+  arke_status (*ways)(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                      arena *a, struct kernel_way *ways, int *n, arke_error *err);
   /* A small problem of the same kind on which this configuration takes every path it has: several tiles in
    * each axis, ragged edges, more k-steps than stages, more tiles than `sm_count` CTAs. Feasible for `c`, or
    * REDUNDANT. */

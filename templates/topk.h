@@ -201,8 +201,8 @@ template_reason topk_fits(const ir_problem *p, const target *t, strbuf *detail);
 void topk_defaults(const ir_problem *p, const target *t, config *c);
 template_reason topk_feasible(const ir_problem *p, const target *t, const config *c);
 double topk_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
-arke_status topk_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                      int *n, arke_error *err);
+arke_status topk_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                      arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status topk_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                        arena *a, lowered *out, arke_error *err);
 void topk_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,

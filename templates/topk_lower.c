@@ -132,8 +132,8 @@ static arke_status add_way(const topk_plan *plan, bool dense, const lower_option
   return ARKE_OK;
 }
 
-static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
-                             arena *a, kernel_way *ways, int *n, arke_error *err) {
+arke_status topk_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o, arena *a,
+                      kernel_way *ways, int *n, arke_error *err) {
   topk_plan plan;
   topk_match *match = ARENA_NEW(a, topk_match);
   if (!match) return error_memory(err, "generate");
@@ -154,16 +154,11 @@ static arke_status make_ways(const ir_problem *p, const target *t, const config 
   return add_way(&any, false, o, a, ways, n, err);
 }
 
-arke_status topk_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                      int *n, arke_error *err) {
-  return make_ways(p, t, c, NULL, a, ways, n, err);
-}
-
 arke_status topk_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                        arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
   *out = (lowered){0};
-  TRY(make_ways(p, t, c, options, a, ways, &n, err));
+  TRY(topk_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

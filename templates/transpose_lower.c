@@ -94,8 +94,8 @@ static const config any_config = {.values = {[TRANSPOSE_TILE_X] = 32,
                                              [TRANSPOSE_VECTOR] = 4,
                                              [TRANSPOSE_RASTER] = 1}};
 
-static arke_status make_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
-                             arena *a, kernel_way *ways, int *n, arke_error *err) {
+arke_status transpose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
+                           arena *a, kernel_way *ways, int *n, arke_error *err) {
   ir_form *forms = ARENA_NEW_N(a, ir_form, 2);
   transpose_match match[2];
   ir_problem *bits = ARENA_NEW(a, ir_problem);
@@ -125,15 +125,10 @@ static arke_status make_ways(const ir_problem *p, const target *t, const config 
   return ARKE_OK;
 }
 
-arke_status transpose_ways(const ir_problem *p, const target *t, const config *c, arena *a, kernel_way *ways,
-                           int *n, arke_error *err) {
-  return make_ways(p, t, c, NULL, a, ways, n, err);
-}
-
 arke_status transpose_lower(const ir_problem *p, const target *t, const config *c,
                             const lower_options *options, arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
-  TRY(make_ways(p, t, c, options, a, ways, &n, err));
+  TRY(transpose_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }

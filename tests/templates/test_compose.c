@@ -163,7 +163,7 @@ START_TEST(out_of_memory_is_reported) {
     kernel_way ways[KERNEL_MAX_WAYS];
     int n_ways;
     failing_alloc_arm(n);
-    arke_status status = compose()->ways(&c.p, c.t, &c.c, &a, ways, &n_ways, &err);
+    arke_status status = compose()->ways(&c.p, c.t, &c.c, NULL, &a, ways, &n_ways, &err);
     failed = failing_alloc_disarm();
     failures += status != ARKE_OK;
     ck_assert_msg(status == ARKE_OK ||
