@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "emulator/emulator.h"
 #include "generator/gen_context.h"
 
 #define STAGE "fidelity"
@@ -15,6 +16,7 @@ struct cli_emulations {
   cli_emulation *list;
   int n, next;
   const target *target;
+  int sm_count;
   uint64_t seed;
   bool stopped;
   int n_threads;
@@ -57,11 +59,12 @@ static arke_status make_kernel(bench *b, cli_emulation *job, const target *t, ar
   return status;
 }
 
-static arke_status open_bench(bench *b, const target *t, uint64_t seed, arke_error *err) {
+static arke_status open_bench(bench *b, const target *t, int sm_count, uint64_t seed, arke_error *err) {
   device *emulator;
   if (b->context == NULL) TRY(gen_context_create(&b->context, err));
   if (b->runner.dev != NULL) return ARKE_OK;
   TRY(device_open_emulator(t->name, seed, &emulator, err));
+  emu_set_sm_count(emulator, sm_count);
   return tune_runner_open(&b->runner, emulator, err);
 }
 
@@ -91,7 +94,7 @@ static void *work(void *user) {
   bench b = {0};
   for (cli_emulation *job; (job = take(e)) != NULL;) {
     job->where = "emulator";
-    job->status = open_bench(&b, e->target, e->seed, &job->err);
+    job->status = open_bench(&b, e->target, e->sm_count, e->seed, &job->err);
     if (job->status == ARKE_OK) job->status = make_kernel(&b, job, e->target, &job->err);
     if (job->status == ARKE_OK) job->status = emulate(&b, job, &job->err);
     pthread_mutex_lock(&e->lock);
@@ -104,8 +107,8 @@ static void *work(void *user) {
   return NULL;
 }
 
-arke_status cli_emulations_start(cli_emulation *list, int n, const target *t, uint64_t seed, int threads,
-                                 cli_emulations **out, arke_error *err) {
+arke_status cli_emulations_start(cli_emulation *list, int n, const target *t, int sm_count, uint64_t seed,
+                                 int threads, cli_emulations **out, arke_error *err) {
   cli_emulations *e = calloc(1, sizeof *e);
   if (threads > n) threads = n;
   pthread_t *ids = calloc((size_t)threads + 1, sizeof *ids);
@@ -115,7 +118,8 @@ arke_status cli_emulations_start(cli_emulation *list, int n, const target *t, ui
     free(ids);
     return error_memory(err, STAGE);
   }
-  *e = (cli_emulations){.list = list, .n = n, .target = t, .seed = seed, .threads = ids};
+  *e =
+      (cli_emulations){.list = list, .n = n, .target = t, .sm_count = sm_count, .seed = seed, .threads = ids};
   pthread_mutex_init(&e->lock, NULL);
   pthread_cond_init(&e->one_done, NULL);
   while (e->n_threads < threads && pthread_create(&ids[e->n_threads], NULL, work, e) == 0) e->n_threads++;

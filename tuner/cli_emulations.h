@@ -25,10 +25,10 @@ typedef struct cli_emulation {
 
 typedef struct cli_emulations cli_emulations;
 
-/* Starts `threads` of them on the list, from its first to its last; `seed` is the emulators'. The list must
- * stay until it is closed. */
-arke_status cli_emulations_start(cli_emulation *list, int n, const target *t, uint64_t seed, int threads,
-                                 cli_emulations **e, arke_error *err);
+/* Starts `threads` of them on the list, from its first to its last; `seed` is the emulators', and `sm_count`
+ * the SMs that they have: a kernel may divide its sums by them. The list must stay until it is closed. */
+arke_status cli_emulations_start(cli_emulation *list, int n, const target *t, int sm_count, uint64_t seed,
+                                 int threads, cli_emulations **e, arke_error *err);
 /* Waits for the i-th, but not longer than about 50 ms; true when it is done. */
 bool cli_emulations_wait(cli_emulations *e, int i);
 /* Frees what an emulation that is done holds. */

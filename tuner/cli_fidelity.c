@@ -71,12 +71,19 @@ static int64_t pick(const tune_candidates *c, const seen_values *seen, const boo
   return best;
 }
 
+/* Of the template that the model puts first: another that also takes the problem may be made for other sizes,
+ * and run for minutes on the emulator. */
 static arke_status choose(const tune_candidates *c, int wanted, uint64_t seed, int64_t *chosen, int *n,
                           arke_error *err) {
   seen_values seen = {{{0}}};
   bool *taken = calloc((size_t)c->n, sizeof *taken);
   if (taken == NULL) return error_memory(err, STAGE);
-  for (*n = 0; *n < wanted && *n < c->n; (*n)++) {
+  int64_t others = 0;
+  for (int64_t i = 0; i < c->n; i++) {
+    taken[i] = c->ranked[i].source != c->ranked[0].source;
+    others += taken[i];
+  }
+  for (*n = 0; *n < wanted && *n < c->n - others; (*n)++) {
     int64_t index = pick(c, &seen, taken, random_u64(seed, (uint64_t)*n));
     config point;
     const tune_source *source = &c->sources[c->ranked[index].source];
@@ -223,7 +230,7 @@ static arke_status compare_all(fidelity *f, const sigset_t *signals, arke_error 
   cli_progress progress;
   bool interrupted = false;
   int threads = (int)uv_available_parallelism();
-  TRY(cli_emulations_start(f->list, f->n, f->target, f->seed, threads, &e, err));
+  TRY(cli_emulations_start(f->list, f->n, f->target, f->tested.info.sm_count, f->seed, threads, &e, err));
   cli_progress_start(&progress, "fidelity: ");
   for (int i = 0; i < f->n && !interrupted;) {
     interrupted = was_interrupted(signals);
