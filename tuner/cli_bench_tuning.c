@@ -51,10 +51,10 @@ static arke_status compare_problem(bench *b, const cli_problem *p, const cli_scr
     o.target = b->target;
     o.cache_path = paths[i];
     o.bucket = "";
+    if (i == 0) o.trials = 0; /* --trials bounds the other search, where all would take too long */
     if (i == 1) {
       o.effort = TUNE_EXHAUSTIVE;
       o.budget_s = 0;
-      o.trials = 0;
     }
     status =
         cli_tune_once(&o, &p->problem, i == 0 ? "budget: " : "exhaustive: ", b->memory, &results[i], err);
@@ -88,9 +88,13 @@ arke_status cli_bench_tuning(bench *b, arke_error *err) {
   json_t *list = json_array();
   json_object_set_new(
       b->report, "method",
-      json_string("each search starts with an empty cache; the two winners are interleaved in random "
-                  "order, L2 cold, and compared by ratios within a round"));
+      json_string(
+          "each search starts with an empty cache; the exhaustive one tries all feasible configurations, or, "
+          "under a limit, as many of those that the model ranks first; the two winners are interleaved in "
+          "random order, L2 cold, and compared by ratios within a round"));
   json_object_set_new(b->report, "rounds", json_integer(b->settings->rounds));
+  json_object_set_new(b->report, "exhaustive_trials_limit",
+                      b->settings->tune.trials > 0 ? json_integer(b->settings->tune.trials) : json_null());
   json_object_set_new(b->report, "problems", list);
   arke_status status = ARKE_OK;
   for (int i = 0; i < b->n_problems && status == ARKE_OK; i++)
