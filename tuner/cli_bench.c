@@ -70,6 +70,15 @@ static arke_status open_gpu(bench *b, arke_error *err) {
                    b->info.name, b->info.cc_major, b->info.cc_minor);
 }
 
+/* Compiling needs no GPU; where there is one, the report says which, and its clocks. */
+static void open_gpu_if_any(bench *b) {
+  arke_error failure = ARKE_ERROR_INIT;
+  if (device_open_cuda(b->settings->tune.device_index, &b->dev, &failure) != ARKE_OK) return;
+  if (b->dev->ops->info(b->dev, &b->info, &failure) == ARKE_OK) return;
+  b->dev->ops->close(b->dev);
+  b->dev = NULL;
+}
+
 static arke_status measure(bench *b, arke_error *err) {
   switch (b->settings->what) {
   case CLI_MEASURE_BASELINE: return cli_bench_baseline(b, err);
@@ -101,7 +110,11 @@ arke_status cli_bench_run(cli_settings *s, arena *a, arke_error *err) {
   b.target = s->tune.target != NULL ? s->tune.target : cli_default_target();
   TRY(read_problems(&b, err));
   TRY(cli_settings_cache(s, a, err));
-  arke_status status = s->what == CLI_MEASURE_COMPILE ? ARKE_OK : open_gpu(&b, err);
+  arke_status status = ARKE_OK;
+  if (s->what == CLI_MEASURE_COMPILE)
+    open_gpu_if_any(&b);
+  else
+    status = open_gpu(&b, err);
   if (status != ARKE_OK) goto done;
   json_t *clocks = b.dev == NULL ? json_null() : cli_clocks_json(b.info.index);
   b.report = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}", "what", s->line->texts[CLI_OPT_WHAT], "date",
