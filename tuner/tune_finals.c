@@ -13,7 +13,8 @@
 #define FAMILIES_FEW  6
 #define WITHIN        1.08 /* of the best: more than what drift correction leaves open */
 #define FAMILY_WITHIN 1.10 /* the best of a family: power limits may turn more than that around */
-#define LIMIT_S       6.0  /* device time of the finals with a budget of TUNE_LONG_S or more */
+#define LEAST         4 /* families that enter however far behind: where runs are long, drift may mislead by more */
+#define LIMIT_S       6.0 /* device time of the finals with a budget of TUNE_LONG_S or more */
 #define LIMIT_SHORT_S 3.0
 #define TIMING_SHARE  0.6 /* of the time left; the rest is for loading and verifying */
 #define LEAST_S       0.3
@@ -41,9 +42,11 @@ static int count_family(const finals *f, int family) {
   return n;
 }
 
-/* Adds trials in their order while the list is shorter than `most`, up to `each` of a family. */
+/* Adds trials in their order, up to `each` of a family, until the list has `most`, and beyond `within` of the
+ * first only until it has LEAST. */
 static void add_within(finals *f, tune_trial *const *sorted, int n, double within, int each, int most) {
-  for (int i = 0; i < n && f->n < most && sorted[i]->rank_ns <= within * sorted[0]->rank_ns; i++) {
+  for (int i = 0; i < n && f->n < most; i++) {
+    if (sorted[i]->rank_ns > within * sorted[0]->rank_ns && f->n >= LEAST) break;
     bool entered = false;
     for (int j = 0; j < f->n; j++) entered = entered || f->list[j] == sorted[i];
     if (!entered && count_family(f, tune_trial_family(sorted[i])) < each) f->list[f->n++] = sorted[i];

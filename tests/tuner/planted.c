@@ -77,8 +77,8 @@ static template_reason feasible_doomed(const ir_problem *p, const target *t, con
 
 static fake_kernel hungry_times(uint32_t block, int variant) {
   double by_variant = 20e3 * (1 + 0.0002 * variant);
-  if (block == 64) return (fake_kernel){by_variant, 0.10};
-  if (block == 128) return (fake_kernel){1.03 * by_variant, 1.10 / 1.03 / 1.02 - 1};
+  if (block == 64) return (fake_kernel){by_variant, 0.25};
+  if (block == 128) return (fake_kernel){1.12 * by_variant, 1.25 / 1.12 / 1.02 - 1};
   return (fake_kernel){1.2 * by_variant, 0.05};
 }
 

@@ -39,7 +39,7 @@ extern const tune_templates hungry_templates;  /* good ones: four families by BL
 extern const tune_hooks planted_hooks;         /* all of them, and the fake GPU */
 
 /* Of `planted`, fastest at PLANTED_BEST. Those of `hungry` begin at speed PLANTED_HUNGRY: in bursts BLOCK=128
- * is 3 % slower than BLOCK=64, at the power limit 2 % faster. */
+ * is 12 % slower than BLOCK=64, at the power limit 2 % faster. */
 fake_kernel planted_times(uint32_t block, int speed);
 #define PLANTED_BEST   "KIND=0,BLOCK=64,SPEED=5"
 #define PLANTED_HUNGRY 16
