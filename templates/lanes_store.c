@@ -61,7 +61,18 @@ static int piece_size(lanes *l, const storing *s, int first) {
     lanes_place_of(&l->scope, s->access, first + size - 1, &last);
     if (!lanes_inside_together(&l->scope, s->access, &here, &last)) return 1;
   }
-  return s->update == IR_ASSIGN ? size : 1;
+  if (s->update == IR_ASSIGN) return size;
+  bool pairs = s->update == IR_ADD && (s->type == DTYPE_F16 || s->type == DTYPE_BF16);
+  return pairs && size > 1 ? 2 : 1;
+}
+
+/* Two 16-bit floats by one instruction. */
+static arke_status add_pair(lanes *l, const storing *s, int first, const gen_value *values, arke_error *err) {
+  gen_value pair[2];
+  for (int i = 0; i < 2; i++) TRY(gen_convert(l->b, values[i], s->type, &pair[i], err));
+  gen_value address = lanes_element_address(l, s->to[first].line, s->to[first].at);
+  gen_update_global(l->b, GEN_UPDATE_ADD, address, gen_vector(l->b, pair, 2));
+  return ARKE_OK;
 }
 
 static void store_piece(lanes *l, const storing *s, int first, int n, const gen_value *values) {
@@ -98,6 +109,8 @@ static arke_status store_all(lanes *l, const storing *s, const gen_value *values
     }
     if (size == 1) {
       TRY(store_one(l, s, i, values[i], err));
+    } else if (s->update != IR_ASSIGN) {
+      TRY(add_pair(l, s, i, &values[i], err));
     } else {
       store_piece(l, s, i, size, &values[i]);
     }

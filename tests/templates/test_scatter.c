@@ -2,6 +2,7 @@
  */
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "template_cases.h"
 
@@ -53,6 +54,8 @@ static const struct {
     {in_place, "T=f32 M=50 K=777", "DETERMINISTIC=1", 1, 50},
     {in_place, "T=bf16 M=500 K=77", "", 1, 500},
     {index_add, "T=f32 M=30 N=72 K=20", "", 1, 30},
+    {index_add, "T=bf16 M=30 N=72 K=20", "", 1, 30},
+    {index_add, "T=f16 M=30 N=70 K=20", "VECTOR=4", 1, 30},
     {index_add, "T=bf16 M=30 N=72 K=20", "DETERMINISTIC=1", 1, 30},
     {index_add, "T=f16 M=30 N=71 K=20", "DETERMINISTIC=1", 1, 30},
     {index_copy, "T=bf16 M=30 N=72 K=30", "", 1, 0},
@@ -138,6 +141,15 @@ START_TEST(definitions_share_kernels) {
     template_case c = template_case_bind(&a, scatter(), cases[i].text, cases[i].bindings, "");
     ck_assert_msg(template_case_lower(&a, &c).recipe.n_launches == cases[i].launches, "%s", cases[i].text);
   }
+  arena_release(&a);
+}
+END_TEST
+
+/* 16-bit floats that lie side by side are added two at a time. */
+START_TEST(halves_are_added_in_pairs) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, scatter(), index_add, "T=bf16 M=30 N=72 K=20", "");
+  ck_assert_ptr_nonnull(strstr(template_case_lower(&a, &c).ptx, "bf16x2"));
   arena_release(&a);
 }
 END_TEST
@@ -275,6 +287,7 @@ int main(void) {
   tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_test(tests, definitions_share_kernels);
+  tcase_add_test(tests, halves_are_added_in_pairs);
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, the_small_problem_is_feasible);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
