@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "templates/lanes.h"
 #include "templates/row_emit.h"
 
@@ -78,19 +80,20 @@ static bool starts_anywhere(const row_match *m) {
 
 /* Registers of one element: as it is loaded, and (`held`) what is read again from the first phase to the last
  * in the type it computes in. */
-static double registers_of_element(const row_match *m, bool held) {
+static double registers_of_element(const row_match *m, int vector, bool held) {
   double registers = 0;
   for (int i = 0; i < m->form.n_accesses; i++) {
     if (!m->reads[i] || !(m->moving >> i & 1)) continue;
     int bits = access_bits(m, i);
-    registers += held && m->kept >> i & 1 ? (bits > 32 ? 2 : 1) : bits / 32.0;
+    double loaded = ceil(bits * vector / 32.0) / vector;
+    registers += held && m->kept >> i & 1 ? (bits > 32 ? 2 : 1) : loaded;
   }
   return held ? registers : registers + 0.5; /* some are being converted */
 }
 
 double row_registers(const row_match *m, const row_plan *plan) {
   bool held = plan->held == ROW_REGISTERS;
-  double each = registers_of_element(m, held);
+  double each = registers_of_element(m, plan->vector, held);
   if (each < 1) each = 1;
   return OVERHEAD_REGISTERS + each * plan->vector * plan->vectors * plan->rows_at_once;
 }

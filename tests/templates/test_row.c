@@ -394,6 +394,7 @@ START_TEST(planted_faults_are_found) {
   template_case_miss(&a, &c, "bar.sync");
   template_case_miss(&a, &c, "griddepcontrol.wait");
   template_case_miss(&a, &c, "st.shared");
+  template_case_miss(&a, &c, "shfl.sync");
   c = template_case_bind(&a, row(), softmax, "T=f32 M=3 N=1024", TEAMS(64, 4, 0, 1, 2, 1));
   template_case_miss(&a, &c, "barrier.cluster.wait");
   c = template_case_bind(&a, row(), softmax, "T=f32 M=13 N=1024", LOOPS(128, 256, 4, 0, 1, 1));
