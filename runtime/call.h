@@ -94,5 +94,7 @@ bool bound_field_size(const bound_field *f, int64_t *size);
 bool bound_same_value(const bound_name *n, const bound_field *f);
 /* "1e-05", "true", "inf", "bf16" (its number). */
 bool bound_literal(const char *text, double *value);
+/* "1.0 / sqrt(D)" with the call's sizes. */
+bool bound_formula(const bound_call *b, const char *text, double *value);
 
 #endif

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -211,15 +212,32 @@ static const arke_attr *given_attr(const call *c, const char *name) {
   return NULL;
 }
 
+/* What the caller gave, as bindings hold it. */
+static arke_status take_given(const declared_attr *d, double given, double *value, arke_error *err) {
+  *value = given;
+  if (strcmp(d->kind, "bool") == 0) *value = given != 0;
+  if (strcmp(d->kind, "int") == 0 && given != floor(given))
+    return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute %s is %g; accepted are whole numbers", d->name,
+                     given);
+  if (strcmp(d->kind, "dtype") != 0) return ARKE_OK;
+  int64_t code = given >= 0 && given < 65536 ? (int64_t)given : -1;
+  dtype t;
+  if (code < 0 || !dtype_from_dlpack((uint8_t)(code / 256), (uint8_t)(code % 256), 1, &t))
+    return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute %s is %g, which is no ARKE_DTYPE(code, bits)",
+                     d->name, given);
+  *value = t;
+  return ARKE_OK;
+}
+
 static arke_status bind_declared(const call *c, const declared_attr *d, arena *a, bound_call *b,
                                  arke_error *err) {
   const arke_attr *given = given_attr(c, d->name);
   double value;
   if (given != NULL)
-    value = given->value;
-  else if (!bound_literal(d->initial, &value))
-    return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute %s must be given: it has no constant default",
-                     d->name);
+    TRY(take_given(d, given->value, &value, err));
+  else if (!bound_literal(d->initial, &value) && !bound_formula(b, d->initial, &value))
+    return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute %s must be given: it has no %s", d->name,
+                     d->initial[0] == '\0' ? "default" : "default that the runtime can work out");
   const char *name = arena_strdup(a, d->name);
   if (name == NULL) return error_memory(err, STAGE);
   bound_name *n = add(b, BOUND_ATTR, name);

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -449,31 +450,103 @@ START_TEST(attributes_are_part_of_the_key) {
 END_TEST
 
 /* Defaults as the canonical notation prints them; a formula is the tuner's to evaluate. */
+/* Defaults as the canonical notation prints them, formulas with the call's sizes. */
 START_TEST(attribute_defaults_are_read_from_the_notation) {
   cache_problem p = FIXTURE_RMSNORM;
-  p.op_text =
-      "rmsnorm(X: T[B, 2*H], W: f32[H]) -> (Y: T[B, H]) scale: float = 1.0 / sqrt(max(H, 1)), causal: bool = "
-      "true, window: int = -1, cap: float = inf, to: dtype = f16 { Y[i, j] = X[i, j] }";
-  const fixture_entry entry = {.bindings =
-                                   "T=bf16 B=64 H=128 scale=0.125 causal=true window=-1 cap=inf to=f16",
+  p.op_text = "rmsnorm(X: T[B, 2*H], W: f32[H]) -> (Y: T[B, H]) scale: float = 1.0 / sqrt(max(H, 1)) * 2, "
+              "causal: bool "
+              "= true, window: int = -1, cap: float = inf, to: dtype = f16 { Y[i, j] = X[i, j] }";
+  const fixture_entry entry = {.bindings = "T=bf16 B=64 H=64 scale=0.25 causal=true window=-1 cap=inf to=f16",
                                .recipe = ATTR_RECIPE,
                                .ptx = "kernel norm 8 4 8"};
   fixture_write("tuned.arke", &p, &entry, 1);
   arke_context *ctx = fixture_open(&(arke_options){0});
   fixture_call c;
-  norm_call(&c, 64, 128);
+  norm_call(&c, 64, 64);
   arke_plan *planned;
   arke_error err = ARKE_ERROR_INIT;
-  ck_assert_int_eq(arke_plan_create(ctx, "rmsnorm", c.list, 3, NULL, 0, &planned, &err), ARKE_ERR_ARGUMENT);
-  ck_assert_str_eq(err.text, "attribute scale must be given: it has no constant default");
-  error_clear(&err);
-  arke_attr attrs[] = {{"scale", 0.125}, {"window", 7}};
-  ck_assert_msg(arke_plan_create(ctx, "rmsnorm", c.list, 3, attrs, 1, &planned, &err) == ARKE_OK, "%s",
-                err.text);
-  ck_assert_int_eq(arke_plan_describe(planned).match, ARKE_MATCH_EXACT);
-  arke_plan_destroy(planned);
-  ck_assert_int_eq(arke_plan_create(ctx, "rmsnorm", c.list, 3, attrs, 2, &planned, &err), ARKE_ERR_NOT_TUNED);
-  ck_assert_says(err, "differs in window (stored -1, asked 7)");
+  const arke_attr given[] = {{"scale", 0.25}, {"to", ARKE_DTYPE(kDLFloat, 16)}, {"causal", 1}};
+  for (int n = 0; n <= 3; n++) {
+    ck_assert_msg(arke_plan_create(ctx, "rmsnorm", c.list, 3, given, n, &planned, &err) == ARKE_OK, "%s",
+                  err.text);
+    ck_assert_int_eq(arke_plan_describe(planned).match, ARKE_MATCH_EXACT);
+    arke_plan_destroy(planned);
+  }
+  static const struct {
+    arke_attr attr;
+    arke_status status;
+    const char *says;
+  } REFUSED[] = {
+      {{"window", 7}, ARKE_ERR_NOT_TUNED, "differs in window (stored -1, asked 7)"},
+      {{"window", 0.5}, ARKE_ERR_ARGUMENT, "attribute window is 0.5; accepted are whole numbers"},
+      {{"to", ARKE_DTYPE(kDLBfloat, 16)}, ARKE_ERR_NOT_TUNED, "differs in to (stored f16"},
+      {{"to", 3}, ARKE_ERR_ARGUMENT, "attribute to is 3, which is no ARKE_DTYPE(code, bits)"},
+      {{"to", -1}, ARKE_ERR_ARGUMENT, "attribute to is -1, which is no ARKE_DTYPE(code, bits)"},
+  };
+  for (size_t i = 0; i < COUNT_OF(REFUSED); i++) {
+    error_clear(&err);
+    ck_assert_int_eq(arke_plan_create(ctx, "rmsnorm", c.list, 3, &REFUSED[i].attr, 1, &planned, &err),
+                     REFUSED[i].status);
+    ck_assert_says(err, REFUSED[i].says);
+  }
+  arke_close(ctx);
+}
+END_TEST
+
+/* Formulas and their values at B = 6, H = 16; NAN: not one that the runtime reads. */
+static const struct {
+  const char *text;
+  double value;
+} FORMULAS[] = {
+    {"1 / sqrt(H)", 0.25},
+    {"1.0 / 2", 0.5},
+    {"1 / 2", 0},
+    {"-(B + 1) / 2", -4},
+    {"H % 5", 1},
+    {"-B % 4", 2},
+    {"B * (H - 4)", 72},
+    {"min(B, H) + max(B, 2.5)", 12},
+    {"rsqrt(H) * log2(H)", 1},
+    {"pow(2, 3)", 8},
+    {"exp2(-1)", 0.5},
+    {"2.5e-1 * H", 4},
+    {"floor(7 / 2.0)", 3},
+    {"B / 0", NAN},
+    {"sqrt(Q)", NAN},
+    {"tanh(B)", NAN},
+    {"sqrt(B, H)", NAN},
+    {"min(B)", NAN},
+    {"(B", NAN},
+    {"B +", NAN},
+    {"B > 2 ? 1 : 0", NAN},
+    {"-- -B", -6},
+    {"", NAN},
+};
+
+START_TEST(defaults_may_be_formulas) {
+  cache_problem p = FIXTURE_RMSNORM;
+  char text[256], bindings[128];
+  snprintf(text, sizeof text,
+           "rmsnorm(X: T[B, 2*H], W: f32[H]) -> (Y: T[B, H]) cap: float = %s { Y[i, j] = X[i, j] }",
+           FORMULAS[_i].text);
+  snprintf(bindings, sizeof bindings, "T=bf16 B=6 H=16 cap=%.17g",
+           isnan(FORMULAS[_i].value) ? 1 : FORMULAS[_i].value);
+  p.op_text = text;
+  const fixture_entry entry = {.bindings = bindings, .recipe = ATTR_RECIPE, .ptx = "kernel norm 8 4 8"};
+  fixture_write("tuned.arke", &p, &entry, 1);
+  arke_context *ctx = fixture_open(&(arke_options){.strict = 1});
+  fixture_call c;
+  norm_call(&c, 6, 16);
+  arke_plan *planned;
+  arke_error err = ARKE_ERROR_INIT;
+  arke_status status = arke_plan_create(ctx, "rmsnorm", c.list, 3, NULL, 0, &planned, &err);
+  if (isnan(FORMULAS[_i].value)) {
+    ck_assert_int_eq(status, ARKE_ERR_ARGUMENT);
+    ck_assert_says(err, "attribute cap must be given: it has no default");
+  } else {
+    ck_assert_msg(status == ARKE_OK, "%s", err.text);
+    arke_plan_destroy(planned);
+  }
   arke_close(ctx);
 }
 END_TEST
@@ -771,6 +844,7 @@ TCase *plan_tests(void) {
   tcase_add_test(t, plans_of_one_kernel_share_its_module);
   tcase_add_test(t, attributes_are_part_of_the_key);
   tcase_add_test(t, attribute_defaults_are_read_from_the_notation);
+  tcase_add_loop_test(t, defaults_may_be_formulas, 0, COUNT_OF(FORMULAS));
   tcase_add_test(t, leading_axes_count_as_one);
   tcase_add_loop_test(t, a_call_that_does_not_fit_is_explained, 0, COUNT_OF(MISUSES));
   tcase_add_test(t, missing_arguments_are_named);
