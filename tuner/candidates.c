@@ -222,6 +222,7 @@ static arke_status find_point(const tune_candidates *c, const ir_problem *p, con
   const char *colon = strchr(text, ':');
   arke_error first = ARKE_ERROR_INIT;
   bool named = false;
+  template_reason refusal = TEMPLATE_OK; /* of the first template that knows the parameters */
   for (int i = 0; i < c->n_sources; i++) {
     const tune_source *s = &c->sources[i];
     const char *rest = text;
@@ -234,11 +235,15 @@ static arke_status find_point(const tune_candidates *c, const ir_problem *p, con
     config at;
     if (config_parse(s->space, rest, &s->defaults, &at, &first) != ARKE_OK) continue;
     *reason = s->template->feasible(p, t, &at);
-    if (*reason != TEMPLATE_OK && *reason != TEMPLATE_REDUNDANT) return infeasible(text, *reason, err);
+    if (*reason != TEMPLATE_OK && *reason != TEMPLATE_REDUNDANT) {
+      if (refusal == TEMPLATE_OK) refusal = *reason;
+      continue;
+    }
     *source = i;
     *point = space_index(s->space, &at);
     return ARKE_OK;
   }
+  if (refusal != TEMPLATE_OK) return infeasible(text, refusal, err);
   if (!named) {
     strbuf names = STRBUF_INIT;
     for (int i = 0; i < c->n_sources; i++)

@@ -36,7 +36,6 @@ static json_t *trial_json(const cli_problem *p, const tune_result *r) {
   cli_problem_title(p, &title);
   json_t *trial = cli_result_json(r);
   json_object_set_new(trial, "problem", cli_json_text(strbuf_text(&title)));
-  json_object_set_new(trial, "template", json_string(r->chosen->name));
   json_object_set_new(trial, "bucket", cli_json_text(p->bucket));
   json_object_set_new(trial, "policy", cli_json_text(r->policy == NULL ? "" : r->policy));
   json_object_set_new(trial, "tolerance", json_real(r->tolerance));

@@ -124,8 +124,7 @@ static arke_status plan_shape(fidelity *f, const cli_fidelity_plan *plan, int sh
                            .what = {.op_text = p->spec->text,
                                     .bindings = bindings,
                                     .seed = f->seed,
-                                    .samples = SAMPLES,
-                                    .reference_s = REFERENCE_S},
+                                    .reference = {.samples = SAMPLES, .limit_s = REFERENCE_S}},
                            .err = ARKE_ERROR_INIT,
                            .arena = ARENA_INIT};
     tune_candidate_config(&c, chosen[i], &job->point);

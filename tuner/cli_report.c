@@ -100,7 +100,9 @@ void cli_reproduce_print(const cli_settings *s, const cli_problem *p, const tune
     strbuf_addf(out, " --%s %llu", cli_option_table[CLI_OPT_SEED].name, (unsigned long long)s->tune.seed);
   if (s->line->given[CLI_OPT_CACHE] || s->line->given[CLI_OPT_OUTPUT])
     add_option(out, CLI_OPT_CACHE, r->cache_path);
-  add_option(out, CLI_OPT_CONFIG, r->config_text);
+  strbuf chosen = STRBUF_INIT; /* several templates may have parameters of these names */
+  strbuf_addf(&chosen, "%s:%s", r->chosen->name, r->config_text);
+  add_printed(out, CLI_OPT_CONFIG, &chosen);
 }
 
 static void add_label(strbuf *out, const char *label) {
@@ -230,9 +232,10 @@ static const char *origin_name(cache_origin origin) {
 }
 
 json_t *cli_result_json(const tune_result *r) {
-  return json_pack("{s:o, s:s, s:o, s:s, s:o, s:o, s:f, s:f, s:o, s:s, s:o}", "key", cli_json_text(r->key),
-                   "target", r->target->name, "device", cli_json_text(r->environment.device), "origin",
-                   origin_name(r->origin), "config", cli_json_text(r->config_text), "time_ns",
+  return json_pack("{s:o, s:s, s:o, s:s, s:s, s:o, s:o, s:f, s:f, s:o, s:s, s:o}", "key",
+                   cli_json_text(r->key), "target", r->target->name, "device",
+                   cli_json_text(r->environment.device), "origin", origin_name(r->origin), "template",
+                   r->chosen->name, "config", cli_json_text(r->config_text), "time_ns",
                    time_json(r->origin, &r->time), "tflops", r->flops / r->time.median_ns * 1e-3,
                    "speed_of_light_ns", r->speed_of_light_ns, "trials", cli_trials_json(&r->trials), "sha256",
                    r->sha256, "cache", cli_json_text(r->cache_path));
@@ -244,10 +247,11 @@ json_t *cli_stored_json(const cache_entry *e, const cli_sweep_line *line, const 
   json_t *object =
       strbuf_failed(&key)
           ? NULL
-          : json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:f, s:f, s:o, s:o}", "state",
+          : json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:f, s:f, s:o, s:o}", "state",
                       sweep_states[CLI_SKIPPED], "key", cli_json_text(strbuf_text(&key)), "target",
                       cli_json_text(e->problem.target), "device", cli_json_text(e->environment.device),
-                      "origin", origin_name(e->winner.origin), "config", cli_json_text(e->winner.config),
+                      "origin", origin_name(e->winner.origin), "template",
+                      cli_json_text(e->winner.template_name), "config", cli_json_text(e->winner.config),
                       "time_ns", time_json(e->winner.origin, &e->winner.time), "tflops",
                       line->flops / line->median_ns * 1e-3, "speed_of_light_ns", line->speed_of_light_ns,
                       "sha256", cli_json_text(e->kernel.sha256), "cache", cli_json_text(cache_path));

@@ -12,11 +12,13 @@
 #include "tuner/trial_runner.h"
 #include "tuner/worker.h"
 
-#define STAGE "verify"
+#define STAGE         "verify"
+#define SMALL_SAMPLES 512
 
 typedef struct device_state {
   const tune_hooks *hooks;
   tune_runner runner; /* runner.dev NULL: not open */
+  tune_runner small;  /* of problems that only the reference is asked about; on the same device */
   char *device_key;
 } device_state;
 
@@ -30,6 +32,7 @@ static arke_status device_worker_open(const tune_hooks *hooks, void **state, ark
 
 static void device_worker_close(void *state) {
   device_state *s = state;
+  tune_runner_close(&s->small);
   tune_runner_close(&s->runner);
   free(s->device_key);
   free(s);
@@ -48,6 +51,7 @@ static arke_status open_device(device_state *s, const json_t *body, arke_error *
     return ARKE_OK;
   }
   tune_worker_stage_slow("open");
+  tune_runner_close(&s->small);
   tune_runner_close(&s->runner);
   free(s->device_key);
   s->device_key = NULL;
@@ -90,12 +94,17 @@ static void add_info(json_t *b, const device_info *i) {
   json_object_set_new(b, "can_measure", json_boolean(i->can_measure));
 }
 
+static tune_reference read_reference(const json_t *body) {
+  return (tune_reference){.samples = (int)tune_message_integer(body, "samples", 1024),
+                          .limit_s = tune_message_number(body, "reference_s", 1),
+                          .fast_math = json_is_true(json_object_get(body, "fast_math"))};
+}
+
 static arke_status prepare(device_state *s, const json_t *body, arke_error *err) {
   tune_runner_problem p = {.op_text = tune_message_text(body, "op", ""),
                            .bindings = tune_message_text(body, "bindings", ""),
                            .seed = (uint64_t)tune_message_integer(body, "seed", 0),
-                           .samples = (int)tune_message_integer(body, "samples", 1024),
-                           .reference_s = tune_message_number(body, "reference_s", 1)};
+                           .reference = read_reference(body)};
   tune_worker_stage_slow("prepare");
   return tune_runner_prepare(&s->runner, &p, err);
 }
@@ -139,18 +148,50 @@ static arke_status verify(tune_loaded *l, tune_verdict *v, arke_error *failure) 
   return tune_runner_verify(l, v, failure);
 }
 
-static void trial(tune_runner *r, const tune_message *request, tune_message *reply) {
+/* Against the reference at the small problem that the item names, where the whole one would cost the
+ * reference too much: then only kernels are compared with one another there. */
+static arke_status verify_small(device_state *s, const tune_message *request, const json_t *item,
+                                tune_verdict *v, arke_error *failure) {
+  const char *bindings = tune_message_text(item, "small", "");
+  const json_t *body = request->body;
+  tune_runner *small = &s->small;
+  tune_loaded *l = NULL;
+  if (bindings[0] == '\0') return ARKE_OK;
+  if (small->dev == NULL) tune_runner_open_beside(small, &s->runner);
+  tune_runner_problem p = {.op_text = tune_message_text(body, "op", ""),
+                           .bindings = bindings,
+                           .seed = (uint64_t)tune_message_integer(body, "seed", 0),
+                           .reference = read_reference(body)};
+  p.reference.samples = SMALL_SAMPLES;
+  tune_worker_stage_slow("prepare");
+  TRY(tune_runner_prepare(small, &p, failure));
+  TRY(load(small, request, item, &l, v, failure));
+  arke_status status = verify(l, v, failure);
+  if (status == ARKE_OK) status = tune_runner_verify_others(l, v, failure);
+  tune_runner_unload(l);
+  return status;
+}
+
+static void trial(device_state *s, const tune_message *request, tune_message *reply) {
+  tune_runner *r = &s->runner;
   tune_loaded *l = NULL;
   tune_verdict v = {.outcome = CACHE_LAUNCH_FAILED};
   arke_error failure = ARKE_ERROR_INIT;
   json_t *b = reply->body;
   bool measure = json_is_true(json_object_get(request->body, "measure"));
-  arke_status status = load(r, request, request->body, &l, &v, &failure);
+  arke_status status = verify_small(s, request, request->body, &v, &failure);
+  tune_check small = v.check;
+  if (status == ARKE_OK) status = load(r, request, request->body, &l, &v, &failure);
   if (status == ARKE_OK) {
     json_object_set_new(b, "registers", json_integer(l->kernel.registers));
     json_object_set_new(b, "local_bytes", json_integer(l->kernel.local_bytes));
   }
-  if (status == ARKE_OK && !measure) verify(l, &v, &failure);
+  if (status == ARKE_OK && !measure) {
+    status = verify(l, &v, &failure);
+    tune_check check = v.check;
+    if (status == ARKE_OK) status = tune_runner_verify_others(l, &v, &failure);
+    if (status == ARKE_OK) v.check = check;
+  }
   if (status == ARKE_OK && measure) {
     tune_quick q;
     tune_worker_stage("verify");
@@ -161,6 +202,7 @@ static void trial(tune_runner *r, const tune_message *request, tune_message *rep
       json_object_set_new(b, "rejected", json_boolean(q.rejected));
     }
   }
+  if (small.allowed > 0) v.check = small;
   add_verdict(b, &v, &failure);
   tune_runner_unload(l);
 }
@@ -173,7 +215,7 @@ static void say_running(int i, void *user) {
 }
 
 /* Loads, verifies and captures each; `failed` is the one that could not be, -1 if all could. */
-static arke_status enter_finals(tune_runner *r, const tune_message *request, const json_t *list,
+static arke_status enter_finals(device_state *s, const tune_message *request, const json_t *list,
                                 tune_loaded **loaded, tune_finalist *finalists, tune_check *checks,
                                 tune_verdict *v, int *failed, arke_error *failure) {
   size_t i;
@@ -181,9 +223,12 @@ static arke_status enter_finals(tune_runner *r, const tune_message *request, con
   json_array_foreach(list, i, item) {
     *failed = (int)i;
     say_running((int)i, NULL);
-    TRY(load(r, request, item, &loaded[i], v, failure));
-    TRY(verify(loaded[i], v, failure));
+    TRY(verify_small(s, request, item, v, failure));
     checks[i] = v->check;
+    TRY(load(&s->runner, request, item, &loaded[i], v, failure));
+    TRY(verify(loaded[i], v, failure));
+    if (checks[i].allowed == 0) checks[i] = v->check;
+    TRY(tune_runner_verify_others(loaded[i], v, failure));
     tune_worker_stage("time");
     TRY(tune_runner_burst(loaded[i], &finalists[i].burst, v, failure));
     finalists[i].complexity = (int)tune_message_integer(item, "complexity", 0);
@@ -220,7 +265,8 @@ static void add_finals(json_t *b, const tune_finalist *finalists, const tune_che
   json_object_set_new(b, "list", list);
 }
 
-static void finals(tune_runner *r, const tune_message *request, tune_message *reply) {
+static void finals(device_state *s, const tune_message *request, tune_message *reply) {
+  tune_runner *r = &s->runner;
   const json_t *list = json_object_get(request->body, "list");
   int n = json_array_size(list) <= TUNE_MESSAGE_BLOBS ? (int)json_array_size(list) : 0, failed = -1,
       winner = 0, rounds = 0;
@@ -231,7 +277,7 @@ static void finals(tune_runner *r, const tune_message *request, tune_message *re
   arke_error failure = ARKE_ERROR_INIT;
   tune_finals_options o = tune_finals_default;
   o.limit_ns = 1e9 * tune_message_number(request->body, "limit_s", 3);
-  arke_status status = enter_finals(r, request, list, loaded, finalists, checks, &v, &failed, &failure);
+  arke_status status = enter_finals(s, request, list, loaded, finalists, checks, &v, &failed, &failure);
   if (status == ARKE_OK && n > 0) {
     tune_burst_warm(&r->meter, &finalists[0].burst, 0.2 * o.limit_ns, NULL);
     status = tune_measure_finals(&r->meter, finalists, n, &o, say_running, NULL, &winner, &rounds, &failure);
@@ -256,8 +302,8 @@ static arke_status device_handle(void *state, tune_message *request, tune_messag
     return ARKE_OK;
   }
   TRY(prepare(s, request->body, err));
-  if (strcmp(what, "trial") == 0) trial(&s->runner, request, reply);
-  if (strcmp(what, "finals") == 0) finals(&s->runner, request, reply);
+  if (strcmp(what, "trial") == 0) trial(s, request, reply);
+  if (strcmp(what, "finals") == 0) finals(s, request, reply);
   strbuf policy = STRBUF_INIT;
   tune_runner_policy(&s->runner, &policy);
   json_object_set_new(reply->body, "samples", json_integer(s->runner.expected.n));

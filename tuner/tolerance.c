@@ -2,6 +2,10 @@
 
 #include <math.h>
 
+#include "tuner/exact_outputs.h"
+
+#define APPROXIMATE 0x1p-11 /* of the hardware's functions, the worst: tanh.approx (PTX ISA) */
+
 /* The largest power of two that rounds to zero in this type. */
 static double half_least_subnormal(dtype t) {
   if (dtype_roundoff(t) == 0) return 0;
@@ -10,8 +14,8 @@ static double half_least_subnormal(dtype t) {
   return x;
 }
 
-tune_tolerance tune_tolerance_make(dtype out, int64_t length) {
-  double n = length > 1 ? (double)length : 1, u = out == DTYPE_F64 ? 0x1p-53 : 0x1p-24;
+static tune_tolerance make(dtype out, int64_t length, double u) {
+  double n = length > 1 ? (double)length : 1;
   return (tune_tolerance){.out = out,
                           .roundoff = dtype_roundoff(out),
                           .smallest = half_least_subnormal(out),
@@ -19,11 +23,31 @@ tune_tolerance tune_tolerance_make(dtype out, int64_t length) {
                           .spread = 8 / sqrt(n)};
 }
 
+tune_tolerance tune_tolerance_make(dtype out, int64_t length) {
+  return make(out, length, out == DTYPE_F64 ? 0x1p-53 : 0x1p-24);
+}
+
+tune_tolerance tune_tolerance_for(const ir_problem *p, int output, bool fast_math) {
+  dtype out = ir_tensor_dtype(p, output);
+  tune_rounding r = tune_rounding_of(p, output);
+  /* What is stored as f64 may have been computed in f32. */
+  tune_tolerance t =
+      make(out, ir_reduction_length(p, output), out == DTYPE_F64 && !r.narrow ? 0x1p-53 : 0x1p-24);
+  t.exact = !r.rounds;
+  if (fast_math && r.rounds) t.accumulation += APPROXIMATE;
+  for (int i = 0; i < p->op->n_definitions; i++) {
+    const ir_definition *d = &p->op->definitions[i];
+    if (d->tensor == output && d->update == IR_ADD && t.roundoff > 0x1p-24) t.updates = 4 * t.roundoff;
+  }
+  return t;
+}
+
 double tune_tolerance_allowed(const tune_tolerance *t, double value, double magnitude) {
   double rounding = fmax(t->roundoff * fabs(value), t->smallest);
+  if (t->exact) return fabs(dtype_round(t->out, value) - value);
   /* Integers are rounded to the nearest one; where the reference is an integer, only it lies this near. */
   if (dtype_class_of(t->out) != DTYPE_CLASS_FLOAT) rounding = 0.5;
-  return rounding + t->accumulation * (fabs(value) + t->spread * magnitude);
+  return rounding + t->accumulation * (fabs(value) + t->spread * magnitude) + t->updates * magnitude;
 }
 
 bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, double magnitude,
@@ -37,6 +61,10 @@ bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, do
   if (got == stored) {
     *error = isfinite(value) && isfinite(got) ? fabs(got - value) : 0;
     return true;
+  }
+  if (t->exact) {
+    *error = isfinite(value) && isfinite(got) ? fabs(got - value) : INFINITY;
+    return false;
   }
   double allowed = tune_tolerance_allowed(t, value, magnitude);
   if (isinf(got)) { /* right only where rounding may have gone either way at the end of the range */

@@ -2,9 +2,7 @@
 #ifndef ARKE_TUNER_TOLERANCE_H
 #define ARKE_TUNER_TOLERANCE_H
 
-#include <stdint.h>
-
-#include "base/dtype.h"
+#include "ir/ir.h"
 
 /* For one element of an output of type `out`: `value` is the reference before its final rounding, `magnitude`
  * the same sum over absolute values (ir_eval), `length` the terms of its longest reduction. The sum of
@@ -13,12 +11,18 @@
  * where the last factor bounds every partial sum of terms of random sign. */
 typedef struct tune_tolerance {
   dtype out;
+  bool exact;                /* only the rounded value itself agrees */
   double roundoff, smallest; /* of the output's type; smallest: half its least subnormal */
   double accumulation;       /* u * (4 sqrt(n) + n/4) */
   double spread;             /* 8 / sqrt(n) */
+  double updates;            /* of the magnitude, where updates are added in the output's own type; else 0 */
 } tune_tolerance;
 
 tune_tolerance tune_tolerance_make(dtype out, int64_t length);
+/* For an output of a problem: exact where nothing that leads to it rounds. `fast_math` adds the error of the
+ * hardware's approximations. Where definitions add to it ("+=") each addition is rounded to its type, which
+ * counts as four roundings of the whole magnitude when that type is narrower than f32. */
+tune_tolerance tune_tolerance_for(const ir_problem *p, int output, bool fast_math);
 double tune_tolerance_allowed(const tune_tolerance *t, double value, double magnitude);
 /* Whether `got`, an element of the output, agrees with the reference. NaN agrees with NaN only, and a value
  * beyond the type's range with the infinity or the saturated value that storing it gives. *error: |got -

@@ -7,7 +7,8 @@
 #include "base/random.h"
 
 #define STAGE "verify"
-#define TABLE 65536 /* one draw of 64 random bits picks four entries */
+#define TABLE 65536   /* one draw of 64 random bits picks four entries */
+#define BLOCK 8388593 /* elements drawn one by one; longer tensors repeat them */
 
 /* --- the range of an index tensor ----------------------------------------------------------------------- */
 
@@ -72,10 +73,63 @@ static void scatter_table(const void *table, size_t size, char *data, int64_t n,
   }
 }
 
+/* The first BLOCK elements again and again. Its length is a prime, so that rows of no usual length are equal.
+ */
+static void repeat_block(char *data, size_t size, int64_t n) {
+  for (int64_t done = BLOCK; done < n;) {
+    int64_t piece = n - done < done ? n - done : done; /* doubles, in whole blocks but for the last */
+    memcpy(data + (size_t)done * size, data, (size_t)piece * size);
+    done += piece;
+  }
+}
+
+/* --- places that are written once ----------------------------------------------------------------------- */
+
+/* Whether some definition assigns to places that the tensor gives: of two that are equal the order of writes
+ * decides, which no reference can tell. */
+static bool places_writes(const ir_problem *p, int tensor) {
+  for (int i = 0; i < p->op->n_definitions; i++) {
+    const ir_definition *d = &p->op->definitions[i];
+    for (int k = 0; k < d->n_subscripts && d->update == IR_ASSIGN; k++)
+      if (mentions(d->subscripts[k], tensor)) return true;
+  }
+  return false;
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b) {
+  while (b != 0) {
+    uint64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* Walks over all places in steps that have no divisor in common with their number, so that none comes twice
+ * before all have come: over the whole tensor where it has no more elements than there are places, else over
+ * each row, from a random start. */
+static void fill_places(const ir_problem *p, int tensor, dtype t, void *data, int64_t elements, int64_t bound,
+                        uint64_t seed) {
+  int64_t shape[LIMIT_RANK];
+  int rank = ir_tensor_shape(p, tensor, shape);
+  int64_t row = elements <= bound || rank == 0 ? elements : shape[rank - 1];
+  uint64_t places = (uint64_t)bound, step = places / 2 + 1 + random_u64(seed, 0) % (places / 3 + 1);
+  while (common_divisor(step, places) != 1) step++;
+  for (int64_t i = 0; i < elements; i++) {
+    uint64_t start = random_u64(seed, 1 + (uint64_t)(i / row)) % places;
+    unsigned __int128 far = (unsigned __int128)step * (uint64_t)(i % row) + start;
+    dtype_store(t, data, i, (double)(uint64_t)(far % places));
+  }
+}
+
 arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_t elements, uint64_t seed,
                              arke_error *err) {
   dtype t = ir_tensor_dtype(p, tensor);
   int64_t bound = tune_inputs_bound(p, tensor);
+  if (bound != INT64_MAX && bound > 0 && elements > 0 && places_writes(p, tensor)) {
+    fill_places(p, tensor, t, data, elements, bound, seed);
+    return ARKE_OK;
+  }
   bool packed = dtype_bits(t) < 8;
   int64_t entries = packed ? 2 * TABLE : TABLE; /* a packed table entry is a byte of two elements */
   void *table = malloc((size_t)dtype_bytes(t, entries));
@@ -83,7 +137,9 @@ arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_
   uint64_t table_seed = random_u64(seed, 0), place_seed = random_u64(seed, 1);
   for (int64_t i = 0; i < entries; i++) dtype_store(t, table, i, draw(t, bound, table_seed, (uint64_t)i));
   int64_t n = packed ? dtype_bytes(t, elements) : elements;
-  scatter_table(table, packed ? 1 : (size_t)dtype_bits(t) / 8, data, n, place_seed);
+  size_t size = packed ? 1 : (size_t)dtype_bits(t) / 8;
+  scatter_table(table, size, data, n < BLOCK ? n : BLOCK, place_seed);
+  repeat_block(data, size, n);
   free(table);
   return ARKE_OK;
 }

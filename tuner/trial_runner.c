@@ -37,17 +37,23 @@ static void forget_problem(tune_runner *r) {
   r->key = NULL;
 }
 
+void tune_runner_open_beside(tune_runner *r, const tune_runner *owner) {
+  *r = (tune_runner){.dev = owner->dev, .info = owner->info, .drift = 1, .lent = true};
+  r->info.can_measure = false;
+}
+
 void tune_runner_close(tune_runner *r) {
   if (!r->dev) return;
   forget_problem(r);
   tune_meter_close(&r->meter);
-  r->dev->ops->close(r->dev);
+  if (!r->lent) r->dev->ops->close(r->dev);
   *r = (tune_runner){0};
 }
 
 static char *problem_key(const tune_runner_problem *p) {
   strbuf key = STRBUF_INIT;
-  strbuf_addf(&key, "%s\n%s\n%llu", p->op_text, p->bindings, (unsigned long long)p->seed);
+  strbuf_addf(&key, "%s\n%s\n%llu %d %d", p->op_text, p->bindings, (unsigned long long)p->seed,
+              p->reference.samples > 0, p->reference.fast_math);
   return strbuf_take(&key);
 }
 
@@ -68,7 +74,7 @@ arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, ar
                                  measures ? r->info.l2_bytes : 0, p->seed, &r->tensors, err);
   if (status == ARKE_OK) status = tune_launches_view(&r->tensors, r->info.sm_count, &r->arena, &r->view, err);
   if (status == ARKE_OK)
-    status = tune_expected_compute(&r->tensors, p->samples, p->reference_s, p->seed, &r->expected, err);
+    status = tune_expected_compute(&r->tensors, &p->reference, p->seed, &r->expected, err);
   if (status != ARKE_OK) {
     forget_problem(r);
     free(key);
@@ -116,8 +122,11 @@ static arke_status make_workspace(tune_loaded *l, arke_error *err) {
   tune_runner *r = l->runner;
   size_t bytes;
   TRY(tune_launches_workspace(&l->binding, &bytes, err));
-  if (bytes == 0) return ARKE_OK;
+  if (bytes <= l->workspace_bytes) return ARKE_OK;
+  if (l->binding.workspace) r->dev->ops->mem_free(r->dev, l->binding.workspace);
+  l->binding.workspace = 0;
   TRY(r->dev->ops->mem_alloc(r->dev, bytes, "workspace", &l->binding.workspace, err));
+  l->workspace_bytes = bytes;
   return r->info.kind == ARKE_DEVICE_CUDA
              ? r->dev->ops->fill(r->dev, l->binding.workspace, TUNE_POISON, bytes, err)
              : ARKE_OK;
@@ -180,6 +189,27 @@ arke_status tune_runner_verify(tune_loaded *l, tune_verdict *v, arke_error *err)
   if (status != ARKE_OK) return reject(r, v, outcome, status);
   status = tune_expected_check(&r->expected, &r->tensors, &v->check, err);
   return status == ARKE_OK ? ARKE_OK : reject(r, v, CACHE_WRONG, status);
+}
+
+arke_status tune_runner_verify_others(tune_loaded *l, tune_verdict *v, arke_error *err) {
+  const recipe *first = l->binding.recipe;
+  *v = (tune_verdict){.outcome = CACHE_VERIFIED};
+  arke_status status = ARKE_OK;
+  for (const recipe *next = first->otherwise; next != NULL && status == ARKE_OK;
+       next = l->binding.recipe->otherwise) {
+    if (recipe_choose(next, &l->runner->view, &l->binding.recipe, NULL) != ARKE_OK) break;
+    tune_check check = v->check;
+    status = make_workspace(l, err);
+    if (status == ARKE_OK) status = tune_launches_bind(&l->binding, &l->arena, &l->sets[0], err);
+    if (status != ARKE_OK)
+      judge(l->runner, v, CACHE_LAUNCH_FAILED, status);
+    else
+      status = tune_runner_verify(l, v, err);
+    if (status == ARKE_OK && check.allowed > 0) v->check = check;
+  }
+  l->binding.recipe = first;
+  l->n_bound = 0; /* the workspace may have moved */
+  return status == ARKE_OK ? bind_sets(l, 1, err) : status;
 }
 
 /* --- timing --------------------------------------------------------------------------------------------- */
@@ -291,5 +321,5 @@ arke_status tune_runner_trial(tune_loaded **loaded, double reject_ns, tune_quick
 
 void tune_runner_policy(const tune_runner *r, strbuf *out) {
   strbuf_addf(out, "l2=%s sets=%d timer=events+graph clocks=as-found",
-              r->tensors.n_sets > 1 ? "cold" : "warm", r->tensors.n_sets);
+              tune_tensors_are_cold(&r->tensors, r->info.l2_bytes) ? "cold" : "warm", r->tensors.n_sets);
 }

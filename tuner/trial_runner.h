@@ -10,6 +10,7 @@
 
 typedef struct tune_runner {
   device *dev;
+  bool lent; /* the device is another runner's */
   device_info info;
   arena arena; /* of the problem */
   char *key;   /* which problem is prepared; NULL: none */
@@ -28,12 +29,13 @@ typedef struct tune_runner {
 typedef struct tune_runner_problem {
   const char *op_text, *bindings;
   uint64_t seed;
-  int samples;
-  double reference_s; /* wall clock for the fp64 reference */
+  tune_reference reference;
 } tune_runner_problem;
 
 /* Takes ownership of `dev`. */
 arke_status tune_runner_open(tune_runner *r, device *dev, arke_error *err);
+/* One for problems that are only verified, on the device of another, which outlives it. */
+void tune_runner_open_beside(tune_runner *r, const tune_runner *owner);
 void tune_runner_close(tune_runner *r);
 /* Makes tensors and expected values, unless this problem is already prepared. */
 arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, arke_error *err);
@@ -44,6 +46,7 @@ typedef struct tune_loaded {
   arena arena;
   recipe recipe; /* as stored; binding.recipe is the one of its alternatives that takes the tensors */
   tune_binding binding;
+  size_t workspace_bytes;
   tune_launches *sets; /* one for each input set bound so far */
   int n_bound;
   device_kernel_info kernel; /* of the first launch */
@@ -63,6 +66,9 @@ arke_status tune_runner_load(tune_runner *r, const void *image, size_t bytes, bo
 void tune_runner_unload(tune_loaded *l); /* NULL is allowed */
 /* Poisons the outputs, runs once, checks guards, inputs and outputs. */
 arke_status tune_runner_verify(tune_loaded *l, tune_verdict *v, arke_error *err);
+/* The same for every further alternative of the recipe that takes the tensors: kernels for views, which these
+ * tensors would not be served by. */
+arke_status tune_runner_verify_others(tune_loaded *l, tune_verdict *v, arke_error *err);
 
 typedef struct tune_quick {
   cache_time time;

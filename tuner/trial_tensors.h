@@ -13,6 +13,7 @@
 typedef struct tune_tensor {
   dtype type;
   bool output;
+  int alias; /* an output in place: the input whose memory it has; else -1 */
   int rank;
   int64_t shape[LIMIT_RANK], strides[LIMIT_RANK]; /* elements; contiguous */
   int64_t elements;
@@ -32,14 +33,17 @@ typedef struct tune_tensors {
   tune_tensor list[LIMIT_TENSORS];
 } tune_tensors;
 
-/* `l2_bytes`: with more than 0, as many sets as make twice that many bytes (at least 2). The problem must
- * outlive the tensors. Seeds differ by tensor. */
+/* `l2_bytes`: with more than 0, as many sets as make twice that many bytes (at least 2, but for sets that
+ * fill the L2 many times over). The problem must outlive the tensors. Seeds differ by tensor. */
 arke_status tune_tensors_create(device *dev, const ir_problem *p, bool guards, int64_t l2_bytes,
                                 uint64_t seed, tune_tensors *t, arke_error *err);
 void tune_tensors_release(tune_tensors *t);
 device_ptr tune_tensors_address(const tune_tensors *t, int tensor, int set);
 
-/* Poisons the outputs of set 0. */
+/* Whether so many bytes lie between two uses of a set that the L2 holds none of it any more. */
+bool tune_tensors_are_cold(const tune_tensors *t, int64_t l2_bytes);
+
+/* Poisons the outputs of set 0; those in place get their input's values. */
 arke_status tune_tensors_poison(const tune_tensors *t, arke_error *err);
 /* Copies the outputs of set 0 to their host buffers. */
 arke_status tune_tensors_fetch(const tune_tensors *t, arke_error *err);

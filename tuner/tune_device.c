@@ -1,17 +1,50 @@
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tuner/tune_run.h"
 
-#define STAGE         "verify"
-#define SAMPLES       4096
-#define REFERENCE_S   1.0
-#define LOST_IN_A_ROW 3 /* workers lost before any candidate ran: the device itself is at fault */
+#define STAGE             "verify"
+#define SAMPLES           4096
+#define REFERENCE_S       1.0
+#define REFERENCE_LEAST_S 0.1
+#define REFERENCE_SHARE   0.05 /* of the budget */
+#define COSTLY_S          1.0  /* for one element: a small problem is verified instead */
+#define LOST_IN_A_ROW     3    /* workers lost before any candidate ran: the device itself is at fault */
+
+/* Seconds for the reference: it is not to eat up a short budget. */
+static double reference_s(const tune_run *run) {
+  double budget = run->session->options.budget_s;
+  return budget > 0 ? fmin(REFERENCE_S, fmax(REFERENCE_LEAST_S, REFERENCE_SHARE * budget)) : REFERENCE_S;
+}
 
 bool tune_device_describe(const tune_run *run, const char *bindings, json_t *body) {
+  bool costly = tune_run_measures(run) && tune_reference_s(run->problem) > COSTLY_S;
   return json_object_set_new(body, "op", json_string(run->op_text)) == 0 &&
          json_object_set_new(body, "bindings", json_string(bindings)) == 0 &&
-         json_object_set_new(body, "samples", json_integer(SAMPLES)) == 0 &&
-         json_object_set_new(body, "reference_s", json_real(REFERENCE_S)) == 0;
+         json_object_set_new(body, "samples", json_integer(costly ? 0 : SAMPLES)) == 0 &&
+         json_object_set_new(body, "fast_math", json_boolean(run->session->options.fast_math)) == 0 &&
+         json_object_set_new(body, "reference_s", json_real(reference_s(run))) == 0;
+}
+
+char *tune_trial_reduced(const tune_trial *t) {
+  const tune_run *run = t->run;
+  config at;
+  ir_problem reduced = *run->problem;
+  tune_candidate_config(&run->candidates, t->index, &at);
+  tune_trial_template(t)->reduced_problem(run->problem, run->session->target, &at,
+                                          run->session->info.sm_count, &reduced);
+  strbuf text = STRBUF_INIT;
+  ir_problem_print_bindings(&reduced, &text);
+  return strbuf_take(&text);
+}
+
+static bool add_small(const tune_trial *t, json_t *item) {
+  if (!tune_run_measures(t->run) || tune_reference_s(t->run->problem) <= COSTLY_S) return true;
+  char *small = tune_trial_reduced(t);
+  bool added = small && json_object_set_new(item, "small", json_string(small)) == 0;
+  free(small);
+  return added;
 }
 
 bool tune_device_add_kernel(const tune_trial *t, tune_message *m, json_t *item) {
@@ -19,7 +52,7 @@ bool tune_device_add_kernel(const tune_trial *t, tune_message *m, json_t *item) 
   const tune_blob *image = cubin ? &t->cubin : &t->ptx;
   int i = tune_message_add_blob(m, image->data, image->bytes);
   int r = tune_message_add_blob(m, t->recipe.data, t->recipe.bytes);
-  return i >= 0 && r >= 0 && json_object_set_new(item, "image", json_integer(i)) == 0 &&
+  return i >= 0 && r >= 0 && add_small(t, item) && json_object_set_new(item, "image", json_integer(i)) == 0 &&
          json_object_set_new(item, "recipe", json_integer(r)) == 0 &&
          json_object_set_new(item, "is_ptx", json_boolean(!cubin)) == 0;
 }

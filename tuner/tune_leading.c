@@ -27,14 +27,7 @@ static bool is_verified(const tune_trial *t) {
 static char *verify_bindings(const tune_trial *t) {
   const tune_run *run = t->run;
   if (run->session->kind == TUNE_DEVICE_EMULATOR) return strdup(run->bindings);
-  config at;
-  ir_problem reduced = *run->problem;
-  tune_candidate_config(&run->candidates, t->index, &at);
-  tune_trial_template(t)->reduced_problem(run->problem, run->session->target, &at,
-                                          run->session->info.sm_count, &reduced);
-  strbuf text = STRBUF_INIT;
-  ir_problem_print_bindings(&reduced, &text);
-  return strbuf_take(&text);
+  return tune_trial_reduced(t);
 }
 
 static void verify(tune_run *run, tune_trial *t) {

@@ -108,7 +108,11 @@ bool tune_trial_try_again(tune_trial *t, cache_outcome outcome);
 
 /* --- running on a device (tune_device.c) --- */
 
-/* Adds the trial's image and recipe as blobs and names them in `item`. */
+/* Bindings of a problem small enough to emulate that takes every path of the configuration. malloc'ed; NULL:
+ * out of memory. */
+char *tune_trial_reduced(const tune_trial *t);
+/* Adds the trial's image and recipe as blobs and names them in `item`, and the problem to verify it at where
+ * the reference cannot be had at the whole one. */
 bool tune_device_add_kernel(const tune_trial *t, tune_message *m, json_t *item);
 /* Verifies, and where the device can, times the trial: t->ran is called when it is OVER, or again READY when
  * the worker was lost for no fault of its own. `bindings`: of the problem to verify at. */

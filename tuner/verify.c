@@ -18,14 +18,16 @@ static double now_s(void) {
 
 /* --- places --------------------------------------------------------------------------------------------- */
 
-/* The k-th place to look at: all corners, then in turn the last row of one axis, and anywhere. True for a
- * corner. */
-static bool place(const tune_tensor *x, uint64_t seed, int64_t k, int64_t coords[LIMIT_RANK]) {
+/* The k-th place to look at: all corners, then in turn the last row of one axis, and anywhere; with `all`,
+ * one after the other instead. True for a corner. */
+static bool place(const tune_tensor *x, bool all, uint64_t seed, int64_t k, int64_t coords[LIMIT_RANK]) {
   int64_t corners = (int64_t)1 << x->rank;
   if (k < corners) {
     for (int i = 0; i < x->rank; i++) coords[i] = (k >> i) & 1 ? x->shape[i] - 1 : 0;
     return true;
   }
+  for (int i = 0; i < x->rank && all; i++) coords[i] = (k - corners) / x->strides[i] % x->shape[i];
+  if (all) return false;
   for (int i = 0; i < x->rank; i++)
     coords[i] = (int64_t)(random_uniform(seed, (uint64_t)(k * LIMIT_RANK + i)) * (double)x->shape[i]);
   int64_t turn = k % (4 * x->rank + 1); /* a quarter lies in last rows */
@@ -50,20 +52,22 @@ static void describe_data(const tune_tensors *t, ir_data data[LIMIT_TENSORS]) {
   }
 }
 
-static arke_status evaluate(const tune_tensors *t, const ir_data *data, int output, int n, double until,
+static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output, int n, double until,
                             uint64_t seed, tune_expected *e, arke_error *err) {
   const tune_tensor *x = &t->list[output];
+  bool all = x->elements <= n;
+  if (all) n = (int)x->elements + (1 << x->rank);
   double squares = 0;
   int finite = 0;
   for (int64_t k = 0; k < n; k++) {
     int64_t coords[LIMIT_RANK];
-    bool corner = place(x, seed, k, coords);
+    bool corner = place(x, all, seed, k, coords);
     if (!corner && now_s() > until) break;
     tune_sample *s = &e->samples[e->n];
     s->output = output;
     s->offset = 0;
     for (int i = 0; i < x->rank; i++) s->offset += coords[i] * x->strides[i];
-    TRY(ir_eval(t->problem, data, output, coords, &s->value, &s->magnitude, err));
+    TRY(ir_evaluator_eval(ev, output, coords, &s->value, &s->magnitude, err));
     e->n++;
     if (isfinite(s->value)) squares += s->value * s->value, finite++;
     if (isfinite(s->magnitude)) e->magnitude[output] = fmax(e->magnitude[output], s->magnitude);
@@ -72,26 +76,50 @@ static arke_status evaluate(const tune_tensors *t, const ir_data *data, int outp
   return ARKE_OK;
 }
 
-arke_status tune_expected_compute(const tune_tensors *t, int samples, double limit_s, uint64_t seed,
-                                  tune_expected *e, arke_error *err) {
-  *e = (tune_expected){0};
-  int outputs = 0;
-  for (int i = 0; i < t->n; i++) outputs += t->list[i].output && t->list[i].elements > 0;
-  if (outputs == 0) return ARKE_OK;
-  int each = samples / outputs, corners = 1 << LIMIT_RANK;
+#define FLOPS_PER_S 4e7 /* of the evaluator, on one core */
+
+double tune_reference_s(const ir_problem *p) {
+  int64_t least = INT64_MAX;
+  for (int i = p->op->n_inputs; i < p->op->n_args; i++) {
+    int64_t elements = ir_tensor_elements(p, i);
+    if (elements > 0 && elements < least) least = elements;
+  }
+  return least == INT64_MAX ? 0 : ir_flops(p) / (double)least / FLOPS_PER_S;
+}
+
+static arke_status evaluate_outputs(const tune_tensors *t, const tune_reference *r, int outputs,
+                                    uint64_t seed, tune_expected *e, arke_error *err) {
+  int each = r->samples / outputs, corners = 1 << LIMIT_RANK;
   if (each < corners) each = corners;
-  e->samples = calloc((size_t)(each * outputs), sizeof *e->samples);
+  e->samples = calloc((size_t)((each + corners) * outputs), sizeof *e->samples);
   if (!e->samples) return error_memory(err, STAGE);
   ir_data data[LIMIT_TENSORS];
+  ir_evaluator *ev;
   describe_data(t, data);
+  TRY(ir_evaluator_create(t->problem, data, &ev, err));
   double begin = now_s();
   arke_status status = ARKE_OK;
   for (int i = 0, done = 0; i < t->n && status == ARKE_OK; i++) {
     if (!t->list[i].output || t->list[i].elements == 0) continue;
-    e->tolerance[i] = tune_tolerance_make(t->list[i].type, ir_reduction_length(t->problem, i));
-    double until = begin + limit_s * ++done / outputs;
-    status = evaluate(t, data, i, each, until, random_u64(seed, (uint64_t)i), e, err);
+    double until = begin + r->limit_s * ++done / outputs;
+    status = evaluate(t, ev, i, each, until, random_u64(seed, (uint64_t)i), e, err);
   }
+  ir_evaluator_destroy(ev);
+  return status;
+}
+
+arke_status tune_expected_compute(const tune_tensors *t, const tune_reference *r, uint64_t seed,
+                                  tune_expected *e, arke_error *err) {
+  *e = (tune_expected){0};
+  int outputs = 0;
+  for (int i = 0; i < t->n; i++) {
+    if (!t->list[i].output || t->list[i].elements == 0) continue;
+    e->tolerance[i] = tune_tolerance_for(t->problem, i, r->fast_math);
+    e->scale[i] = 1;
+    outputs++;
+  }
+  if (outputs == 0 || r->samples == 0) return ARKE_OK;
+  arke_status status = evaluate_outputs(t, r, outputs, seed, e, err);
   if (status != ARKE_OK) tune_expected_release(e);
   return status;
 }
@@ -154,6 +182,7 @@ static arke_status check_baseline(const tune_expected *e, const tune_tensors *t,
     double relative = 2 * (one->roundoff + one->accumulation);
     double absolute = 2 * (one->smallest + one->accumulation * one->spread * e->magnitude[i]);
     if (dtype_class_of(x->type) != DTYPE_CLASS_FLOAT) absolute += 1;
+    if (one->exact) relative = absolute = 0;
     int64_t at = tune_compare(x->type, x->host, e->baseline[i], x->elements, relative, absolute);
     if (at < 0) continue;
     double want = dtype_load(x->type, e->baseline[i], at);
@@ -163,12 +192,24 @@ static arke_status check_baseline(const tune_expected *e, const tune_tensors *t,
   return ARKE_OK;
 }
 
+/* Without samples, what its values suggest is all that is known of the size of rounding errors. */
+static double largest(const tune_tensor *x) {
+  double most = 0;
+  for (int64_t i = 0; i < x->elements; i++) {
+    double v = fabs(dtype_load(x->type, x->host, i));
+    if (isfinite(v) && v > most) most = v;
+  }
+  return most;
+}
+
 static void keep_baseline(tune_expected *e, const tune_tensors *t) {
   for (int i = 0; i < t->n; i++) {
     const tune_tensor *x = &t->list[i];
     if (!x->output || e->baseline[i] || x->bytes == 0) continue;
     e->baseline[i] = malloc(x->bytes); /* without memory for it the samples still stand */
-    if (e->baseline[i]) memcpy(e->baseline[i], x->host, x->bytes);
+    if (!e->baseline[i]) continue;
+    memcpy(e->baseline[i], x->host, x->bytes);
+    if (e->n == 0) e->magnitude[i] = 2 * largest(x);
   }
 }
 

@@ -21,10 +21,19 @@ typedef struct tune_expected {
   void *baseline[LIMIT_TENSORS];           /* outputs of the first verified kernel, or NULL */
 } tune_expected;
 
-/* Evaluates corners, last rows and columns, and random places of every output: `samples` in all, or as many
- * as `limit_s` of wall clock allows, but the corners always. The tensors' inputs must be filled. */
-arke_status tune_expected_compute(const tune_tensors *t, int samples, double limit_s, uint64_t seed,
+typedef struct tune_reference {
+  int samples;    /* of all outputs; 0: none, then only kernels are compared with one another */
+  double limit_s; /* wall clock; corners are evaluated whatever it takes */
+  bool fast_math; /* as in tune_tolerance_for */
+} tune_reference;
+
+/* Evaluates corners, last rows and columns, and random places of every output, or all of it where it is no
+ * more than its share of the samples. The tensors' inputs must be filled. */
+arke_status tune_expected_compute(const tune_tensors *t, const tune_reference *r, uint64_t seed,
                                   tune_expected *e, arke_error *err);
+/* Seconds that the reference takes for one element of the output that costs most: a guess by its operations.
+ */
+double tune_reference_s(const ir_problem *p);
 void tune_expected_release(tune_expected *e);
 
 /* How near the worst element came, both relative to the output's scale. */

@@ -11,9 +11,9 @@ TIME = {"median": NUMBER, "p10": MAYBE, "p90": MAYBE, "samples": WHOLE}
 TRIALS = {"total": WHOLE, "pruned": COUNTS, "failed": COUNTS, "verified": WHOLE, "measured": WHOLE}
 
 KINDS = {
-    "result": {"key": TEXT, "target": TEXT, "device": TEXT, "origin": TEXT, "config": TEXT, "time_ns": TIME,
+    "result": {"key": TEXT, "target": TEXT, "device": TEXT, "origin": TEXT, "template": TEXT, "config": TEXT, "time_ns": TIME,
                "tflops": NUMBER, "speed_of_light_ns": NUMBER, "trials": TRIALS, "sha256": TEXT, "cache": TEXT},
-    "stored": {"state": TEXT, "key": TEXT, "target": TEXT, "device": TEXT, "origin": TEXT, "config": TEXT,
+    "stored": {"state": TEXT, "key": TEXT, "target": TEXT, "device": TEXT, "origin": TEXT, "template": TEXT, "config": TEXT,
                "time_ns": TIME, "tflops": NUMBER, "speed_of_light_ns": NUMBER, "sha256": TEXT, "cache": TEXT},
     "operator": {"op": TEXT, "shape": TEXT, "dtypes": TYPES, "attrs": NAMES, "help": TEXT, "notation": TEXT},
     "space": {"template": TEXT, "points": WHOLE, "feasible": WHOLE,

@@ -84,7 +84,7 @@ START_TEST(a_measured_result) {
   ck_assert_ptr_nonnull(strstr(text, "timeout 2"));
   ck_assert_ptr_nonnull(
       strstr(text, "reproduce: build/arke-tune --op matmul --shape 512x256x128 --dtype bf16 --target "
-                   "sm_90a --device cuda --cache 'my cache.arke' --config 'BLOCK_M=128,STAGES=4'\n"));
+                   "sm_90a --device cuda --cache 'my cache.arke' --config 'gemm:BLOCK_M=128,STAGES=4'\n"));
   ck_assert_ptr_null(strstr(text, "modelled"));
   strbuf_free(&out);
 }
@@ -120,9 +120,9 @@ START_TEST(a_result_that_was_not_stored) {
 END_TEST
 
 START_TEST(json_has_the_documented_fields) {
-  static const char *const fields[] = {"key",    "target",  "device", "origin",
-                                       "config", "time_ns", "tflops", "speed_of_light_ns",
-                                       "trials", "sha256",  "cache"};
+  static const char *const fields[] = {
+      "key",    "target", "device", "origin", "template", "config", "time_ns", "tflops", "speed_of_light_ns",
+      "trials", "sha256", "cache"};
   sample s;
   make(&s, CACHE_ORIGIN_MODELLED, "model:NVIDIA H200");
   json_t *o = cli_result_json(&s.result);

@@ -24,7 +24,7 @@
   X(PAST_END, FAULT, FAULT, "stores one element past the end")                                               \
   X(OVERWRITES, FAULT, FAULT, "stores to its input")                                                         \
   X(TWIN, DUPLICATE, DUPLICATE, "lowers to the same kernel as a good one")                                   \
-  X(NO_GRID, LAUNCH_FAILED, LAUNCH_FAILED, "has an empty grid")
+  X(NO_GRID, LAUNCH_FAILED, LAUNCH_FAILED, "has no possible grid")
 
 typedef enum planted_kind {
 #define X(NAME, emulator, gpu, meaning) PLANTED_##NAME,

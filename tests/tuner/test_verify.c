@@ -100,6 +100,64 @@ START_TEST(indices_stay_inside_the_axis_they_index) {
 }
 END_TEST
 
+/* What is written to places that a tensor gives must not depend on the order of the writes. */
+static const struct {
+  const char *text, *bindings;
+  int64_t elements, row, places;
+} PLACES[] = {
+    {"scatter(X: T[M,N], idx: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) { Y[i,j] = X[i,j]; Y[i,idx[i,j]] = S[i,j] "
+     "}",
+     "T=f32 M=50 N=37 K=20", 1000, 20, 37},
+    {"scatter(X: T[M,N], idx: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) { Y[i,j] = X[i,j]; Y[i,idx[i,j]] = S[i,j] "
+     "}",
+     "T=f32 M=3 N=64 K=64", 192, 64, 64},
+    {"put(X: T[N], idx: i64[A,B], S: T[A,B]) -> (Y: T[N]) { Y[i] = X[i]; Y[idx[a,b]] = S[a,b] }",
+     "T=f32 N=1000 A=20 B=30", 600, 600, 1000},
+    {"put(X: T[N], idx: i64[A], S: T[A]) -> (Y: T[N]) { Y[i] = X[i]; Y[idx[a]] = S[a] }", "T=f32 N=1 A=1", 1,
+     1, 1},
+};
+
+START_TEST(places_that_are_assigned_to_come_once) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  int64_t n = PLACES[_i].elements;
+  bind(&a, PLACES[_i].text, PLACES[_i].bindings, &p);
+  int64_t *x = malloc((size_t)n * sizeof *x);
+  ck_assert_int_eq(tune_inputs_fill(&p, 1, x, n, 7, NULL), ARKE_OK);
+  int64_t in_order = 0;
+  for (int64_t row = 0; row < n; row += PLACES[_i].row) {
+    bool met[1000] = {0};
+    for (int64_t i = row; i < row + PLACES[_i].row; i++) {
+      ck_assert(x[i] >= 0 && x[i] < PLACES[_i].places && !met[x[i]]);
+      met[x[i]] = true;
+      in_order += i > row && x[i] == x[i - 1] + 1;
+    }
+  }
+  ck_assert_int_lt(in_order, n / 4 + 1);
+  free(x);
+  arena_release(&a);
+}
+END_TEST
+
+/* Longer tensors repeat a block, but no two rows of a usual length. */
+START_TEST(long_inputs_repeat_out_of_step) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  int64_t n = 40000003;
+  bind(&a, "same(X: T[M]) -> (Y: T[M]) { Y[i] = X[i] }", "T=bf16 M=40000003", &p);
+  uint16_t *x = malloc((size_t)n * 2);
+  ck_assert_int_eq(tune_inputs_fill(&p, 0, x, n, 1, NULL), ARKE_OK);
+  double squares = 0;
+  for (int64_t i = n - 100000; i < n; i++) squares += pow(dtype_load(DTYPE_BF16, x, i), 2);
+  ck_assert_double_eq_tol(squares / 100000, 1, 0.05);
+  for (int64_t row = 64; row <= 1 << 20; row *= 2)
+    for (int64_t at = 0; at + row + 64 <= n; at += n / 50)
+      ck_assert(memcmp(x + at, x + at + row, 64 * 2) != 0);
+  free(x);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(large_inputs_are_fast) {
   arena a = ARENA_INIT;
   ir_problem p;
@@ -189,10 +247,55 @@ START_TEST(special_values_agree_in_kind) {
 }
 END_TEST
 
+static const struct {
+  const char *text, *bindings;
+  bool exact;
+  double unit; /* of what is rounded on the way; 0: nothing */
+} ROUNDING[] = {
+    {"f(X: T[M]) -> (Y: T[M]) { Y[i] = max(X[i], 0) }", "T=bf16 M=4", true, 0},
+    {"f(X: T[M]) -> (Y: U[M]) { Y[i] = cast<U>(X[i]) }", "T=f32 U=e4m3 M=4", true, 0},
+    {"f(X: T[M]) -> (Y: T[M]) { Y[i] = -X[M-1-i] }", "T=f32 M=4", true, 0},
+    {"f(X: T[M,N]) -> (Y: i64[M]) { Y[i] = argmax(j) X[i,j] }", "T=bf16 M=4 N=4", true, 0},
+    {"f(X: T[M,N], W: T[N]) -> (Y: i64[M]) { Y[i] = argmax(j) X[i,j] * W[j] }", "T=bf16 M=4 N=4", false,
+     0x1p-24},
+    {"f(X: T[M,N]) -> (Y: T[M]) { Y[i] = max(j) abs(X[i,j]) }", "T=f16 M=4 N=4", true, 0},
+    {"f(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=i32 M=4 N=4", true, 0},
+    {"f(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=f32 M=4 N=1", false, 0x1p-24},
+    {"f(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=f64 M=4 N=1", false, 0x1p-53},
+    {"f(X: T[M]) -> (Y: f64[M]) { Y[i] = X[i] * X[i] }", "T=f32 M=4", false, 0x1p-24}, /* computed in f32 */
+    {"f(X: T[M]) -> (Y: T[M]) { t[i] = exp(X[i]); Y[i] = t[i] }", "T=f32 M=4", false, 0x1p-24},
+    {"f(X: T[M]) -> (Y: T[M]) { t[i] = X[i] / 2; Y[i] = t[i] }", "T=i32 M=4", true, 0},
+    {"f(X: T[M], idx: i64[M]) -> (Y: T[M]) { Y[i] = X[(idx[i] + 1) % M] }", "T=f32 M=4", true, 0},
+    {"f(X: T[M], idx: i64[M]) -> (Y: T[M]) { Y[i] = 0; Y[idx[i]] += X[i] }", "T=f32 M=4", false, 0x1p-24},
+};
+
+START_TEST(what_never_rounds_is_exact) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  bind(&a, ROUNDING[_i].text, ROUNDING[_i].bindings, &p);
+  tune_tolerance t = tune_tolerance_for(&p, p.op->n_inputs, false);
+  ck_assert_int_eq(t.exact, ROUNDING[_i].exact);
+  double error;
+  if (t.exact) {
+    double stored = dtype_round(t.out, 1.3);
+    ck_assert(tune_tolerance_agrees(&t, stored, 1.3, 1.3, &error));
+    ck_assert(!tune_tolerance_agrees(&t, stored + 1, 1.3, 1.3, &error));
+    ck_assert(!tune_tolerance_agrees(
+        &t, stored * (1 + 2 * dtype_roundoff(t.out)) + (dtype_roundoff(t.out) == 0), 1.3, 1.3, &error));
+  } else {
+    ck_assert_double_eq(t.accumulation / ROUNDING[_i].unit,
+                        tune_tolerance_make(DTYPE_F32, ir_reduction_length(&p, p.op->n_inputs)).accumulation /
+                            0x1p-24);
+    ck_assert_double_gt(tune_tolerance_for(&p, p.op->n_inputs, true).accumulation, 0x1p-11);
+  }
+  arena_release(&a);
+}
+END_TEST
+
 /* --- comparing tensors ---------------------------------------------------------------------------------- */
 
 START_TEST(compare_finds_the_first_difference) {
-  static const dtype types[] = {DTYPE_BF16, DTYPE_F32, DTYPE_F16, DTYPE_F64, DTYPE_E4M3};
+  static const dtype types[] = {DTYPE_BF16, DTYPE_F32, DTYPE_F16, DTYPE_F64, DTYPE_E4M3, DTYPE_E5M2};
   int64_t n = 10000;
   for (size_t k = 0; k < COUNT_OF(types); k++) {
     dtype t = types[k];
@@ -229,9 +332,12 @@ int main(void) {
   tcase_add_test(c, inputs_are_normal_and_fresh);
   tcase_add_test(c, inputs_of_every_type_stay_in_range);
   tcase_add_test(c, indices_stay_inside_the_axis_they_index);
+  tcase_add_loop_test(c, places_that_are_assigned_to_come_once, 0, COUNT_OF(PLACES));
+  tcase_add_test(c, long_inputs_repeat_out_of_step);
   tcase_add_test(c, large_inputs_are_fast);
   tcase_add_loop_test(c, correct_sums_pass_and_missing_terms_fail, 0, 18);
   tcase_add_test(c, special_values_agree_in_kind);
+  tcase_add_loop_test(c, what_never_rounds_is_exact, 0, COUNT_OF(ROUNDING));
   tcase_add_test(c, compare_finds_the_first_difference);
   suite_add_tcase(suite, c);
   SRunner *runner = srunner_create(suite);

@@ -1,0 +1,15 @@
+/* Which outputs have one right value in each element, whatever order a kernel computes in. */
+#ifndef ARKE_TUNER_EXACT_OUTPUTS_H
+#define ARKE_TUNER_EXACT_OUTPUTS_H
+
+#include "ir/ir.h"
+
+/* What lies between the inputs and an output. */
+typedef struct tune_rounding {
+  bool rounds; /* some float arithmetic, function or sum: results differ in their last places */
+  bool narrow; /* a float narrower than f64 takes part */
+} tune_rounding;
+
+tune_rounding tune_rounding_of(const ir_problem *p, int output);
+
+#endif
