@@ -8,6 +8,7 @@
 #include "tuner/cli_call.h"
 #include "tuner/cli_fidelity.h"
 #include "tuner/cli_machine.h"
+#include "tuner/cli_operators.h"
 #include "tuner/cli_output.h"
 #include "tuner/cli_planted.h"
 #include "tuner/cli_report.h"
@@ -213,6 +214,57 @@ static arke_status test_planted(selftest *t, const cli_problem *p, arke_error *e
              : ARKE_OK;
 }
 
+/* --- operators --------------------------------------------------------------------------------------- */
+
+enum { SHORT_PARTS = 24 }; /* without a GPU every so many-th operator; the project's tests run them all */
+
+static void fill_signals(sigset_t *signals) {
+  sigemptyset(signals);
+  sigaddset(signals, SIGINT);
+  sigaddset(signals, SIGTERM);
+}
+
+static bool signal_waits(void *user) {
+  sigset_t pending;
+  (void)user;
+  return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
+}
+
+static arke_status test_operators(selftest *t, arke_error *err) {
+  bool cuda = t->kind == ARKE_DEVICE_CUDA;
+  cli_operators n = {.faults = STRBUF_INIT, .stop = signal_waits};
+  operator_sweep what = {.target = t->target,
+                         .sm_count = t->info.sm_count,
+                         .seed = t->settings->tune.seed,
+                         .parts = cuda ? 1 : SHORT_PARTS,
+                         .configurations = cuda ? 2 : 0,
+                         .sample = 4096};
+  arke_error failure = ARKE_ERROR_INIT;
+  arke_status status =
+      cuda ? device_open_cuda(t->settings->tune.device_index, &what.dev, &failure)
+           : device_open_emulator(t->target->name, t->settings->tune.seed, &what.dev, &failure);
+  if (status == ARKE_OK) {
+    status = cli_operators_run(&what, &n, &failure);
+    what.dev->ops->close(what.dev);
+  }
+  bool passed = status == ARKE_OK && n.wrong == 0;
+  tell(t, "operators", passed,
+       "%lld runs: %lld right, %lld wrong, %lld refused, %lld that no template takes%s%s", (long long)n.runs,
+       (long long)n.right, (long long)n.wrong, (long long)n.refused, (long long)n.untaken,
+       status == ARKE_OK ? "" : "; ", failure.text);
+  strbuf_add(&t->text, strbuf_text(&n.faults));
+  json_object_set_new(t->report, "operators",
+                      json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "passed", passed, "runs",
+                                (json_int_t)n.runs, "right", (json_int_t)n.right, "wrong",
+                                (json_int_t)n.wrong, "refused", (json_int_t)n.refused, "untaken",
+                                (json_int_t)n.untaken, "compared", (json_int_t)n.compared, "faults",
+                                cli_json_text(strbuf_text(&n.faults))));
+  strbuf_free(&n.faults);
+  return status == ARKE_ERR_INTERRUPTED || status == ARKE_ERR_MEMORY
+             ? error_set(err, status, STAGE, "%s", failure.text)
+             : ARKE_OK;
+}
+
 /* --- the whole --------------------------------------------------------------------------------------- */
 
 static arke_status find_device(selftest *t, arke_error *err) {
@@ -244,12 +296,6 @@ static arke_status find_device(selftest *t, arke_error *err) {
   return status;
 }
 
-static void fill_signals(sigset_t *signals) {
-  sigemptyset(signals);
-  sigaddset(signals, SIGINT);
-  sigaddset(signals, SIGTERM);
-}
-
 /* SIGINT and SIGTERM are held back over the whole selftest, so that none falls between two parts and ends it
  * without a report. Takes one that came. */
 static arke_status check_interrupt(const char *before, arke_error *err) {
@@ -267,6 +313,8 @@ static arke_status run_parts(selftest *t, arena *a, arke_error *err) {
   TRY(test_fidelity(t, err));
   TRY(check_interrupt("before the runtime's part", err));
   TRY(test_runtime(t, &p, "runtime", err));
+  TRY(check_interrupt("before the operators", err));
+  TRY(test_operators(t, err));
   TRY(check_interrupt("before the planted faults", err));
   TRY(test_planted(t, &p, err));
   TRY(check_interrupt("before the last part", err));
