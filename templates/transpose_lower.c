@@ -128,7 +128,7 @@ arke_status transpose_ways(const ir_problem *p, const target *t, const config *c
 arke_status transpose_lower(const ir_problem *p, const target *t, const config *c,
                             const lower_options *options, arena *a, lowered *out, arke_error *err) {
   kernel_way ways[KERNEL_MAX_WAYS];
-  int n;
+  int n = 0;
   TRY(transpose_ways(p, t, c, options, a, ways, &n, err));
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }
