@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "tuner/exact_outputs.h"
 
 #define STAGE "verify"
-#define TABLE 65536   /* one draw of 64 random bits picks four entries */
+#define TABLE 65536 /* one draw of 64 random bits picks four entries */
+#define SMALL 4096
 #define BLOCK 8388593 /* elements drawn one by one; longer tensors repeat them */
 
 /* --- the range of an index tensor ----------------------------------------------------------------------- */
@@ -46,6 +48,15 @@ int64_t tune_inputs_bound(const ir_problem *p, int tensor) {
 
 /* --- values --------------------------------------------------------------------------------------------- */
 
+/* Whether integers meet floats on their way to some output. Then they are positions or counts, which in use
+ * are small: an angle of 10^9 has no digit left in f32. */
+static bool meets_floats(const ir_problem *p) {
+  for (int i = p->op->n_inputs; i < p->op->n_args; i++)
+    if (tune_rounding_of(p, i).rounds) return true;
+  return false;
+}
+
+/* `bound`: values stay below it; INT64_MAX: over the whole type. */
 static double draw(dtype t, int64_t bound, uint64_t seed, uint64_t i) {
   if (dtype_class_of(t) == DTYPE_CLASS_FLOAT) return random_normal(seed, i);
   double u = random_uniform(seed, i);
@@ -130,6 +141,8 @@ arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_
     fill_places(p, tensor, t, data, elements, bound, seed);
     return ARKE_OK;
   }
+  if (bound == INT64_MAX && dtype_class_of(t) == DTYPE_CLASS_INT && dtype_bits(t) > 16 && meets_floats(p))
+    bound = SMALL;
   bool packed = dtype_bits(t) < 8;
   int64_t entries = packed ? 2 * TABLE : TABLE; /* a packed table entry is a byte of two elements */
   void *table = malloc((size_t)dtype_bytes(t, entries));

@@ -100,6 +100,22 @@ START_TEST(indices_stay_inside_the_axis_they_index) {
 }
 END_TEST
 
+START_TEST(integers_that_meet_floats_are_small) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  int32_t x[1000];
+  bind(&a, "turn(X: T[M], pos: i32[M]) -> (Y: T[M]) { Y[i] = X[i] * cos(pos[i] * 0.5) }", "T=f32 M=1000", &p);
+  ck_assert_int_eq(tune_inputs_fill(&p, 1, x, 1000, 1, NULL), ARKE_OK);
+  for (int i = 0; i < 1000; i++) ck_assert(x[i] >= 0 && x[i] < 4096);
+  bind(&a, "total(X: i32[M]) -> (Y: i32[]) { Y = sum(i) X[i] }", "M=1000", &p);
+  ck_assert_int_eq(tune_inputs_fill(&p, 0, x, 1000, 1, NULL), ARKE_OK);
+  int large = 0;
+  for (int i = 0; i < 1000; i++) large += x[i] > 1 << 30 || x[i] < -(1 << 30);
+  ck_assert_int_gt(large, 300);
+  arena_release(&a);
+}
+END_TEST
+
 /* What is written to places that a tensor gives must not depend on the order of the writes. */
 static const struct {
   const char *text, *bindings;
@@ -332,6 +348,7 @@ int main(void) {
   tcase_add_test(c, inputs_are_normal_and_fresh);
   tcase_add_test(c, inputs_of_every_type_stay_in_range);
   tcase_add_test(c, indices_stay_inside_the_axis_they_index);
+  tcase_add_test(c, integers_that_meet_floats_are_small);
   tcase_add_loop_test(c, places_that_are_assigned_to_come_once, 0, COUNT_OF(PLACES));
   tcase_add_test(c, long_inputs_repeat_out_of_step);
   tcase_add_test(c, large_inputs_are_fast);
