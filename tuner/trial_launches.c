@@ -98,7 +98,7 @@ static arke_status bind_launch(const tune_binding *b, const recipe_launch *r, ar
                                device_kernel **kernel, arke_error *err) {
   *l = (device_launch){.n_args = r->n_params, .early_start = r->early_start};
   int64_t v;
-  tune_value *values;
+  tune_value *values = NULL;
   for (int i = 0; i < 3; i++) {
     TRY(evaluate(b, r->grid[i], 0, INT_MAX, "grid", &v, err));
     l->grid[i] = (uint32_t)v;
@@ -127,7 +127,7 @@ arke_status tune_launches_move(const tune_binding *b, const tune_launches *from,
   *l = *from;
   for (int i = 0; i < l->n; i++) {
     const recipe_launch *r = &b->recipe->launches[i];
-    tune_value *values;
+    tune_value *values = NULL;
     TRY(make_args(r->n_params, a, &l->launches[i], &values, err));
     for (int k = 0; k < r->n_params; k++) {
       const recipe_param *p = &r->params[k];
