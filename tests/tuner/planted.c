@@ -179,7 +179,11 @@ static arke_status make_recipe(const config *c, arena *a, recipe *r, arke_error 
       .cluster = {1, 1, 1},
       .smem_bytes = recipe_const(a, 16 * c->values[2])};
   if (c->values[0] == PLANTED_NO_GRID) l->grid[0] = recipe_const(a, -1);
-  *r = (recipe){.n_tensors = 2, .tensors = {{4, true}, {4, true}}, .n_launches = 1, .launches = l};
+  *r = (recipe){
+      .n_tensors = 2,
+      .tensors = {{.alignment = 4, .contiguous_last = true}, {.alignment = 4, .contiguous_last = true}},
+      .n_launches = 1,
+      .launches = l};
   return l->smem_bytes && l->grid[0] && one && params[2].value ? ARKE_OK : error_memory(err, "lower");
 }
 
