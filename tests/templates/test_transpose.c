@@ -50,7 +50,7 @@ static const struct {
     {plain, "T=f32 M=8 N=520", "TILE_X=8,TILE_Y=256,THREADS=512"},
     {plain, "T=f32 M=520 N=8", "TILE_X=256,TILE_Y=8,THREADS=512"},
     {batched, "T=bf16 B=5 M=40 N=72", ""},
-    {batched, "T=f32 B=70000 M=2 N=3", "TILE_X=8,TILE_Y=16,THREADS=128"},
+    {batched, "T=f32 B=70000 M=2 N=3", "TILE_X=8,TILE_Y=16,THREADS=128,VECTOR=4"},
     {fused, "T=bf16 M=72 N=104", ""},
     {fused, "T=f32 M=71 N=36", "RASTER=0,PERSISTENT=1"},
     {to_last, "T=f16 A=2 H=6 W=12 C=40", ""},
