@@ -205,19 +205,9 @@ static arke_status run_recipe(call_state *s, const lowered *l) {
 
 /* --- results --- */
 
-/* Each addition to an output ("+=") is rounded to its type. */
-static tune_tolerance tolerance_of(const ir_problem *p, int output) {
-  tune_tolerance t = tune_tolerance_make(ir_tensor_dtype(p, output), ir_reduction_length(p, output));
-  for (int i = 0; i < p->op->n_definitions; i++) {
-    const ir_definition *d = &p->op->definitions[i];
-    if (d->tensor == output && d->update == IR_ADD && t.roundoff > 0x1p-24) t.accumulation += t.roundoff / 2;
-  }
-  return t;
-}
-
 static arke_status compare_output(call_state *s, ir_evaluator *ev, int tensor) {
   const call_memory *t = &s->tensors[tensor];
-  tune_tolerance tolerance = tolerance_of(s->p, tensor);
+  tune_tolerance tolerance = tune_tolerance_for(s->p, tensor, false);
   bool all = s->call->sample <= 0 || s->call->sample >= t->elements;
   for (int64_t i = 0, n = all ? t->elements : s->call->sample; i < n; i++) {
     int64_t number = all || i == 0 ? i

@@ -197,7 +197,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("operators");
   TCase *tests = tcase_create("each");
-  tcase_set_timeout(tests, is_set("ARKE_OPERATORS_FULL") ? 3600 : 300);
+  tcase_set_timeout(tests, is_set("ARKE_OPERATORS_FULL") ? 3600 : 900);
   tcase_add_loop_test(tests, operators, 0, operator_case_count());
   suite_add_tcase(suite, tests);
   TCase *loop = tcase_create("the loop itself");
