@@ -7,7 +7,7 @@ import statistics
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-MARKER = "bitwise_not"  # a kernel that no operator here launches, by the name it has in the records
+MARKER = "erfinv"  # a kernel that no operator here launches, by the name it has in the records
 
 
 class Flusher:
@@ -15,11 +15,11 @@ class Flusher:
 
     def __init__(self):
         self.buffer = torch.empty(2 * torch.cuda.get_device_properties(0).L2_cache_size, dtype=torch.int8, device="cuda")
-        self.marker = torch.zeros(1, dtype=torch.int8, device="cuda")
+        self.marker = torch.zeros(1, device="cuda")
 
     def flush(self):
         self.buffer.zero_()
-        self.marker.bitwise_not_()
+        self.marker.erfinv_()
         torch.cuda.synchronize()
 
 
