@@ -9,6 +9,7 @@
 #define STAGE         "search"
 #define ELITES        6     /* whose neighbourhoods are looked at: the fastest of the fastest families */
 #define WORTH         1.5   /* a family is, while its best's model time is below this times the first's */
+#define HOPELESS      8     /* a template's default is, from this times the first's model time on */
 #define SHORTLIST     16    /* of the corrected ranking, picked before it is sorted out anew */
 #define IMPROVEMENT   0.995 /* a result counts as one below this share of the best */
 #define LEARNING_RATE 0.5
@@ -330,6 +331,27 @@ void tune_search_seed(tune_search *s, int64_t index) {
     s->queue_capacity = larger;
   }
   s->queue[s->queued++] = index;
+}
+
+static void seed_if_worth(tune_search *s, int64_t index) {
+  if (index >= 0 && s->c->ranked[index].model_ns < HOPELESS * s->c->ranked[0].model_ns)
+    tune_search_seed(s, index);
+}
+
+void tune_search_seed_templates(tune_search *s) {
+  const tune_candidates *c = s->c;
+  bool met[TUNE_TEMPLATES_MAX] = {false};
+  for (int64_t i = 0, n = 0; i < c->n && n < c->n_sources; i++) {
+    int source = c->ranked[i].source;
+    if (met[source]) continue;
+    met[source] = true;
+    n++;
+    seed_if_worth(s, i);
+  }
+  for (int i = 0; i < c->n_sources; i++) {
+    const tune_source *k = &c->sources[i];
+    seed_if_worth(s, tune_candidates_index(c, i, space_index(k->space, &k->defaults)));
+  }
 }
 
 /* --- results -------------------------------------------------------------------------------------------- */

@@ -32,6 +32,10 @@ arke_status tune_search_create(const tune_candidates *c, const tune_search_plan 
 void tune_search_destroy(tune_search *s);
 /* Puts a candidate before all others. */
 void tune_search_seed(tune_search *s, int64_t index);
+/* The same for every template's default and what its model puts first, since the models of different
+ * templates need not agree; but not where the model expects many times the time of the first: one such run
+ * would eat a short budget. */
+void tune_search_seed_templates(tune_search *s);
 /* A result known before: it feeds the search and is never proposed. INFINITY: it failed. */
 void tune_search_known(tune_search *s, int64_t index, double ns);
 /* The next one to try, or -1: nothing until more results are reported (or ever, once tune_search_done). */

@@ -74,3 +74,11 @@ bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, do
   *error = fabs(got - value);
   return *error <= allowed;
 }
+
+void tune_tolerance_between(const tune_tolerance *t, double magnitude, double *relative, double *absolute) {
+  *relative = *absolute = 0;
+  if (t->exact) return;
+  *relative = 2 * (t->roundoff + t->accumulation);
+  *absolute = 2 * (t->smallest + (t->accumulation * t->spread + t->updates) * magnitude);
+  if (dtype_class_of(t->out) != DTYPE_CLASS_FLOAT) *absolute += 1;
+}

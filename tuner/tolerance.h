@@ -30,4 +30,8 @@ double tune_tolerance_allowed(const tune_tolerance *t, double value, double magn
 bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, double magnitude,
                            double *error);
 
+/* How far the outputs of two correct kernels may lie apart, which may err in opposite directions: `relative`
+ * times the one's value plus `absolute`. `magnitude`: the largest of the output. */
+void tune_tolerance_between(const tune_tolerance *t, double magnitude, double *relative, double *absolute);
+
 #endif

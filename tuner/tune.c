@@ -110,24 +110,6 @@ static tune_search_plan make_plan(const tune_run *run, int trials) {
   return plan;
 }
 
-/* Every template's default, and what its model puts first: the models of different templates need not agree.
- */
-static void seed_defaults(tune_run *run) {
-  const tune_candidates *c = &run->candidates;
-  bool met[TUNE_TEMPLATES_MAX] = {false};
-  for (int64_t i = 0, n = 0; i < c->n && n < c->n_sources; i++) {
-    int source = c->ranked[i].source;
-    if (met[source]) continue;
-    met[source] = true;
-    n++;
-    tune_search_seed(run->search, i);
-  }
-  for (int i = 0; i < c->n_sources; i++) {
-    int64_t index = tune_candidates_index(c, i, space_index(c->sources[i].space, &c->sources[i].defaults));
-    if (index >= 0) tune_search_seed(run->search, index);
-  }
-}
-
 static arke_status open_search(tune_run *run, arke_error *err) {
   const tune_session *s = run->session;
   const char *wanted = s->options.config;
@@ -147,7 +129,7 @@ static arke_status open_search(tune_run *run, arke_error *err) {
    */
   if (tune_run_measures(run) && run->n_trials == 0) {
     tune_store_seed_nearby(run);
-    seed_defaults(run);
+    tune_search_seed_templates(run->search);
   }
   return run->status == ARKE_OK ? ARKE_OK : error_set(err, run->status, STAGE, "%s", run->error.text);
 }

@@ -177,12 +177,8 @@ static arke_status check_baseline(const tune_expected *e, const tune_tensors *t,
   for (int i = 0; i < t->n; i++) {
     const tune_tensor *x = &t->list[i];
     if (!e->baseline[i]) continue;
-    /* Two correct kernels may err in opposite directions: twice the tolerance of one. */
-    const tune_tolerance *one = &e->tolerance[i];
-    double relative = 2 * (one->roundoff + one->accumulation);
-    double absolute = 2 * (one->smallest + one->accumulation * one->spread * e->magnitude[i]);
-    if (dtype_class_of(x->type) != DTYPE_CLASS_FLOAT) absolute += 1;
-    if (one->exact) relative = absolute = 0;
+    double relative, absolute;
+    tune_tolerance_between(&e->tolerance[i], e->magnitude[i], &relative, &absolute);
     int64_t at = tune_compare(x->type, x->host, e->baseline[i], x->elements, relative, absolute);
     if (at < 0) continue;
     double want = dtype_load(x->type, e->baseline[i], at);

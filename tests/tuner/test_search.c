@@ -227,6 +227,27 @@ START_TEST(the_best_of_each_family_comes_first) {
 }
 END_TEST
 
+/* Proposals of a search whose seeds are the templates' own, the first of which is the model's best. */
+START_TEST(hopeless_defaults_are_not_seeds) {
+  setup s;
+  open_setup(&s);
+  const tune_source *source = &s.c.sources[0];
+  int64_t own = tune_candidates_index(&s.c, 0, space_index(source->space, &source->defaults));
+  ck_assert_int_gt(own, 0);
+  for (int hopeless = 0; hopeless < 2; hopeless++) {
+    if (hopeless) s.c.ranked[own].model_ns = 100 * s.c.ranked[0].model_ns;
+    tune_search_plan plan = {.model_best = 1, .limit = 100, .ahead = 4, .patience = 30};
+    tune_search *search;
+    ck_assert_int_eq(tune_search_create(&s.c, &plan, 1, &search, NULL), ARKE_OK);
+    tune_search_seed_templates(search);
+    ck_assert_int_eq(tune_search_next(search), 0);
+    ck_assert_int_eq(tune_search_next(search) == own, !hopeless);
+    tune_search_destroy(search);
+  }
+  close_setup(&s);
+}
+END_TEST
+
 START_TEST(exhaustive_search_tries_all) {
   setup s;
   open_setup(&s);
@@ -333,6 +354,7 @@ int main(void) {
   tcase_add_loop_test(c, quick_search_beats_the_models_ranking, 0, 8);
   tcase_add_test(c, families_are_numbered_by_their_best);
   tcase_add_test(c, the_best_of_each_family_comes_first);
+  tcase_add_test(c, hopeless_defaults_are_not_seeds);
   tcase_add_test(c, exhaustive_search_tries_all);
   tcase_add_test(c, known_results_are_not_proposed);
   tcase_add_test(c, an_ended_search_stays_ended);

@@ -308,6 +308,33 @@ START_TEST(what_never_rounds_is_exact) {
 }
 END_TEST
 
+/* Each addition into a narrow type rounds, and the order of updates is open. */
+START_TEST(orders_of_narrow_updates_agree) {
+  enum { UPDATES = 6, TRIALS = 1000 };
+  arena a = ARENA_INIT;
+  ir_problem p;
+  bind(&a, "count(X: T[M], idx: i64[M]) -> (Y: T[N]) { Y[idx[i]] += X[i] }", "T=bf16 M=64 N=8", &p);
+  tune_tolerance t = tune_tolerance_for(&p, p.op->n_inputs, false);
+  double furthest = 0, relative, absolute;
+  for (uint64_t trial = 0; trial < TRIALS; trial++) {
+    double sums[2] = {0, 0}, magnitude = 0;
+    for (uint64_t i = 0; i < UPDATES; i++) {
+      for (uint64_t order = 0; order < 2; order++) {
+        double x = random_normal(trial, order ? UPDATES - 1 - i : i);
+        sums[order] = dtype_round(DTYPE_BF16, sums[order] + dtype_round(DTYPE_BF16, x));
+      }
+      magnitude += fabs(random_normal(trial, i));
+    }
+    tune_tolerance_between(&t, magnitude, &relative, &absolute);
+    double apart = fabs(sums[0] - sums[1]);
+    ck_assert_double_le(apart, relative * fabs(sums[1]) + absolute);
+    furthest = fmax(furthest, apart / (relative * fabs(sums[1]) + absolute - 2 * t.updates * magnitude));
+  }
+  ck_assert_double_gt(furthest, 1); /* the updates' own part is needed */
+  arena_release(&a);
+}
+END_TEST
+
 /* --- comparing tensors ---------------------------------------------------------------------------------- */
 
 START_TEST(compare_finds_the_first_difference) {
@@ -355,6 +382,7 @@ int main(void) {
   tcase_add_loop_test(c, correct_sums_pass_and_missing_terms_fail, 0, 18);
   tcase_add_test(c, special_values_agree_in_kind);
   tcase_add_loop_test(c, what_never_rounds_is_exact, 0, COUNT_OF(ROUNDING));
+  tcase_add_test(c, orders_of_narrow_updates_agree);
   tcase_add_test(c, compare_finds_the_first_difference);
   suite_add_tcase(suite, c);
   SRunner *runner = srunner_create(suite);
