@@ -57,6 +57,8 @@ uint64_t lanes_wide(const ir_form *form, const lanes_options *o);
 /* What evaluating and storing the form's outputs with these options takes for granted: alignments, strides,
  * sizes that must be multiples, 32 bits. With width 1 and wide offsets that is nothing but `dense`. */
 void lanes_require(const ir_form *form, const lanes_options *o, recipe *rules, arena *a);
+/* Part of it: subscripts stay inside their tensors at the call's sizes, too. */
+void lanes_require_inside(const ir_form *form, recipe *rules, arena *a);
 
 /* Declares the pointers, sizes and strides that expressions of the form need. Call before the kernel is
  * emitted, with the options that lanes_create gets; `slots` is filled with the parameters' numbers. */

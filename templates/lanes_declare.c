@@ -285,6 +285,7 @@ void lanes_require(const ir_form *form, const lanes_options *o, recipe *rules, a
     if (rules->tensors[t].alignment < bytes) rules->tensors[t].alignment = bytes;
   }
   if (o->dense) kernel_require_dense(rules, p, a);
+  lanes_require_inside(form, rules, a);
   if (!o->wide_offsets) require_narrow(form, rules, a);
   if (o->width == 1) return;
   lanes_scope s = {.form = form, .loop = o->loop, .width = o->width, .dense = o->dense};

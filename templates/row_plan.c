@@ -142,8 +142,11 @@ static template_reason plan_held(const row_match *m, const target *t, int batch,
 
 bool row_is_dense(const row_match *m, const row_plan *plan) {
   if (plan->any_view) return false;
-  for (int l = 0; l < m->form.n_loops; l++)
-    if (m->form.loops[l].leading) return true; /* as views they are up to four loops, with a division each */
+  for (int l = 0; l < m->form.n_loops; l++) {
+    /* Leading axes are up to four loops as views, with a division each; merged ones have one stride only
+     * where there are no gaps between them. */
+    if (m->form.loops[l].leading || m->form.loops[l].n_dims > 1) return true;
+  }
   return plan->peel;
 }
 

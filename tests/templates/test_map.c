@@ -287,6 +287,48 @@ START_TEST(other_sizes_are_right) {
 }
 END_TEST
 
+/* What binding refuses for a problem's sizes, a recipe refuses for a call's. */
+static bool refuses(const recipe *r, const recipe_binding *sizes, int n) {
+  for (int i = 0; i < r->n_requirements; i++) {
+    const recipe_requirement *q = &r->requirements[i];
+    int64_t value;
+    if (q->divisor != 0 || recipe_expr_eval(q->expr, sizes, n, &value, NULL) != ARKE_OK) continue;
+    if (value > q->max) return true;
+  }
+  return false;
+}
+
+START_TEST(sizes_that_leave_a_tensor_are_refused) {
+  static const struct {
+    const char *text, *made;
+    recipe_binding right[4], wrong[2][4];
+  } sizes[] = {
+      {"w(X: T[A,N]) -> (Y: T[A,M]) { Y[i,j] = X[i,j + 2] }",
+       "T=f32 A=4 N=10 M=8",
+       {{"A", 3}, {"N", 9}, {"M", 7}},
+       {{{"A", 3}, {"N", 9}, {"M", 8}}, {{"A", 3}, {"N", 1}, {"M", 1}}}},
+      {"r(X: T[N]) -> (Y: T[M]) { Y[i] = X[N - 1 - i] }",
+       "T=f32 N=10 M=10",
+       {{"N", 9}, {"M", 7}},
+       {{{"N", 9}, {"M", 10}}, {{"N", 0}, {"M", 1}}}},
+      {"c(X: T[A], Z: T[B]) -> (Y: T[N]) { Y[i + 0] = X[i] Y[i + A] = Z[i] }",
+       "T=f32 A=3 B=4 N=7",
+       {{"A", 4}, {"B", 4}, {"N", 8}},
+       {{{"A", 4}, {"B", 4}, {"N", 7}}, {{"A", 1}, {"B", 9}, {"N", 9}}}},
+  };
+  arena a = ARENA_INIT;
+  template_case made = template_case_bind(&a, template_find("map"), sizes[_i].text, sizes[_i].made, "");
+  lowered l = template_case_lower(&a, &made);
+  int n = made.p.op->n_axes, ways = 0;
+  for (const recipe *r = &l.recipe; r != NULL; r = r->otherwise, ways++) {
+    ck_assert(!refuses(r, sizes[_i].right, n));
+    for (int k = 0; k < 2; k++) ck_assert(refuses(r, sizes[_i].wrong[k], n));
+  }
+  ck_assert_int_gt(ways, 1);
+  arena_release(&a);
+}
+END_TEST
+
 /* --- the template as such --- */
 
 START_TEST(what_is_no_map_is_refused) {
@@ -406,6 +448,7 @@ int main(void) {
   tcase_add_test(tests, rows_go_beyond_a_grid_dimension);
   tcase_add_loop_test(tests, offsets_have_64_bits_where_needed, 0, 3);
   tcase_add_loop_test(tests, other_sizes_are_right, 0, 6);
+  tcase_add_loop_test(tests, sizes_that_leave_a_tensor_are_refused, 0, 3);
   tcase_add_loop_test(tests, what_is_no_map_is_refused, 0, 8);
   tcase_add_loop_test(tests, classes_assemble_without_spills, 0, (int)COUNT_OF(class_cases));
   tcase_add_test(tests, accesses_are_wide_and_loads_come_first);

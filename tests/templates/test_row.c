@@ -332,6 +332,27 @@ START_TEST(any_view_is_right) {
 }
 END_TEST
 
+/* Loops over rows that are one loop without gaps have strides of their own in a view. */
+START_TEST(views_of_several_row_axes_are_right) {
+  static const char softmax_of_planes[] =
+      "s(X: T[A,B,C]) -> (Y: T[A,B,C]) { m[a,b] = max(c) X[a,b,c] "
+      "s[a,b] = sum(c) exp(X[a,b,c] - m[a,b]) Y[a,b,c] = exp(X[a,b,c] - m[a,b]) / s[a,b] }";
+  static const int64_t strides[][3] = {{6 * 8, 8, 1}, {8, 3 * 8, 1}, {1, 3, 15}, {0, 8, 1}};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, row(), softmax_of_planes, "T=f32 A=3 B=5 C=8", CTAS(32, 4, 0, 1));
+  template_case_run(&a, &c, NULL, 0);
+  for (size_t i = 0; i < COUNT_OF(strides); i++) {
+    for (int tensor = 0; tensor < 2 && (tensor == 0 || strides[i][0] > 0); tensor++) {
+      run_view views[2] = {{.strided = false}};
+      views[tensor].strided = true;
+      for (int k = 0; k < 3; k++) views[tensor].stride[k] = strides[i][k];
+      template_case_run(&a, &c, views, 1);
+    }
+  }
+  arena_release(&a);
+}
+END_TEST
+
 /* Offsets past 2^31 elements: the kernel for the large problem is right on a small one of its kind. */
 START_TEST(large_tensors_have_wide_offsets) {
   static const char *const settings[] = {CTAS(256, 8, 2, 4), TEAMS(256, 8, 2, 4, 1, 16),
@@ -424,6 +445,7 @@ int main(void) {
   tcase_add_loop_test(tests, special_values_are_as_written, 0, (int)COUNT_OF(special));
   tcase_add_test(tests, rows_may_have_gaps);
   tcase_add_test(tests, any_view_is_right);
+  tcase_add_test(tests, views_of_several_row_axes_are_right);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
   tcase_add_test(tests, other_sizes_take_the_other_way);
   tcase_add_loop_test(tests, others_are_refused, 0, 7);
