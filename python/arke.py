@@ -51,6 +51,8 @@ class _Options(C.Structure):
         ("device_index", C.c_int),
         ("strict", C.c_int),
         ("allow_modelled", C.c_int),
+        ("fast_math", C.c_int),
+        ("check_indices", C.c_int),
     ]
 
 
@@ -123,7 +125,8 @@ def _call(arrays):
 class Context:
     """An open cache and a device (arke_open)."""
 
-    def __init__(self, library, cache, device="auto", device_index=0, strict=False, allow_modelled=False):
+    def __init__(self, library, cache, device="auto", device_index=0, strict=False, allow_modelled=False,
+                 fast_math=False, check_indices=False):  # fmt: skip
         self.lib = C.CDLL(library)
         self.lib.arke_plan_describe.restype = _PlanInfo
         self.lib.arke_plan_describe.argtypes = [C.c_void_p]
@@ -132,7 +135,8 @@ class Context:
         self.lib.arke_status_name.restype = C.c_char_p
         self.lib.arke_plan_destroy.argtypes = self.lib.arke_close.argtypes = [C.c_void_p]
         self.handle = C.c_void_p()
-        options = _Options(cache.encode(), None, DEVICES[device], device_index, strict, allow_modelled)
+        options = _Options(cache.encode(), None, DEVICES[device], device_index, strict, allow_modelled, fast_math,
+                           check_indices)  # fmt: skip
         self.call("arke_open", C.byref(options), C.byref(self.handle))
 
     def call(self, name, *arguments):
