@@ -195,7 +195,8 @@ arke_status kernel_lower_ways(const kernel_way *ways, int n, const target *t, co
   gen_builder *b = NULL;
   gen_output text = {0};
   arke_status status = ARKE_OK;
-  *out = (lowered){0};
+  *out = (lowered){.ways_left_out = options && options->first_way_only ? n - 1 : 0};
+  n -= out->ways_left_out;
   if (!ctx) {
     status = gen_context_create(&own, err);
     ctx = own;

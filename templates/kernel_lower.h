@@ -50,7 +50,8 @@ typedef struct kernel_way {
   const recipe *rules;
 } kernel_way;
 /* Ways in the order they are tried (recipe.otherwise), all kernels in one image under names of their own:
- * dense tensors first, then any strides. kernel_lower is one way. */
+ * dense tensors first, then any strides. kernel_lower is one way. With options->first_way_only, the others
+ * are left out and counted in out->ways_left_out. */
 arke_status kernel_lower_ways(const kernel_way *ways, int n, const target *t, const lower_options *options,
                               arena *a, lowered *out, arke_error *err);
 

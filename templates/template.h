@@ -44,6 +44,7 @@ typedef struct lowered {
   size_t ptx_bytes;
   const char *llvm_ir; /* optimised module as text; NULL unless asked for */
   recipe recipe;
+  int ways_left_out; /* by lower_options.first_way_only; 0: the image and the recipe are whole */
 } lowered;
 
 typedef struct lower_options {
@@ -51,6 +52,10 @@ typedef struct lower_options {
   bool fast_math; /* approximate instructions whatever their error; else only where the tolerance allows */
   bool check_indices;   /* a gathered read out of range gives 0, a scattered write out of range is left out */
   gen_context *context; /* the process's, reused over calls; NULL: one is made for the call */
+  /* The planned kernel alone, without the ways for other views (recipe.otherwise): enough to try a
+   * configuration. Its text is the same as in the whole image. kernel_lower_ways sees to it; `ways` lists
+   * them all. */
+  bool first_way_only;
 } lower_options;
 
 struct kernel_way;

@@ -1,11 +1,12 @@
 /* Lowers and assembles one candidate a request:
  *   {"do": "compile", "op", "bindings", "target", "template", "config", "keep_llvm_ir", "fast_math",
- *    "check_indices"}
- * Answer: {"lower_ms", "assemble_ms", "registers", "spill_bytes", "log", "unassembled", "ptx", "recipe",
- * "cubin", "llvm_ir"}, the last four being blob numbers, -1 where there is none; "unassembled" says why an
- * assembler that is there could not do its work, which is no fault of the candidate's. Without a cubin the
- * device compiles the PTX when it loads it. The driver's linker is not asked for one: like nvJitLink it
- * compiles inputs as relocatable code, where setmaxnreg is ignored; its loader does not. */
+ *    "check_indices", "first_way_only"}
+ * Answer: {"lower_ms", "assemble_ms", "registers", "spill_bytes", "log", "unassembled", "ways_left_out",
+ * "ptx", "recipe", "cubin", "llvm_ir"}, the last four being blob numbers, -1 where there is none;
+ * "unassembled" says why an assembler that is there could not do its work, which is no fault of the
+ * candidate's. Without a cubin the device compiles the PTX when it loads it. The driver's linker is not asked
+ * for one: like nvJitLink it compiles inputs as relocatable code, where setmaxnreg is ignored; its loader
+ * does not. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,7 @@ static arke_status lower(compile_state *s, const compile_job *job, const json_t 
   lower_options options = {.keep_llvm_ir = json_is_true(json_object_get(body, "keep_llvm_ir")),
                            .fast_math = json_is_true(json_object_get(body, "fast_math")),
                            .check_indices = json_is_true(json_object_get(body, "check_indices")),
+                           .first_way_only = json_is_true(json_object_get(body, "first_way_only")),
                            .context = s->context};
   arke_status status = job->template->lower(&job->problem, job->target, &job->config, &options, a, code, err);
   if (status != ARKE_OK) {
@@ -128,6 +130,7 @@ static arke_status compile(compile_state *s, const json_t *body, arena *a, tune_
   json_t *b = reply->body;
   json_object_set_new(b, "lower_ms", json_real(lowered_at - begin));
   json_object_set_new(b, "assemble_ms", json_real(assembled_at - lowered_at));
+  json_object_set_new(b, "ways_left_out", json_integer(code.ways_left_out));
   json_object_set_new(b, "registers", json_integer(out->registers));
   json_object_set_new(b, "spill_bytes", json_integer(out->spill_bytes));
   json_t *log = json_string(out->log);

@@ -8,10 +8,11 @@
 #include "base/text.h"
 #include "tuner/tune_run.h"
 
-#define STAGE       "tune"
-#define PROGRESS_S  0.1
-#define MODEL_QUICK 8 /* compiled without a GPU: only the leading one will be used */
-#define MODEL_FULL  32
+#define STAGE           "tune"
+#define PROGRESS_S      0.1
+#define MODEL_QUICK     8 /* compiled without a GPU: only the leading one will be used */
+#define MODEL_FULL      32
+#define INCOMPLETE_MOST 32 /* winners whose whole image failed */
 
 double tune_now_s(void) {
   struct timespec t;
@@ -315,12 +316,19 @@ static int count_over(const tune_run *run) {
   return n;
 }
 
+/* A template that fails at its other ways with every configuration is not to be tried for hours. */
+static bool may_complete(const tune_run *run) {
+  return run->status == ARKE_OK && run->session->interrupts < 2 && run->incomplete < INCOMPLETE_MOST;
+}
+
 /* The winner of what the search found. If the budget cut it short and none is right, the search goes on until
  * one is, or until it finds no more. */
 static tune_trial *decide(tune_run *run) {
   for (;;) {
+    int incomplete = run->incomplete;
     tune_trial *winner = tune_run_measures(run) ? tune_run_finals(run) : tune_run_verify_leading(run);
     if (winner && tune_trial_has_kernel(winner)) return winner;
+    if (run->incomplete > incomplete && may_complete(run)) continue; /* others are right so far */
     if (tune_run_stopped(run) || tune_run_left_s(run, 0) > 0) return NULL;
     int before = count_over(run);
     tune_run_search(run);

@@ -5,13 +5,14 @@
 
 #define STAGE "compile"
 
-static json_t *compile_request(const tune_trial *t) {
+static json_t *compile_request(const tune_trial *t, bool first_way_only) {
   const tune_run *run = t->run;
   const tune_session *s = run->session;
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b}", "do", "compile", "op", run->op_text,
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b}", "do", "compile", "op", run->op_text,
                    "bindings", run->bindings, "target", s->target->name, "template",
                    tune_trial_template(t)->name, "config", t->config, "keep_llvm_ir", s->options.keep_llvm_ir,
-                   "fast_math", s->options.fast_math, "check_indices", s->options.check_indices);
+                   "fast_math", s->options.fast_math, "check_indices", s->options.check_indices,
+                   "first_way_only", first_way_only);
 }
 
 static void hash_kernel(tune_trial *t) {
@@ -32,23 +33,41 @@ static const tune_trial *find_twin(const tune_trial *t) {
   return NULL;
 }
 
-static void take_kernel(tune_trial *t, tune_message *m) {
+/* Once for the whole run, not for each of a thousand candidates. */
+static void note_unassembled(tune_run *run, const json_t *b) {
+  const char *why = tune_message_text(b, "unassembled", "");
+  if (!why[0] || run->warning) return;
+  run->warning = arena_printf(
+      run->arena, "some kernels have no cubin, the driver will compile their PTX when it loads them: %s",
+      why);
+}
+
+void tune_compile_take_image(tune_trial *t, tune_message *m) {
   const json_t *b = m->body;
   const struct {
     const char *name;
     tune_blob *blob;
   } blobs[] = {{"ptx", &t->ptx}, {"recipe", &t->recipe}, {"cubin", &t->cubin}, {"llvm_ir", &t->llvm_ir}};
-  for (size_t i = 0; i < COUNT_OF(blobs); i++)
+  for (size_t i = 0; i < COUNT_OF(blobs); i++) {
+    free(blobs[i].blob->data);
     *blobs[i].blob = tune_message_take_blob(m, (int)tune_message_integer(b, blobs[i].name, -1));
+  }
+  t->ways_left_out = (int)tune_message_integer(b, "ways_left_out", 0);
+  note_unassembled(t->run, b);
+}
+
+static void take_kernel(tune_trial *t, tune_message *m) {
+  const json_t *b = m->body;
+  tune_compile_take_image(t, m);
   t->lower_ms = tune_message_number(b, "lower_ms", 0);
   t->assemble_ms = tune_message_number(b, "assemble_ms", 0);
   t->registers = (int)tune_message_integer(b, "registers", -1);
   t->spill_bytes = (int)tune_message_integer(b, "spill_bytes", -1);
+  double whole_s = 1e-3 * (t->lower_ms + t->assemble_ms) * (1 + t->ways_left_out);
+  if (t->ways_left_out > 0 && whole_s > t->run->complete_s) t->run->complete_s = whole_s;
 }
 
-/* The outcome and the reason of a compilation that failed; CACHE_LOWERED when it did not. What the machine
- * lacked is no outcome of the candidate's: *status then says what. */
-static cache_outcome judge(const tune_reply *reply, const char **reason, arke_status *status) {
+cache_outcome tune_compile_judge(const tune_reply *reply, const char **reason, arke_status *status) {
   *reason = reply->cause;
   *status = ARKE_OK;
   if (reply->kind == TUNE_REPLY_CRASHED) return CACHE_CRASHED;
@@ -64,15 +83,6 @@ static cache_outcome judge(const tune_reply *reply, const char **reason, arke_st
   case ARKE_ERR_IO: *status = answer; return CACHE_LOWER_FAILED;
   default: return CACHE_LOWER_FAILED;
   }
-}
-
-/* Once for the whole run, not for each of a thousand candidates. */
-static void note_unassembled(tune_run *run, const json_t *b) {
-  const char *why = tune_message_text(b, "unassembled", "");
-  if (!why[0] || run->warning) return;
-  run->warning = arena_printf(
-      run->arena, "some kernels have no cubin, the driver will compile their PTX when it loads them: %s",
-      why);
 }
 
 /* A worker that died or hung may be the machine's doing (memory, load). So it gets a second try, unless it is
@@ -91,11 +101,10 @@ static void on_compiled(const tune_reply *reply, void *user) {
   bool again = t->resumed || t->ptx_sha256[0]; /* its outcome is known; only the kernel is wanted */
   const char *reason;
   arke_status status;
-  cache_outcome outcome = judge(reply, &reason, &status);
+  cache_outcome outcome = tune_compile_judge(reply, &reason, &status);
   run->compile_end_s = tune_now_s();
   if (outcome == CACHE_LOWERED) {
     take_kernel(t, reply->message);
-    note_unassembled(run, reply->message->body);
     if (!tune_trial_has_kernel(t)) {
       outcome = CACHE_LOWER_FAILED;
       reason = "the worker's answer holds no kernel";
@@ -126,21 +135,29 @@ static void on_compiled(const tune_reply *reply, void *user) {
   if (t->compiled) t->compiled(t);
 }
 
+arke_status tune_compile_submit(const tune_trial *t, bool first_way_only, tune_reply_fn fn, void *user,
+                                arke_error *err) {
+  const tune_session *s = t->run->session;
+  tune_message m = {.body = compile_request(t, first_way_only)};
+  arke_status status =
+      m.body ? tune_pool_submit(s->compilers, &m, tune_session_compile_timeout(s), NULL, fn, user, err)
+             : error_memory(err, STAGE);
+  tune_message_release(&m);
+  return status;
+}
+
 void tune_compile_start(tune_trial *t) {
   tune_run *run = t->run;
   arke_error err = ARKE_ERROR_INIT;
-  tune_message m = {.body = compile_request(t)};
   t->state = TRIAL_COMPILING;
   if (run->compile_begin_s == 0) run->compile_begin_s = tune_now_s();
-  arke_status status =
-      m.body ? tune_pool_submit(run->session->compilers, &m, tune_session_compile_timeout(run->session), NULL,
-                                on_compiled, t, &err)
-             : error_memory(&err, STAGE);
+  /* What fits into one round of the workers takes no longer whole, and is not compiled twice. */
+  bool many = run->planned > tune_pool_size(run->session->compilers);
+  arke_status status = tune_compile_submit(t, many, on_compiled, t, &err);
   if (status != ARKE_OK) {
     t->state = TRIAL_DROPPED;
     tune_run_fail(run, status, err.stage, err.text);
   }
-  tune_message_release(&m);
 }
 
 void tune_compile_missing(tune_run *run, tune_trial **list, int n) {

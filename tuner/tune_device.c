@@ -39,6 +39,10 @@ char *tune_trial_reduced(const tune_trial *t) {
   return strbuf_take(&text);
 }
 
+char *tune_trial_verified_at(const tune_trial *t) {
+  return t->run->session->kind == TUNE_DEVICE_MODEL ? tune_trial_reduced(t) : strdup(t->run->bindings);
+}
+
 static bool add_small(const tune_trial *t, json_t *item) {
   if (!tune_run_measures(t->run) || tune_reference_s(t->run->problem) <= COSTLY_S) return true;
   char *small = tune_trial_reduced(t);
@@ -126,15 +130,22 @@ static void on_device_answer(const tune_reply *reply, void *user) {
   if (t->ran) t->ran(t);
 }
 
+bool tune_device_ask(const tune_trial *t, const char *bindings, bool measure, double reject_ns,
+                     tune_message *m) {
+  m->body = tune_session_request(t->run->session, "trial");
+  return m->body && tune_device_describe(t->run, bindings, m->body) &&
+         tune_device_add_kernel(t, m, m->body) &&
+         json_object_set_new(m->body, "measure", json_boolean(measure)) == 0 &&
+         json_object_set_new(m->body, "reject_ns", json_real(reject_ns)) == 0;
+}
+
 void tune_device_start(tune_trial *t, const char *bindings, double reject_ns) {
   tune_run *run = t->run;
   tune_session *s = run->session;
   arke_error err = ARKE_ERROR_INIT;
-  tune_message m = {.body = tune_session_request(s, "trial")};
+  tune_message m = {0};
   arke_status status = ARKE_ERR_MEMORY;
-  if (m.body && tune_device_describe(run, bindings, m.body) && tune_device_add_kernel(t, &m, m.body) &&
-      json_object_set_new(m.body, "measure", json_boolean(tune_run_measures(run))) == 0 &&
-      json_object_set_new(m.body, "reject_ns", json_real(reject_ns)) == 0) {
+  if (tune_device_ask(t, bindings, tune_run_measures(run), reject_ns, &m)) {
     t->state = TRIAL_RUNNING;
     status = tune_pool_submit(s->devices, &m, tune_session_run_timeout(s), NULL, on_device_answer, t, &err);
   } else {

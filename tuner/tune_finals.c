@@ -24,6 +24,7 @@ typedef struct finals {
   tune_run *run;
   int n;
   tune_trial *list[FINALISTS];
+  double ratio[FINALISTS]; /* of its time to the winner's; INFINITY: it was left out */
   bool done;
   int at;     /* who was running last */
   int failed; /* -1: none */
@@ -95,6 +96,7 @@ static void take_times(finals *f, const json_t *b) {
     if (time.samples > 0) f->list[i]->time = time; /* else it was left out for want of time */
     f->list[i]->check = (tune_check){tune_message_number(item, "error_relative", 0),
                                      tune_message_number(item, "allowed_relative", 0)};
+    f->ratio[i] = tune_message_number(item, "ratio", INFINITY);
   }
   int64_t winner = tune_message_integer(b, "winner", 0);
   f->winner = winner >= 0 && winner < f->n ? (int)winner : 0;
@@ -156,7 +158,7 @@ static void hold(finals *f) {
   tune_run *run = f->run;
   tune_session *s = run->session;
   double budget = s->options.budget_s, most_s = budget > 0 && budget < TUNE_LONG_S ? LIMIT_SHORT_S : LIMIT_S;
-  double limit_s = fmax(LEAST_S, fmin(most_s, TIMING_SHARE * tune_run_left_s(run, 0)));
+  double limit_s = fmax(LEAST_S, fmin(most_s, TIMING_SHARE * tune_run_left_s(run, run->complete_s)));
   arke_error err = ARKE_ERROR_INIT;
   tune_message m = {0};
   f->done = f->timed = false;
@@ -176,6 +178,22 @@ static void hold(finals *f) {
   if (!f->done) tune_pool_abandon(s->devices);
 }
 
+/* The next in the order of the finals, or of the search where none could be held. It leaves the list. */
+static tune_trial *take_next(finals *f) {
+  int next = 0;
+  if (f->timed && f->winner >= 0) {
+    next = f->winner;
+  } else if (f->timed) {
+    for (int i = 1; i < f->n; i++)
+      if (f->ratio[i] < f->ratio[next]) next = i;
+  }
+  tune_trial *t = f->list[next];
+  memmove(&f->ratio[next], &f->ratio[next + 1], (size_t)(f->n - next - 1) * sizeof f->ratio[0]);
+  remove_at(f, next);
+  f->winner = -1;
+  return t;
+}
+
 tune_trial *tune_run_finals(tune_run *run) {
   finals f = {.run = run, .failed = -1};
   if (!enter(&f, run)) {
@@ -189,9 +207,13 @@ tune_trial *tune_run_finals(tune_run *run) {
     while (tune_pool_idle(run->session->devices) == 0 && !tune_run_stopped(run))
       uv_run(&run->session->loop, UV_RUN_ONCE); /* the last worker is still going down */
     hold(&f);
-    if (f.timed) return f.list[f.winner];
+    if (f.timed) break;
     if (f.failed >= 0 && f.failed < f.n) remove_at(&f, f.failed);
   }
   /* Interrupted, or finals that cannot be held: the quick times are what is known. */
-  return f.n > 0 ? f.list[0] : NULL;
+  while (f.n > 0) {
+    tune_trial *t = take_next(&f);
+    if (tune_trial_complete(t)) return t;
+  }
+  return NULL;
 }

@@ -22,16 +22,8 @@ static bool is_verified(const tune_trial *t) {
   return t->state == TRIAL_OVER && t->outcome == CACHE_VERIFIED;
 }
 
-/* Bindings of the problem it is verified at: its own on the emulator; with the model, one small enough to
- * emulate that still takes every path of the configuration. */
-static char *verify_bindings(const tune_trial *t) {
-  const tune_run *run = t->run;
-  if (run->session->kind == TUNE_DEVICE_EMULATOR) return strdup(run->bindings);
-  return tune_trial_reduced(t);
-}
-
 static void verify(tune_run *run, tune_trial *t) {
-  char *bindings = verify_bindings(t);
+  char *bindings = tune_trial_verified_at(t);
   if (!bindings) {
     tune_run_fail(run, ARKE_ERR_MEMORY, "verify", "out of memory");
     return;
@@ -109,6 +101,11 @@ static void salvage(tune_run *run, tune_trial **sorted, int n) {
   }
 }
 
+static bool complete(tune_run *run, tune_trial *t) {
+  if (!tune_trial_has_kernel(t)) tune_compile_missing(run, &t, 1);
+  return tune_trial_has_kernel(t) && tune_trial_complete(t);
+}
+
 tune_trial *tune_run_verify_leading(tune_run *run) {
   tune_trial **sorted = malloc((size_t)(run->n_trials + 1) * sizeof *sorted);
   if (!sorted) {
@@ -124,13 +121,14 @@ tune_trial *tune_run_verify_leading(tune_run *run) {
   verify_in_order(run, sorted, n, effort == TUNE_QUICK ? QUICK_GOAL : effort == TUNE_FULL ? FULL_GOAL : n);
   if (run->session->interrupted) salvage(run, sorted, n);
   tune_pool_abandon(run->session->devices);
-  tune_trial *winner = first_verified(sorted, n);
   for (int i = 0; i < n; i++)
     if (sorted[i]->state != TRIAL_OVER) { /* given up while it ran: it stays what it was */
       sorted[i]->state = TRIAL_OVER;
       sorted[i]->outcome = CACHE_LOWERED;
     }
-  if (winner && !tune_trial_has_kernel(winner)) tune_compile_missing(run, &winner, 1);
+  tune_trial *winner = NULL;
+  for (int i = 0; i < n && !winner; i++)
+    if (is_verified(sorted[i]) && complete(run, sorted[i])) winner = sorted[i];
   free(sorted);
-  return winner && tune_trial_has_kernel(winner) ? winner : NULL;
+  return winner;
 }

@@ -40,6 +40,7 @@ typedef struct tune_trial {
   char identity[SHA256_HEX_SIZE]; /* of PTX and recipe: two trials that share it are the same kernel */
   double lower_ms, assemble_ms;
   int registers, spill_bytes;
+  int ways_left_out; /* of the image below (lower_options.first_way_only); 0: it is whole */
   tune_blob ptx, recipe, cubin, llvm_ir;  /* kept for the leading trials only */
   void (*compiled)(struct tune_trial *t); /* called when COMPILING ends, well or not; NULL: nobody waits */
   void (*ran)(struct tune_trial *t);      /* called when RUNNING ends */
@@ -64,6 +65,8 @@ typedef struct tune_run {
   double begin_s, last_progress_s;
   double compile_begin_s, compile_end_s;
   int compilations, lost_workers; /* lost: in a row, for no candidate's fault */
+  double complete_s;              /* estimated for compiling a whole image; 0 where trials are whole */
+  int incomplete;                 /* winners whose whole image failed */
   const char *policy, *warning;
   int64_t *doubted; /* candidates whose stored outcome is checked */
   int n_doubted;
@@ -103,6 +106,14 @@ void tune_compile_start(tune_trial *t);
 /* Compiles again those of the trials that have no kernel, and waits. One that now fails becomes OVER with its
  * outcome and still has none. */
 void tune_compile_missing(tune_run *run, tune_trial **list, int n);
+/* Asks an idle compile worker for the trial's kernel; changes nothing in the trial. */
+arke_status tune_compile_submit(const tune_trial *t, bool first_way_only, tune_reply_fn fn, void *user,
+                                arke_error *err);
+/* The outcome and the reason of a compilation that failed; CACHE_LOWERED when it did not. What the machine
+ * lacked is no outcome of the candidate's: *status then says what. */
+cache_outcome tune_compile_judge(const tune_reply *reply, const char **reason, arke_status *status);
+/* Gives the trial the answer's image and recipe in place of its own. */
+void tune_compile_take_image(tune_trial *t, tune_message *m);
 /* Whether a trial that ended so shall be tried once more; counts it. */
 bool tune_trial_try_again(tune_trial *t, cache_outcome outcome);
 
@@ -111,12 +122,18 @@ bool tune_trial_try_again(tune_trial *t, cache_outcome outcome);
 /* Bindings of a problem small enough to emulate that takes every path of the configuration. malloc'ed; NULL:
  * out of memory. */
 char *tune_trial_reduced(const tune_trial *t);
+/* Bindings of the problem that the device at hand verifies it at: the reduced one with the model, else the
+ * whole. As above. */
+char *tune_trial_verified_at(const tune_trial *t);
 /* Adds the trial's image and recipe as blobs and names them in `item`, and the problem to verify it at where
  * the reference cannot be had at the whole one. */
 bool tune_device_add_kernel(const tune_trial *t, tune_message *m, json_t *item);
 /* Verifies, and where the device can, times the trial: t->ran is called when it is OVER, or again READY when
  * the worker was lost for no fault of its own. `bindings`: of the problem to verify at. */
 void tune_device_start(tune_trial *t, const char *bindings, double reject_ns);
+/* Fills in a request for such a trial; false: out of memory. */
+bool tune_device_ask(const tune_trial *t, const char *bindings, bool measure, double reject_ns,
+                     tune_message *m);
 /* Fields every device request has. */
 bool tune_device_describe(const tune_run *run, const char *bindings, json_t *body);
 /* A device worker was lost or cannot work; true if the run may go on. */
@@ -127,11 +144,17 @@ bool tune_device_survives(tune_run *run, const tune_reply *reply);
 /* Search: proposes, compiles and, on a GPU, verifies and times until the search ends, or the budget with at
  * least one result. Called again, it goes on from there. */
 void tune_run_search(tune_run *run);
-/* Times the leading trials interleaved and returns the winner, or NULL. */
+/* Times the leading trials interleaved and returns the winner, or the next one whose image can be completed;
+ * or NULL. */
 tune_trial *tune_run_finals(tune_run *run);
 /* Without times: verifies the leading trials on the emulator in the model's order and returns the first that
- * is right, or NULL. */
+ * is right and can be completed, or NULL. */
 tune_trial *tune_run_verify_leading(tune_run *run);
+
+/* Makes a trial's image whole (tune_complete.c): compiles the ways that the search left out and verifies
+ * every kernel. At once true where none was. False: it failed and has that as its outcome, which
+ * run->incomplete counts; or the run failed, or an interrupt left no time. Waits. */
+bool tune_trial_complete(tune_trial *t);
 
 /* --- the cache (tune_store.c) --- */
 

@@ -6,12 +6,14 @@
 #define FINALS_SHARE   0.25 /* of a budget is kept for the finals */
 #define FINALS_S       10.0 /* but not more than this: 6 s of timing, and loading and verifying */
 #define FINALS_SHORT_S 5.0  /* 3 s of timing, where the budget is below TUNE_LONG_S */
+#define COMPLETE_SHARE 0.15 /* at most, for compiling the winner whole */
 #define VERIFY_SHARE   0.5  /* without times, verifying on the emulator is the longer part */
 
 static double reserve_s(const tune_run *run) {
   double budget = run->session->options.budget_s;
   if (!tune_run_measures(run)) return VERIFY_SHARE * budget;
-  return fmin(FINALS_SHARE * budget, budget < TUNE_LONG_S ? FINALS_SHORT_S : FINALS_S);
+  return fmin(FINALS_SHARE * budget, budget < TUNE_LONG_S ? FINALS_SHORT_S : FINALS_S) +
+         fmin(COMPLETE_SHARE * budget, run->complete_s);
 }
 
 static int count_state(const tune_run *run, tune_trial_state state) {
@@ -115,12 +117,11 @@ static void drop_unfinished(tune_run *run) {
 
 void tune_run_search(tune_run *run) {
   tune_session *s = run->session;
-  double reserve = reserve_s(run);
   bool out_of_time = false;
   revive_dropped(run);
   for (;;) {
     uv_run(&s->loop, UV_RUN_NOWAIT);
-    out_of_time = out_of_time || (tune_run_left_s(run, reserve) <= 0 && has_result(run));
+    out_of_time = out_of_time || (tune_run_left_s(run, reserve_s(run)) <= 0 && has_result(run));
     if (tune_run_stopped(run)) break;
     if (!out_of_time) {
       start_compiling(run);

@@ -57,6 +57,22 @@ static template_reason feasible(const ir_problem *p, const target *t, const conf
   return c->values[1] == 128 && c->values[2] == 0 ? TEMPLATE_OK : TEMPLATE_REDUNDANT;
 }
 
+/* What misbehaves is unlike in its one kernel that does not: equal ones would be duplicates. */
+static template_reason feasible_viewing(const ir_problem *p, const target *t, const config *c) {
+  (void)p;
+  (void)t;
+  return c->values[0] == PLANTED_GOOD && c->values[1] == 256 ? TEMPLATE_OK : TEMPLATE_THREADS;
+}
+
+static template_reason feasible_flawed(const ir_problem *p, const target *t, const config *c) {
+  static const int speeds[PLANTED_COUNT] = {
+      [PLANTED_WRONG] = 5, [PLANTED_REFUSES] = 4, [PLANTED_GARBAGE] = 6};
+  int kind = c->values[0];
+  if (kind == PLANTED_GOOD) return feasible_viewing(p, t, c);
+  return speeds[kind] > 0 && c->values[1] == 64 && c->values[2] == speeds[kind] ? TEMPLATE_OK
+                                                                                : TEMPLATE_THREADS;
+}
+
 static void hungry_defaults(const ir_problem *p, const target *t, config *c) {
   (void)p;
   (void)t;
@@ -99,18 +115,17 @@ static double cost_ns(const ir_problem *p, const target *t, const target_rates *
 
 /* --- lowering ------------------------------------------------------------------------------------------- */
 
-static const char head[] =
-    ".version 8.6\n.target sm_90a\n.address_size 64\n"
-    ".visible .entry twice(\n.param .u64 twice_param_0,\n.param .u64 twice_param_1,\n"
-    ".param .u32 twice_param_2\n)\n{\n.reg .pred %p<3>;\n.reg .b32 %r<8>;\n.reg .b64 %rd<8>;\n"
-    "ld.param.b64 %rd1, [twice_param_0];\nld.param.b64 %rd2, [twice_param_1];\n"
-    "ld.param.b32 %r1, [twice_param_2];\n"
-    "mov.u32 %r2, %ctaid.x;\nmov.u32 %r3, %ntid.x;\nmov.u32 %r4, %tid.x;\n"
-    "mad.lo.s32 %r5, %r2, %r3, %r4;\nsetp.ge.s32 %p1, %r5, %r1;\n@%p1 bra $DONE;\n"
-    "mul.wide.s32 %rd3, %r5, 4;\nadd.s64 %rd4, %rd1, %rd3;\nadd.s64 %rd5, %rd2, %rd3;\n"
-    "ld.global.b32 %r6, [%rd4];\nadd.f32 %r7, %r6, %r6;\nadd.s32 %r4, %r1, -1;\n"
-    "setp.eq.s32 %p2, %r5, %r4;\n";
-static const char tail[] = "st.global.b32 [%rd5], %r7;\n$DONE:\nret;\n}\n";
+static const char header[] = ".version 8.6\n.target sm_90a\n.address_size 64\n";
+/* Its name, and what it does besides. */
+static const char kernel[] =
+    ".visible .entry %s(\n.param .u64 in,\n.param .u64 out,\n.param .u32 size\n)\n"
+    "{\n.reg .pred %%p<3>;\n.reg .b32 %%r<8>;\n.reg .b64 %%rd<8>;\n"
+    "ld.param.b64 %%rd1, [in];\nld.param.b64 %%rd2, [out];\nld.param.b32 %%r1, [size];\n"
+    "mov.u32 %%r2, %%ctaid.x;\nmov.u32 %%r3, %%ntid.x;\nmov.u32 %%r4, %%tid.x;\n"
+    "mad.lo.s32 %%r5, %%r2, %%r3, %%r4;\nsetp.ge.s32 %%p1, %%r5, %%r1;\n@%%p1 bra $DONE;\n"
+    "mul.wide.s32 %%rd3, %%r5, 4;\nadd.s64 %%rd4, %%rd1, %%rd3;\nadd.s64 %%rd5, %%rd2, %%rd3;\n"
+    "ld.global.b32 %%r6, [%%rd4];\nadd.f32 %%r7, %%r6, %%r6;\nadd.s32 %%r4, %%r1, -1;\n"
+    "setp.eq.s32 %%p2, %%r5, %%r4;\n%sst.global.b32 [%%rd5], %%r7;\n$DONE:\nret;\n}\n";
 
 static const char *body(planted_kind kind) {
   switch (kind) {
@@ -187,6 +202,15 @@ static arke_status make_recipe(const config *c, arena *a, recipe *r, arke_error 
   return l->smem_bytes && l->grid[0] && one && params[2].value ? ARKE_OK : error_memory(err, "lower");
 }
 
+/* After what is there already; NULL: out of memory. */
+static const char *print_kernel(arena *a, const char *before, const char *name, planted_kind kind) {
+  strbuf text = STRBUF_INIT;
+  strbuf_addf(&text, kernel, name, body(kind));
+  const char *ptx = arena_printf(a, "%s%s", before, strbuf_text(&text));
+  strbuf_free(&text);
+  return ptx;
+}
+
 static arke_status lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                          arena *a, lowered *out, arke_error *err) {
   (void)p;
@@ -196,12 +220,36 @@ static arke_status lower(const ir_problem *p, const target *t, const config *c, 
   start_child();
   die_if_told();
   TRY(misbehave(kind, err));
-  out->ptx =
-      kind == PLANTED_GARBAGE ? "this is no PTX at all" : arena_printf(a, "%s%s%s", head, body(kind), tail);
+  out->ptx = kind == PLANTED_GARBAGE ? "this is no PTX at all" : print_kernel(a, header, "twice", kind);
   if (!out->ptx) return error_memory(err, "lower");
   out->ptx_bytes = strlen(out->ptx);
   if (options->keep_llvm_ir) out->llvm_ir = "; none, the PTX is written by hand";
   return make_recipe(c, a, &out->recipe, err);
+}
+
+/* The first kernel is sound. */
+static arke_status lower_viewing(const ir_problem *p, const target *t, const config *c,
+                                 const lower_options *options, arena *a, lowered *out, arke_error *err) {
+  config sound = *c;
+  sound.values[0] = PLANTED_GOOD;
+  TRY(lower(p, t, &sound, options, a, out, err));
+  out->recipe.tensors[0].dense = out->recipe.tensors[1].dense = true;
+  if (options->first_way_only) {
+    out->ways_left_out = 1;
+    return ARKE_OK;
+  }
+  planted_kind kind = (planted_kind)c->values[0];
+  log_lowering(c);
+  TRY(misbehave(kind, err));
+  recipe *any = ARENA_NEW(a, recipe);
+  if (!any) return error_memory(err, "lower");
+  TRY(make_recipe(c, a, any, err));
+  any->launches[0].kernel = "twice_any";
+  out->recipe.otherwise = any;
+  out->ptx = kind == PLANTED_GARBAGE ? "this is no PTX at all" : print_kernel(a, out->ptx, "twice_any", kind);
+  if (!out->ptx) return error_memory(err, "lower");
+  out->ptx_bytes = strlen(out->ptx);
+  return ARKE_OK;
 }
 
 static void reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
@@ -212,7 +260,7 @@ static void reduced_problem(const ir_problem *p, const target *t, const config *
   reduced->sizes[0] = 3 * c->values[1] + 5;
 }
 
-#define PLANTED(id, name_, space_, defaults_, feasible_)                                                     \
+#define PLANTED(id, name_, space_, defaults_, feasible_, lower_)                                             \
   static const kernel_template id = {.name = name_,                                                          \
                                      .meaning = "sound and unsound kernels",                                 \
                                      .fits = fits,                                                           \
@@ -220,16 +268,20 @@ static void reduced_problem(const ir_problem *p, const target *t, const config *
                                      .defaults = defaults_,                                                  \
                                      .feasible = feasible_,                                                  \
                                      .cost_ns = cost_ns,                                                     \
-                                     .lower = lower,                                                         \
+                                     .lower = lower_,                                                        \
                                      .reduced_problem = reduced_problem}
-PLANTED(planted, "planted", get_space, defaults, feasible);
-PLANTED(doomed, "doomed", get_space, defaults, feasible_doomed);
-PLANTED(hungry, "hungry", get_hungry_space, hungry_defaults, feasible_hungry);
+PLANTED(planted, "planted", get_space, defaults, feasible, lower);
+PLANTED(doomed, "doomed", get_space, defaults, feasible_doomed, lower);
+PLANTED(hungry, "hungry", get_hungry_space, hungry_defaults, feasible_hungry, lower);
+PLANTED(viewing, "viewing", get_space, defaults, feasible_viewing, lower_viewing);
+PLANTED(flawed, "flawed", get_space, defaults, feasible_flawed, lower_viewing);
 
 static const kernel_template *const planted_list[] = {&planted}, *const doomed_list[] = {&doomed},
-                                    *const hungry_list[] = {&hungry},
-                                    *const all[] = {&planted, &doomed, &hungry};
+                                    *const hungry_list[] = {&hungry}, *const viewing_list[] = {&viewing},
+                                    *const flawed_list[] = {&flawed},
+                                    *const all[] = {&planted, &doomed, &hungry, &viewing, &flawed};
 const tune_templates planted_templates = {1, planted_list}, doomed_templates = {1, doomed_list},
-                     hungry_templates = {1, hungry_list};
-static const tune_templates all_templates = {3, all};
+                     hungry_templates = {1, hungry_list}, viewing_templates = {1, viewing_list},
+                     flawed_templates = {1, flawed_list};
+static const tune_templates all_templates = {5, all};
 const tune_hooks planted_hooks = {&all_templates, fake_gpu_open, true};

@@ -36,7 +36,10 @@ typedef enum planted_kind {
 extern const tune_templates planted_templates; /* good and bad ones */
 extern const tune_templates doomed_templates;  /* bad ones only */
 extern const tune_templates hungry_templates;  /* good ones: four families by BLOCK, each of 32 variants */
-extern const tune_hooks planted_hooks;         /* all of them, and the fake GPU */
+/* Of two kernels, for tensors without gaps and for any, of which lower_options.first_way_only leaves out the
+ * second. In `flawed`, KIND says how the second one misbehaves, and the good ones are slower. */
+extern const tune_templates viewing_templates, flawed_templates;
+extern const tune_hooks planted_hooks; /* all of them, and the fake GPU */
 
 /* Of `planted`, fastest at PLANTED_BEST. Those of `hungry` begin at speed PLANTED_HUNGRY: in bursts BLOCK=128
  * is 12 % slower than BLOCK=64, at the power limit 2 % faster. */
@@ -45,7 +48,7 @@ fake_kernel planted_times(uint32_t block, int speed);
 #define PLANTED_HUNGRY 16
 
 /* Environment variables that reach the workers:
- * PLANTED_LOG     file to which every lowering appends its configuration
+ * PLANTED_LOG     file to which every lowering appends its configuration, once for each kernel
  * PLANTED_SLOW_MS each lowering takes at least this long
  * PLANTED_CHILD   each lowering waits for a child that sleeps, whose process id it appends to this file
  * PLANTED_DIE     file; while it exists, a lowering removes it and dies of SIGKILL
