@@ -207,8 +207,9 @@ arke_status cache_each_entry(cache *c, const char *op_name, const char *target, 
 arke_status cache_find_entry(cache *c, const char *op_name, const char *bindings, const char *target,
                              const char *variant, bool modelled_too, arena *a, cache_entry *e,
                              arke_error *err);
-/* Distinct signatures with a winner, for an operator name and target (NULL: any): what a call is bound
- * against. Of the problem only op_name, op_text, target as asked, and tensors are set; the other texts are
+/* Distinct signatures with a winner, for an operator name and target (NULL: any), that of the latest winner
+ * first: what a call is bound against. Of the problem only op_name, op_text, target as asked, and tensors are
+ * set; the other texts are
  * "". */
 typedef bool (*cache_signature_fn)(const cache_problem *p, void *user);
 arke_status cache_each_signature(cache *c, const char *op_name, const char *target, arena *a,

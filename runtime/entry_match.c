@@ -35,8 +35,19 @@ static match_route *new_route(route_collector *k) {
   return &k->routes[k->n++];
 }
 
+/* Whether this cache has a later operator of the name: signatures come newest first. Who changes an operator
+ * and tunes it again means the new one. */
+static bool is_replaced(const route_collector *k, const cache_problem *p) {
+  for (int i = 0; i < k->n; i++) {
+    const match_route *r = &k->routes[i];
+    if (r->cache_rank == k->cache_rank && strcmp(r->bound.signature->op_text, p->op_text) != 0) return true;
+  }
+  return false;
+}
+
 static bool on_signature(const cache_problem *p, void *user) {
   route_collector *k = user;
+  if (is_replaced(k, p)) return true;
   k->any_signature = true;
   cache_problem *signature = ARENA_NEW(k->arena, cache_problem);
   match_route *r = signature == NULL ? NULL : new_route(k);

@@ -551,6 +551,38 @@ START_TEST(defaults_may_be_formulas) {
 }
 END_TEST
 
+/* The operator of a name that was tuned last serves, whichever sizes the earlier one was tuned for. */
+START_TEST(a_changed_operator_replaces_the_earlier_one) {
+  static const char *const texts[] = {
+      "rmsnorm(X: T[B, 2*H], W: f32[H]) -> (Y: T[B, H]) cap: float = 1.0 { Y[i, j] = X[i, j] }",
+      "rmsnorm(X: T[B, 2*H], W: f32[H]) -> (Y: T[B, H]) cap: float = 1.0 { Y[i, j] = 2 * X[i, j] }"};
+  static const char *const bindings[] = {"T=bf16 B=6 H=16 cap=1", "T=bf16 B=6 H=32 cap=1"};
+  const char *first = texts[_i], *second = texts[1 - _i];
+  for (int same = 0; same < 2; same++) {
+    cache_problem p = FIXTURE_RMSNORM;
+    fixture_entry entry = {.bindings = bindings[0], .recipe = ATTR_RECIPE, .ptx = "kernel norm 8 4 8"};
+    char path[32];
+    snprintf(path, sizeof path, "changed%d.arke", same);
+    p.op_text = first;
+    fixture_write(path, &p, &entry, 1);
+    p.op_text = second;
+    entry.bindings = bindings[same ? 0 : 1];
+    fixture_write(path, &p, &entry, 1);
+    arke_context *ctx = fixture_open(&(arke_options){.cache_path = path});
+    fixture_call c;
+    norm_call(&c, 6, 16);
+    arke_plan *planned;
+    arke_error err = ARKE_ERROR_INIT;
+    ck_assert_msg(arke_plan_create(ctx, "rmsnorm", c.list, 3, NULL, 0, &planned, &err) == ARKE_OK, "%s",
+                  err.text);
+    ck_assert_msg(strncmp(arke_plan_describe(planned).key, second, strlen(second)) == 0, "%s",
+                  arke_plan_describe(planned).key);
+    arke_plan_destroy(planned);
+    arke_close(ctx);
+  }
+}
+END_TEST
+
 typedef void (*change_fn)(fixture_call *c);
 static void other_dtype(fixture_call *c) {
   c->tensors[2].t.dtype = (DLDataType){kDLFloat, 16, 1};
@@ -844,6 +876,7 @@ TCase *plan_tests(void) {
   tcase_add_test(t, plans_of_one_kernel_share_its_module);
   tcase_add_test(t, attributes_are_part_of_the_key);
   tcase_add_test(t, attribute_defaults_are_read_from_the_notation);
+  tcase_add_loop_test(t, a_changed_operator_replaces_the_earlier_one, 0, 2);
   tcase_add_loop_test(t, defaults_may_be_formulas, 0, COUNT_OF(FORMULAS));
   tcase_add_test(t, leading_axes_count_as_one);
   tcase_add_loop_test(t, a_call_that_does_not_fit_is_explained, 0, COUNT_OF(MISUSES));
