@@ -30,4 +30,7 @@ function(arke_test name)
     set(ARG_TIMEOUT 120)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_TIMEOUT GREATER_EQUAL 600) # every class of configuration of a template
+    set_tests_properties(${name} PROPERTIES LABELS long)
+  endif()
 endfunction()

@@ -90,8 +90,11 @@ static bool is_wanted(int number, const char *name) {
   const char *only = getenv("ARKE_OPERATORS"), *part = getenv("ARKE_OPERATORS_PART");
   int i, n;
   if (only != NULL && *only != '\0') {
-    size_t length = strlen(only);
-    return strncmp(name, only, length) == 0 && (name[length] == '\0' || name[length] == ':');
+    for (size_t length; *only != '\0'; only += length + strspn(only + length, " ")) {
+      length = strcspn(only, " ");
+      if (strncmp(name, only, length) == 0 && (name[length] == '\0' || name[length] == ':')) return true;
+    }
+    return false;
   }
   return part == NULL || sscanf(part, "%d/%d", &i, &n) != 2 || n < 1 || number % n == i;
 }
