@@ -26,6 +26,15 @@ static void require_not_positive(const ir_op *op, const sum *s, recipe *rules, a
   kernel_require(rules, a, e, 0, 0, why);
 }
 
+/* Quotients and remainders are bounded from above, but not by what they reach: asking for the bound would
+ * refuse sizes that are right. */
+static bool is_linear(const ir_expr *e) {
+  if (e->node == IR_OPERATOR && (e->id == IR_OP_DIV || e->id == IR_OP_MOD)) return false;
+  for (int i = 0; i < e->n_args; i++)
+    if (!is_linear(e->args[i])) return false;
+  return true;
+}
+
 static void require_subscript(const ir_form *form, const ir_access *x, const ir_subscript *s, recipe *rules,
                               arena *a) {
   const ir_op *op = form->problem->op;
@@ -53,7 +62,8 @@ void lanes_require_inside(const ir_form *form, recipe *rules, arena *a) {
     for (int s = 0; s < x->n; s++) {
       const ir_subscript *at = &x->subscripts[s];
       /* Several dimensions as one, and the leading ones, are whole loops over them. */
-      if (!at->leading && at->count == 1 && at->first >= 0) require_subscript(form, x, at, rules, a);
+      if (!at->leading && at->count == 1 && at->first >= 0 && is_linear(at->e))
+        require_subscript(form, x, at, rules, a);
     }
   }
 }
