@@ -140,6 +140,16 @@ int64_t ir_form_extent(const ir_form *form, int loop) {
   return n;
 }
 
+void ir_form_set_extent(const ir_form *form, int loop, int64_t n, ir_problem *p) {
+  const ir_loop *l = &form->loops[loop];
+  for (int i = 0; i < l->n_dims; i++) {
+    if (l->dims[i].axis < 0) continue;
+    int64_t size = n / l->dims[i].factor;
+    p->sizes[l->dims[i].axis] = size > 0 ? size : 1;
+  }
+  for (int i = 0; l->leading && i < p->lead_rank; i++) p->lead[i] = i == p->lead_rank - 1 ? n : 1;
+}
+
 /* --- motion --- */
 
 typedef enum slope { SLOPE_NONE, SLOPE_ONE, SLOPE_OTHER, SLOPE_IRREGULAR } slope;

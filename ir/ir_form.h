@@ -112,6 +112,8 @@ bool ir_form_reach(const ir_form *form, const ir_expr *subscript, int64_t *const
                    int64_t sizes[LIMIT_AXES]);
 
 int64_t ir_form_extent(const ir_form *form, int loop); /* elements of a loop in this problem */
+/* Sets the sizes behind a loop in `p`, a copy of the form's problem, so that it has about n elements. */
+void ir_form_set_extent(const ir_form *form, int loop, int64_t n, ir_problem *p);
 /* "loops M, N; Y[i0,i1] = …", where i0 is the first loop; "..." is the leading one, and what one subscript of
  * several merged dimensions is indexed by stands once. For tests and messages. */
 void ir_form_print(const ir_form *form, strbuf *out);

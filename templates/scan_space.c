@@ -151,17 +151,6 @@ void scan_defaults(const ir_problem *p, const target *t, config *c) {
   arena_release(&a);
 }
 
-/* Sets the sizes of a loop's axes so that it has about n elements. */
-static void set_extent(const scan_match *m, int loop, int64_t n, ir_problem *p) {
-  const ir_loop *l = &m->form.loops[loop];
-  for (int i = 0; i < l->n_dims; i++) {
-    if (l->dims[i].axis < 0) continue;
-    int64_t size = n / l->dims[i].factor;
-    p->sizes[l->dims[i].axis] = size > 0 ? size : 1;
-  }
-  for (int i = 0; l->leading && i < p->lead_rank; i++) p->lead[i] = i == p->lead_rank - 1 ? n : 1;
-}
-
 enum { REDUCED_ELEMENTS = 20000 };
 
 void scan_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
@@ -181,10 +170,10 @@ void scan_reduced_problem(const ir_problem *p, const target *t, const config *c,
     int64_t size = chunks * plan.chunk + plan.chunk / 2;
     if (!match.columns) size = size / plan.vector * plan.vector + plan.vector;
     for (int i = 0; i < match.n_outer; i++)
-      set_extent(&match, match.outer[i], i == match.n_outer - 1 ? plan.warps / plan.scanners + 2 : 2,
-                 reduced);
-    if (match.columns) set_extent(&match, match.lane, plan.width + plan.width / 2, reduced);
-    set_extent(&match, match.along, size, reduced);
+      ir_form_set_extent(&match.form, match.outer[i],
+                         i == match.n_outer - 1 ? plan.warps / plan.scanners + 2 : 2, reduced);
+    if (match.columns) ir_form_set_extent(&match.form, match.lane, plan.width + plan.width / 2, reduced);
+    ir_form_set_extent(&match.form, match.along, size, reduced);
   }
   arena_release(&a);
 }

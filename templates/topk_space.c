@@ -160,16 +160,6 @@ void topk_defaults(const ir_problem *p, const target *t, config *c) {
   arena_release(&a);
 }
 
-static void set_extent(const topk_match *m, int loop, int64_t n, ir_problem *p) {
-  const ir_loop *l = &m->form.loops[loop];
-  for (int i = 0; i < l->n_dims; i++) {
-    if (l->dims[i].axis < 0) continue;
-    int64_t size = n / l->dims[i].factor;
-    p->sizes[l->dims[i].axis] = size > 0 ? size : 1;
-  }
-  for (int i = 0; l->leading && i < p->lead_rank; i++) p->lead[i] = i == p->lead_rank - 1 ? n : 1;
-}
-
 void topk_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                           ir_problem *reduced) {
   (void)sm_count; /* no configuration loops over rows */
@@ -189,9 +179,10 @@ void topk_reduced_problem(const ir_problem *p, const target *t, const config *c,
     size = size / plan.vector * plan.vector + plan.vector;
     for (int i = 0; i < match.n_outer; i++) {
       bool last = i == match.n_outer - 1;
-      set_extent(&match, match.outer[i], last && plan.select == TOPK_BY_WARP ? plan.warps + 1 : 2, reduced);
+      ir_form_set_extent(&match.form, match.outer[i],
+                         last && plan.select == TOPK_BY_WARP ? plan.warps + 1 : 2, reduced);
     }
-    set_extent(&match, match.along, size, reduced);
+    ir_form_set_extent(&match.form, match.along, size, reduced);
   }
   arena_release(&a);
 }
