@@ -1,13 +1,12 @@
 #include "tuner/candidates.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tuner/candidates_collect.h"
 #include "tuner/templates_in_use.h"
 
-#define STAGE   "prune"
-#define NO_COST 1e18 /* of a point where the model fails */
+#define STAGE "prune"
 
 static int compare_cost(const void *a, const void *b) {
   const tune_candidate *x = a, *y = b;
@@ -48,42 +47,6 @@ static arke_status find_sources(const ir_problem *p, const target *t, const tune
     c->total += space_size(s->space);
   }
   return ARKE_OK;
-}
-
-static bool append(tune_candidates *c, int64_t *capacity, tune_candidate candidate) {
-  if (c->n == *capacity) {
-    int64_t larger = *capacity ? *capacity * 2 : 1024;
-    tune_candidate *grown = realloc(c->ranked, (size_t)larger * sizeof *grown);
-    if (!grown) return false;
-    c->ranked = grown;
-    *capacity = larger;
-  }
-  c->ranked[c->n++] = candidate;
-  return true;
-}
-
-static bool collect_feasible(const ir_problem *p, const target *t, const target_rates *rates,
-                             tune_candidates *c) {
-  int64_t capacity = 0;
-  for (int i = 0; i < c->n_sources; i++) {
-    const tune_source *s = &c->sources[i];
-    int64_t size = space_size(s->space);
-    for (int64_t point = 0; point < size; point++) {
-      config at;
-      space_point(s->space, point, &at);
-      template_reason reason = s->template->feasible(p, t, &at);
-      if (reason != TEMPLATE_OK) {
-        c->pruned[reason]++;
-        continue;
-      }
-      double cost = s->template->cost_ns(p, t, rates, &at);
-      /* A model that fails on a point must not hide it at the front nor break the order. */
-      if (!isfinite(cost) || cost <= 0) cost = NO_COST;
-      if (!append(c, &capacity, (tune_candidate){.source = i, .point = point, .model_ns = cost}))
-        return false;
-    }
-  }
-  return true;
 }
 
 static bool index_points(tune_candidates *c) {
@@ -149,7 +112,7 @@ arke_status tune_candidates_rank(const ir_problem *p, const target *t, const tar
   strbuf refusals = STRBUF_INIT;
   arke_status status = find_sources(p, t, templates, c, &refusals, err);
   if (status != ARKE_OK) goto fail;
-  if (!collect_feasible(p, t, rates, c)) {
+  if (!tune_candidates_collect(p, t, rates, c)) {
     status = error_memory(err, STAGE);
     goto fail;
   }
@@ -298,10 +261,9 @@ arke_status tune_candidates_admit(tune_candidates *c, const ir_problem *p, const
   if (*index >= 0) return ARKE_OK;
   config at;
   space_point(c->sources[source].space, point, &at);
-  double cost = c->sources[source].template->cost_ns(p, t, rates, &at);
   tune_candidate k = {.source = source,
                       .point = point,
-                      .model_ns = isfinite(cost) && cost > 0 ? cost : NO_COST,
+                      .model_ns = tune_candidates_model_ns(&c->sources[source], p, t, rates, &at),
                       .family = c->n_families++};
   TRY(append_point(c, k, err));
   c->pruned[reason]--;

@@ -1,6 +1,5 @@
 /* All configurations of all templates that fit a problem: the infeasible ones counted by reason, the others
- * ranked by the cost model. Pure computation, no processes; a space of 10^5 points takes a fraction of a
- * second. */
+ * ranked by the cost model. Pure computation on all cores, no processes. */
 #ifndef ARKE_TUNER_CANDIDATES_H
 #define ARKE_TUNER_CANDIDATES_H
 
