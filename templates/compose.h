@@ -13,8 +13,11 @@
 
 /* X(NAME, meaning, values…) */
 #define COMPOSE_PARAMS(X)                                                                                    \
-  X(PICK, "configurations of the stages: 0: their templates' defaults; 1: what the cost model likes best",   \
-    0, 1)
+  X(PICK,                                                                                                    \
+    "configurations of the stages: 0: their templates' defaults; 1: those that the cost model likes best; "  \
+    "more: in the stage that costs most, the model's (PICK - 1)th of all that differ from 1 in one "         \
+    "parameter",                                                                                             \
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)
 
 typedef enum compose_param {
 #define X(NAME, ...) COMPOSE_##NAME,
@@ -64,8 +67,10 @@ arke_status compose_write_stage(compose_plan *plan, const compose_target *target
  * Fails for want of memory alone. */
 arke_status compose_split(const ir_problem *p, const target *t, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err);
-/* The stages' configurations as `c` says; whether any differs from the default. */
-bool compose_configure(compose_plan *plan, const target *t, const target_rates *rates, const config *c);
+/* The stages' configurations as `c` says. False where that is what a smaller PICK says too: the defaults are
+ * the model's best, or there are fewer neighbours. By the target's rates, whatever device is at hand: a
+ * configuration is the same kernel everywhere. */
+bool compose_configure(compose_plan *plan, const target *t, const config *c);
 
 const space *compose_space_of(const target *t);
 template_reason compose_fits(const ir_problem *p, const target *t, strbuf *detail);

@@ -14,39 +14,6 @@ const space *compose_space_of(const target *t) {
   return &compose_space;
 }
 
-/* Points of a template's space that are looked at, evenly spread: enough to find a good one, few enough for a
- * model that is asked for each. */
-enum { LOOKED_AT = 256 };
-
-static bool pick_by_model(compose_stage *s, const target *t, const target_rates *rates) {
-  const space *all = s->k->space(t);
-  int64_t size = space_size(all), step = size / LOOKED_AT + 1;
-  config best = s->c;
-  double least = s->k->cost_ns(&s->problem, t, rates, &s->c);
-  bool found = false;
-  if (step % 2 == 0) step++; /* sizes are often powers of two: do not meet the same values of one parameter */
-  for (int64_t i = 0; i < size; i += step) {
-    config c;
-    space_point(all, i, &c);
-    if (s->k->feasible(&s->problem, t, &c) != TEMPLATE_OK) continue;
-    double ns = s->k->cost_ns(&s->problem, t, rates, &c);
-    if (ns >= least) continue;
-    least = ns;
-    best = c;
-    found = true;
-  }
-  s->c = best;
-  return found;
-}
-
-bool compose_configure(compose_plan *plan, const target *t, const target_rates *rates, const config *c) {
-  bool differs = false;
-  for (int i = 0; i < plan->n_stages && c->values[COMPOSE_PICK]; i++) {
-    if (pick_by_model(plan->stages[i], t, rates)) differs = true;
-  }
-  return differs;
-}
-
 template_reason compose_fits(const ir_problem *p, const target *t, strbuf *detail) {
   arena a = ARENA_INIT;
   compose_plan plan;
@@ -70,7 +37,7 @@ template_reason compose_feasible(const ir_problem *p, const target *t, const con
   compose_plan plan;
   template_reason reason;
   if (compose_split(p, t, &a, &plan, &reason, NULL, NULL) != ARKE_OK) reason = TEMPLATE_OPERATOR;
-  if (reason == TEMPLATE_OK && !compose_configure(&plan, t, &t->rates, c) && c->values[COMPOSE_PICK])
+  if (reason == TEMPLATE_OK && !compose_configure(&plan, t, c) && c->values[COMPOSE_PICK])
     reason = TEMPLATE_REDUNDANT;
   arena_release(&a);
   return reason;
@@ -82,7 +49,7 @@ double compose_cost_ns(const ir_problem *p, const target *t, const target_rates 
   template_reason reason;
   double ns = 0;
   if (compose_split(p, t, &a, &plan, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK) {
-    compose_configure(&plan, t, rates, c);
+    compose_configure(&plan, t, c);
     for (int i = 0; i < plan.n_stages; i++) {
       const compose_stage *s = plan.stages[i];
       double own = s->k->cost_ns(&s->problem, t, rates, &s->c);
@@ -107,7 +74,7 @@ arke_status compose_ways(const ir_problem *p, const target *t, const config *c, 
   TRY(compose_split(p, t, a, plan, &reason, NULL, err));
   if (reason != TEMPLATE_OK)
     return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(reason));
-  compose_configure(plan, t, &t->rates, c);
+  compose_configure(plan, t, c);
   for (int i = 0; i < plan->n_stages; i++) {
     const compose_stage *s = plan->stages[i];
     const char *prefix = arena_printf(a, "stage%d_", i);

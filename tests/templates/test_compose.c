@@ -64,11 +64,11 @@ static void places(const template_case *c, run_view *views) {
 }
 
 START_TEST(operators_are_right) {
-  for (int pick = 0; pick < 2; pick++) {
+  static const char *const picks[] = {"PICK=0", "PICK=1", "PICK=2", "PICK=9"};
+  for (size_t pick = 0; pick < COUNT_OF(picks); pick++) {
     arena a = ARENA_INIT;
     run_view views[LIMIT_TENSORS] = {{0}};
-    template_case c =
-        template_case_bind(&a, compose(), cases[_i].text, cases[_i].bindings, pick ? "PICK=1" : "PICK=0");
+    template_case c = template_case_bind(&a, compose(), cases[_i].text, cases[_i].bindings, picks[pick]);
     places(&c, views);
     lowered l = template_case_lower(&a, &c);
     ck_assert_msg(l.recipe.n_launches >= cases[_i].stages, "%s: %d kernels", cases[_i].text,
