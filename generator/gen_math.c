@@ -274,7 +274,7 @@ static gen_value in_haste(gen_builder *b, ir_function f, gen_value x) {
 /* A product with the divisor's reciprocal, both scaled to where neither leaves the normal numbers for a
  * quotient that is one: what depends on the divisor alone is computed once for all dividends. */
 gen_value gen_divide(gen_builder *b, gen_accuracy accuracy, gen_value x, gen_value y) {
-  if (accuracy == GEN_ACCURACY_FULL || gen_type_of(b, x) != GEN_F32) return gen_fdiv(b, x, y);
+  if (accuracy < GEN_ACCURACY_NARROW || gen_type_of(b, x) != GEN_F32) return gen_fdiv(b, x, y);
   gen_value size = gen_fabs(b, y), one = gen_f32(b, 1);
   gen_value scale =
       gen_select(b, gen_compare(b, GEN_SGT, size, gen_f32(b, 0x1p100)), gen_f32(b, 0x1p-64), one);
@@ -313,7 +313,8 @@ arke_status gen_math_to(gen_builder *b, ir_function f, gen_accuracy accuracy, co
   gen_value x = args[0], y = f == IR_FN_POW ? args[1] : NULL, v = NULL;
   if (gen_type_of(b, x) == GEN_F32) {
     if (accuracy == GEN_ACCURACY_FAST) v = in_haste(b, f, x);
-    if (accuracy != GEN_ACCURACY_FULL && !v) v = in_short(b, f, x, y);
+    bool term = accuracy == GEN_ACCURACY_TERM && (f == IR_FN_EXP || f == IR_FN_EXP2);
+    if ((accuracy >= GEN_ACCURACY_NARROW || term) && !v) v = in_short(b, f, x, y);
   }
   if (!v) v = exact(b, f, args);
   if (!v) v = in_full(b, f, x, y);

@@ -11,6 +11,9 @@
 /* How exact functions of f32 must be. F64 and integers are always in full. */
 typedef enum gen_accuracy {
   GEN_ACCURACY_FULL,   /* within the errors of gen_math_error, a few units in the last place of f32 */
+  GEN_ACCURACY_TERM,   /* exp and exp2 within (2 + |x|) 2^-23 of the value, or 2^-118 absolutely: for terms of
+                        * sums whose largest term is 1, where x is about as large as -log of the term's share;
+                        * all else in full */
   GEN_ACCURACY_NARROW, /* enough for results stored with at most 11 digits (f16, bf16, e4m3, e5m2): within
                         * 2^-15 of the value, or 2^-118 absolutely, before it is rounded */
   GEN_ACCURACY_FAST,   /* the hardware's approximations wherever there are any; on request only */

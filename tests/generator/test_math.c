@@ -233,6 +233,20 @@ START_TEST(f32_for_narrow_results) {
 }
 END_TEST
 
+/* Terms of sums: (2 + |x|) 2^-23 of the value. */
+START_TEST(f32_for_terms) {
+  static float all[MOST], x[MOST], z[MOST];
+  math_case c = {_i % 2 ? IR_FN_EXP2 : IR_FN_EXP, GEN_ACCURACY_TERM, false};
+  float most = _i < 2 ? 1 : 80;
+  int n_all = fill_f32(all), n = 0;
+  for (int i = 0; i < n_all; i++)
+    if (fabsf(all[i]) <= most) x[n++] = all[i];
+  while (n % THREADS) x[n++] = 1;
+  evaluate(&c, x, NULL, z, n);
+  compare(&c, x, NULL, z, n, 0, (2 + (double)most) * 0x1p-23, 0x1p-118);
+}
+END_TEST
+
 /* --- pow --- */
 
 static int fill_pairs(void *x, void *y, bool f64, bool narrow) {
@@ -338,6 +352,7 @@ TCase *math_tests(void) {
   tcase_add_loop_test(tests, f32_in_full, 0, (int)COUNT_OF(functions));
   tcase_add_loop_test(tests, f64_in_full, 0, (int)COUNT_OF(functions));
   tcase_add_loop_test(tests, f32_for_narrow_results, 0, (int)COUNT_OF(functions));
+  tcase_add_loop_test(tests, f32_for_terms, 0, 4);
   tcase_add_loop_test(tests, powers, 0, 3);
   tcase_add_loop_test(tests, f32_in_haste, 0, 6);
   tcase_add_loop_test(tests, all_assemble_without_a_stack, 0, 4);
