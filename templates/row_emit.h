@@ -77,9 +77,6 @@ static inline int row_components(const row_reduction *r) {
 row_value row_identity(row_emitter *e, const row_reduction *r);
 /* into = into and from. Not for sums that follow a maximum. */
 void row_combine(row_emitter *e, const row_reduction *r, row_value *into, const row_value *from);
-/* exp or exp2 of a sum that follows a maximum. */
-arke_status row_exponential(row_emitter *e, const row_reduction *r, gen_value x, gen_value *value,
-                            arke_error *err);
 /* A sum whose maximum was `before` and becomes `most`. */
 arke_status row_rescale(row_emitter *e, const row_reduction *r, gen_value sum, gen_value before,
                         gen_value most, gen_value *scaled, arke_error *err);

@@ -46,10 +46,18 @@ void row_combine(row_emitter *e, const row_reduction *r, row_value *into, const 
 
 /* --- sums that follow their maximum --- */
 
-arke_status row_exponential(row_emitter *e, const row_reduction *r, gen_value x, gen_value *value,
-                            arke_error *err) {
-  return gen_math_to(e->b, (ir_function)r->exponential->id, e->accuracy[r - e->m->reductions], &x, value,
-                     err);
+static arke_status exponential(row_emitter *e, const row_reduction *r, gen_accuracy accuracy, gen_value x,
+                               gen_value *value, arke_error *err) {
+  return gen_math_to(e->b, (ir_function)r->exponential->id, accuracy, &x, value, err);
+}
+
+/* The largest term is 1 and so the sum is at least 1. Its relative error is that of a term, averaged over the
+ * terms' shares p: (2 + mean of |x|) 2^-23, where the mean of -log p is an entropy, at most the log of the
+ * row's length, and |x| is less than -log p. A row of 10^6 has at most 16 * 2^-23 from that, which is less
+ * than rounding its sum may cost. */
+static gen_accuracy accuracy_of_terms(const row_emitter *e, const row_reduction *r) {
+  gen_accuracy own = e->accuracy[r - e->m->reductions];
+  return own == GEN_ACCURACY_FULL && !r->factor ? GEN_ACCURACY_TERM : own;
 }
 
 /* -inf, the maximum of nothing, less itself is NaN: as long as all elements are -inf so is their sum (which
@@ -58,7 +66,7 @@ arke_status row_rescale(row_emitter *e, const row_reduction *r, gen_value sum, g
                         gen_value most, gen_value *scaled, arke_error *err) {
   gen_builder *b = e->b;
   gen_value difference = gen_fsub(b, before, most), factor;
-  TRY(row_exponential(e, r, difference, &factor, err));
+  TRY(exponential(e, r, e->accuracy[r - e->m->reductions], difference, &factor, err));
   gen_value same = gen_compare(b, GEN_EQ, before, most);
   gen_value nothing = gen_compare(b, GEN_EQ, before, gen_f32(b, -INFINITY));
   gen_value changed = gen_select(b, nothing, gen_f32(b, 0), gen_fmul(b, sum, factor));
@@ -89,7 +97,8 @@ arke_status row_combine_phase(row_emitter *e, int phase, row_value *into, const 
 /* --- a block of elements --- */
 
 typedef struct block {
-  gen_value v[ROW_MOST_ELEMENTS], at[ROW_MOST_ELEMENTS];
+  gen_value v[ROW_MOST_ELEMENTS];
+  gen_value takes[ROW_MOST_ELEMENTS]; /* whether it counts; NULL: it does */
   int n;
 } block;
 
@@ -126,14 +135,9 @@ static arke_status add_elements(row_emitter *e, const row_reduction *r, const ro
   TRY(eval(c, r->e->args[0], values, err));
   row_value identity = row_identity(e, r);
   for (int i = 0; i < c->width; i++) {
-    gen_value v = to_partial(b, r, values[i]), at = NULL;
-    if (row_is_position(r)) at = gen_add_imm(b, c->first, i);
-    if (takes[i]) {
-      v = gen_select(b, takes[i], v, identity.v);
-      if (at) at = gen_select(b, takes[i], at, identity.at);
-    }
-    all->v[all->n] = v;
-    all->at[all->n++] = at;
+    gen_value v = to_partial(b, r, values[i]);
+    all->takes[all->n] = takes[i];
+    all->v[all->n++] = takes[i] ? gen_select(b, takes[i], v, identity.v) : v;
   }
   return ARKE_OK;
 }
@@ -148,7 +152,7 @@ static arke_status add_exponentials(row_emitter *e, const row_reduction *r, cons
   if (r->factor) TRY(eval(c, r->factor, factors, err));
   for (int i = 0; i < c->width; i++) {
     gen_value difference = gen_fsub(b, to_partial(b, r, x[i]), most), v;
-    TRY(row_exponential(e, r, difference, &v, err));
+    TRY(exponential(e, r, accuracy_of_terms(e, r), difference, &v, err));
     if (r->factor) v = gen_fmul(b, v, to_partial(b, r, factors[i]));
     if (takes[i]) v = gen_select(b, takes[i], v, gen_f32(b, 0));
     all->v[all->n++] = v;
@@ -171,24 +175,70 @@ static gen_value tree(gen_builder *b, const reduction *kind, gen_value *v, int n
   return v[0];
 }
 
-/* The best value first, by one instruction an element, then the first place that has it. */
-static row_value best_of(row_emitter *e, const row_reduction *r, const block *all) {
+/* The number in the block of the first element that equals `best`, or is a NaN; -1: none does. Chunk by
+ * chunk, which do not wait for each other. */
+static gen_value number_of_best(gen_builder *b, const block *all, int width, gen_value best, bool is_nan) {
+  gen_value none = gen_i32(b, -1), first = NULL;
+  for (int c = 0; c < all->n; c += width) {
+    gen_value number = none;
+    for (int i = c + width - 1; i >= c; i--) {
+      gen_value here =
+          is_nan ? gen_compare(b, GEN_NE, all->v[i], all->v[i]) : gen_compare(b, GEN_EQ, all->v[i], best);
+      if (all->takes[i]) here = gen_and(b, here, all->takes[i]);
+      number = gen_select(b, here, gen_i32(b, i), number);
+    }
+    first = first ? gen_umin(b, first, number) : number;
+  }
+  return first;
+}
+
+/* The column of element `number` of the block; -1 stays that. */
+static gen_value column_of(row_emitter *e, row_chunk *const *chunks, int n, gen_value number) {
+  gen_builder *b = e->b;
+  int width = chunks[0]->width;
+  gen_value column = gen_sub(b, chunks[n - 1]->first, row_index(e, (int64_t)(n - 1) * width));
+  for (int i = n - 2; i >= 0; i--) {
+    gen_value here = gen_compare_imm(b, GEN_ULT, number, (int64_t)(i + 1) * width);
+    column = gen_select(b, here, gen_sub(b, chunks[i]->first, row_index(e, (int64_t)i * width)), column);
+  }
+  column = gen_add(b, column, e->index == GEN_I64 ? gen_zext(b, number, GEN_I64) : number);
+  return gen_select(b, gen_compare_imm(b, GEN_EQ, number, -1), row_index(e, -1), column);
+}
+
+/* The best value first, by one instruction an element, then the first place that has it: two more. A NaN is
+ * the best, but equals nothing. */
+static row_value best_of(row_emitter *e, const row_reduction *r, row_chunk *const *chunks, int n,
+                         const block *all) {
   gen_builder *b = e->b;
   reduction kind = reduction_of(e, r);
   kind.kind = r->kind == IR_RED_ARGMAX ? IR_RED_MAX : IR_RED_MIN;
   block copy = *all;
-  row_value best = {tree(b, &kind, copy.v, all->n), all->at[all->n - 1]};
-  for (int i = all->n - 2; i >= 0; i--) {
-    gen_value here = gen_compare(b, GEN_EQ, all->v[i], best.v);
-    if (gen_is_float(b, best.v)) here = gen_or(b, here, gen_compare(b, GEN_NE, all->v[i], all->v[i]));
-    best.at = gen_select(b, here, all->at[i], best.at);
+  int width = chunks[0]->width;
+  gen_value best = tree(b, &kind, copy.v, all->n), number = gen_i32(b, -1);
+  if (gen_is_float(b, best)) {
+    gen_branch nan;
+    gen_if(b, &nan, gen_compare(b, GEN_NE, best, best), &number, 1);
+    number = number_of_best(b, all, width, best, true);
+    gen_else(b, &nan);
+    number = number_of_best(b, all, width, best, false);
+    gen_if_end(b, &nan);
+  } else {
+    number = number_of_best(b, all, width, best, false);
   }
-  return best;
+  return (row_value){best, column_of(e, chunks, n, number)};
 }
 
 static arke_status block_of(row_emitter *e, const row_reduction *r, row_chunk *const *chunks, int n,
                             gen_value most, row_value *result, arke_error *err) {
   block all = {.n = 0};
+  /* Columns before and behind the vectors are in no order with those: places are compared. */
+  if (row_is_position(r) && n > 1 && chunks[n - 1]->width != chunks[0]->width) {
+    row_value edge;
+    TRY(block_of(e, r, chunks, n - 1, most, result, err));
+    TRY(block_of(e, r, &chunks[n - 1], 1, most, &edge, err));
+    row_combine(e, r, result, &edge);
+    return ARKE_OK;
+  }
   for (int i = 0; i < n; i++) {
     if (most) {
       TRY(add_exponentials(e, r, chunks[i], most, &all, err));
@@ -197,7 +247,8 @@ static arke_status block_of(row_emitter *e, const row_reduction *r, row_chunk *c
     }
   }
   reduction kind = reduction_of(e, r);
-  *result = row_is_position(r) ? best_of(e, r, &all) : (row_value){tree(e->b, &kind, all.v, all.n), NULL};
+  *result = row_is_position(r) ? best_of(e, r, chunks, n, &all)
+                               : (row_value){tree(e->b, &kind, all.v, all.n), NULL};
   return ARKE_OK;
 }
 

@@ -44,6 +44,8 @@ static const char conditions[] = "conditions(X: T[M,N]) -> (Y: bool[M], Z: bool[
                                  "Y[i] = any(j) X[i,j] > 3; Z[i] = all(j) X[i,j] > -3 }";
 static const char places[] = "places(X: T[M,N]) -> (Y: i64[M], Z: i64[M], V: T[M]) { "
                              "Y[i] = argmax(j) X[i,j]; Z[i] = argmin(j) X[i,j]; V[i] = max(j) X[i,j] }";
+static const char last_places[] = "last_places(X: T[M,N], n: i64[M]) -> (Y: i64[M]) { "
+                                  "Y[i] = argmax(j: j >= n[i]) X[i,j] }";
 static const char quantize[] =
     "quantize(X: T[M,N]) -> (Q: U[M,N], s: f32[M]) { a[i] = max(j) abs(X[i,j]); "
     "s[i] = a[i] == 0 ? 1 : a[i] / cast<U>(inf); Q[i,j] = cast<U>(X[i,j] / s[i]) }";
@@ -169,6 +171,8 @@ static const struct {
     {places, "T=f32 M=30 N=32", WARPS(8, 32, 4, 1)},
     {places, "T=i32 M=3 N=5000", TEAMS(64, 4, 2, 2, 1, 16)},
     {places, "T=f16 M=3 N=5000", TEAMS(64, 8, 2, 2, 4, 1)},
+    {last_places, "T=bf16 M=9 N=1024", CTAS(64, 8, 0, 1)},
+    {last_places, "T=f32 M=9 N=513", CTAS(64, 4, 2, 2)},
     {quantize, "T=bf16 U=i8 M=5 N=512", CTAS(64, 8, 0, 1)},
     {quantize, "T=bf16 U=e4m3 M=5 N=512", CTAS(64, 8, 0, 1)},
     {quantize, "T=f32 U=i8 M=5 N=513", CTAS(64, 8, 2, 1)},
@@ -194,7 +198,7 @@ static const struct {
 static const run_view *views_of(const char *text, const ir_problem *p, run_view views[LIMIT_TENSORS]) {
   for (int i = 0; i < LIMIT_TENSORS; i++) views[i] = (run_view){.strided = false};
   if (text == entropy) views[1].below = p->sizes[1];
-  if (text == masked) views[1].below = p->sizes[1] + 1;
+  if (text == masked || text == last_places) views[1].below = p->sizes[1] + 1;
   return views;
 }
 
@@ -268,22 +272,35 @@ static const struct {
   const double *values;
   int n;
 } special[] = {
-    {softmax, "T=f32", VALUES(nan_inside)},    {softmax, "T=f32", VALUES(all_lowest)},
-    {softmax, "T=bf16", VALUES(some_lowest)},  {softmax, "T=f32", VALUES(highest)},
-    {logsumexp, "T=f32", VALUES(all_lowest)},  {logsumexp, "T=bf16", VALUES(some_lowest)},
-    {weighted, "T=f32", VALUES(some_lowest)},  {extremes, "T=bf16", VALUES(nan_inside)},
-    {extremes, "T=f32", VALUES(highest)},      {places, "T=f32", VALUES(nan_inside)},
-    {places, "T=bf16", VALUES(equals)},        {places, "T=f32", VALUES(all_lowest)},
-    {places, "T=f32", VALUES(highest)},        {places, "T=f32", VALUES(signed_zeros)},
-    {places, "T=i32", VALUES(equals)},         {quantize, "T=bf16 U=i8", VALUES(zeros)},
-    {quantize, "T=f32 U=e4m3", VALUES(zeros)}, {quantize, "T=f32 U=e4m3", VALUES(highest)},
-    {conditions, "T=f32", VALUES(nan_inside)}, {sums, "T=f32", VALUES(highest)},
+    {softmax, "T=f32", VALUES(nan_inside)},
+    {softmax, "T=f32", VALUES(all_lowest)},
+    {softmax, "T=bf16", VALUES(some_lowest)},
+    {softmax, "T=f32", VALUES(highest)},
+    {logsumexp, "T=f32", VALUES(all_lowest)},
+    {logsumexp, "T=bf16", VALUES(some_lowest)},
+    {weighted, "T=f32", VALUES(some_lowest)},
+    {extremes, "T=bf16", VALUES(nan_inside)},
+    {extremes, "T=f32", VALUES(highest)},
+    {places, "T=f32", VALUES(nan_inside)},
+    {places, "T=bf16", VALUES(equals)},
+    {last_places, "T=f32", VALUES(all_lowest)},
+    {places, "T=f32", VALUES(all_lowest)},
+    {places, "T=f32", VALUES(highest)},
+    {places, "T=f32", VALUES(signed_zeros)},
+    {places, "T=i32", VALUES(equals)},
+    {quantize, "T=bf16 U=i8", VALUES(zeros)},
+    {quantize, "T=f32 U=e4m3", VALUES(zeros)},
+    {quantize, "T=f32 U=e4m3", VALUES(highest)},
+    {conditions, "T=f32", VALUES(nan_inside)},
+    {sums, "T=f32", VALUES(highest)},
 };
 
 START_TEST(special_values_are_as_written) {
-  static const char *const settings[] = {WARPS(8, 32, 1, 1), CTAS(64, 2, 0, 1), CTAS(64, 2, 2, 2),
-                                         TEAMS(64, 2, 2, 1, 1, 4), TEAMS(64, 2, 0, 1, 2, 1)};
-  static const char *const sizes[] = {"M=3 N=60", "M=3 N=256", "M=3 N=1024", "M=3 N=1024", "M=3 N=512"};
+  static const char *const settings[] = {WARPS(8, 32, 1, 1),       CTAS(64, 2, 0, 1),
+                                         CTAS(64, 2, 2, 2),        TEAMS(64, 2, 2, 1, 1, 4),
+                                         TEAMS(64, 2, 0, 1, 2, 1), CTAS(32, 4, 0, 1)};
+  static const char *const sizes[] = {"M=3 N=60",   "M=3 N=256", "M=3 N=1024",
+                                      "M=3 N=1024", "M=3 N=512", "M=5 N=253"};
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{.values = special[_i].values, .n_values = special[_i].n}};
   for (size_t i = 0; i < COUNT_OF(settings); i++) {
