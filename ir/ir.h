@@ -293,6 +293,9 @@ typedef struct ir_evaluator ir_evaluator;
  * data must stay as they are while the evaluator lives. */
 arke_status ir_evaluator_create(const ir_problem *p, const ir_data *tensors, ir_evaluator **ev,
                                 arke_error *err);
+/* Only the first `period` elements of the input's data are in memory: the one at offset i (not negative) is
+ * that at i % period. */
+void ir_evaluator_repeat(ir_evaluator *ev, int tensor, int64_t period);
 /* The element of tensor number `output` (n_inputs <= output < n_args) at `coords`. `value` is in fp64 before
  * the final rounding to the output's dtype, a cast that only does that included (outputs that later
  * definitions read are read rounded).

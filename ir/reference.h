@@ -140,6 +140,7 @@ struct ir_evaluator {
   arena arena;
   const ir_problem *p;
   const ir_data *tensors;
+  int64_t periods[LIMIT_TENSORS]; /* 0: all elements are in memory */
   ref_definition *definitions;
   ref_memo *memos[4 * LIMIT_TENSORS]; /* by tensor: temporaries and outputs that are read */
   double *tables[DTYPE_COUNT];        /* 4- and 8-bit floats decoded */

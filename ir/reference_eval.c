@@ -223,6 +223,7 @@ static void start(const ref_machine *s, int tensor, const int64_t *coords, eleme
     int64_t at = 0, shape[LIMIT_RANK];
     int rank = ir_tensor_shape(s->p, alias, shape);
     for (int i = 0; i < rank; i++) at += coords[i] * s->tensors[alias].strides[i];
+    if (s->periods[alias] > 0) at %= s->periods[alias];
     dtype t = ir_tensor_dtype(s->p, alias);
     if (x->integer)
       ref_load_integers(t, s->tensors[alias].data, at, 0, NULL, 1, &x->v);
@@ -321,6 +322,10 @@ arke_status ir_evaluator_create(const ir_problem *p, const ir_data *tensors, ir_
   }
   *ev = s;
   return ARKE_OK;
+}
+
+void ir_evaluator_repeat(ir_evaluator *ev, int tensor, int64_t period) {
+  ev->periods[tensor] = period;
 }
 
 void ir_evaluator_destroy(ir_evaluator *ev) {

@@ -88,6 +88,19 @@ static void load(const ref_machine *s, const ref_node *e, int64_t base, int64_t 
                  int n) {
   const ref_read *r = e->read;
   const void *data = s->tensors[r->tensor].data;
+  int64_t period = s->periods[r->tensor];
+  if (period > 0 && offsets == NULL) { /* a line stays one where it does not pass the end of the period */
+    int64_t folded = base % period, last = folded + step * (n - 1);
+    if (last < 0 || last >= period) {
+      for (int l = 0; l < n; l++) r->offsets[l] = base + step * l;
+      offsets = r->offsets;
+    }
+    base = folded;
+  }
+  if (period > 0 && offsets != NULL) {
+    for (int l = 0; l < n; l++) r->offsets[l] = offsets[l] % period;
+    offsets = r->offsets;
+  }
   if (e->integer)
     ref_load_integers(r->type, data, base, step, offsets, n, e->v);
   else

@@ -137,6 +137,49 @@ START_TEST(strides) {
 }
 END_TEST
 
+/* Values that repeat, of which one period is in memory: read as a line, across periods, backwards, gathered,
+ * and as what an output written in place starts from. */
+START_TEST(periods) {
+  enum { N = 1000, PERIOD = 37 };
+  static const char TEXT[] =
+      "f(X: f32[N], D: i32[N], at: i64[N]) -> (Y: f32[N], D) { Y[i] = X[at[i]] + 2 * X[N - 1 - i] + "
+      "(sum(k) X[k] * k) + (sum(k: k % 3 == 0) X[N - 1 - k]); D[at[i]] += 1 }";
+  arena a = ARENA_INIT;
+  const ir_op *op;
+  ir_problem p;
+  ck_assert_int_eq(ir_op_parse(&a, TEXT, &op, NULL), ARKE_OK);
+  ck_assert_int_eq(ir_problem_bind(op, "N=1000", &p, NULL), ARKE_OK);
+  static float x[N];
+  static int32_t d[N];
+  static int64_t at[N];
+  for (int i = 0; i < N; i++) {
+    x[i] = (float)(i % PERIOD * 7 % 11);
+    d[i] = i % PERIOD;
+    at[i] = i * 31 % N;
+  }
+  ir_data data[LIMIT_TENSORS] = {{x, {1}}, {d, {1}}, {at, {1}}};
+  ir_evaluator *whole, *repeated;
+  ck_assert_int_eq(ir_evaluator_create(&p, data, &whole, NULL), ARKE_OK);
+  static double expected[2][N];
+  for (int64_t i = 0; i < N; i++)
+    for (int out = 0; out < 2; out++)
+      ck_assert_int_eq(ir_evaluator_eval(whole, 3 + out, &i, &expected[out][i], NULL, NULL), ARKE_OK);
+  for (int i = PERIOD; i < N; i++) x[i] = NAN, d[i] = -1; /* not to be read */
+  ck_assert_int_eq(ir_evaluator_create(&p, data, &repeated, NULL), ARKE_OK);
+  ir_evaluator_repeat(repeated, 0, PERIOD);
+  ir_evaluator_repeat(repeated, 1, PERIOD);
+  for (int64_t i = 0; i < N; i++)
+    for (int out = 0; out < 2; out++) {
+      double value;
+      ck_assert_int_eq(ir_evaluator_eval(repeated, 3 + out, &i, &value, NULL, NULL), ARKE_OK);
+      ck_assert_double_eq(value, expected[out][i]);
+    }
+  ir_evaluator_destroy(whole);
+  ir_evaluator_destroy(repeated);
+  arena_release(&a);
+}
+END_TEST
+
 /* Offsets beyond 2^31 elements and coordinates beyond 2^32, over memory that zero strides keep small. */
 START_TEST(huge_shapes) {
   arena a = ARENA_INIT;
@@ -459,6 +502,7 @@ Suite *reference_suite(void) {
   tcase_set_timeout(t, 60);
   tcase_add_loop_test(t, products, 0, (int)COUNT_OF(TYPES));
   tcase_add_test(t, strides);
+  tcase_add_test(t, periods);
   tcase_add_test(t, huge_shapes);
   tcase_add_loop_test(t, softmax, 0, (int)COUNT_OF(ROW_TYPES));
   tcase_add_loop_test(t, layernorm, 0, (int)COUNT_OF(ROW_TYPES));
