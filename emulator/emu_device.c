@@ -114,6 +114,24 @@ static arke_status copy_out(device *d, void *to, device_ptr from, size_t bytes, 
   return access_memory(d, HOST_READ, from, to, NULL, 0, bytes, err);
 }
 
+static arke_status copy(device *d, device_ptr to, device_ptr from, size_t bytes, arke_error *err) {
+  emulator *e = emulator_of(d);
+  if (bytes == 0) return ARKE_OK;
+  pthread_mutex_lock(&e->lock);
+  emu_allocation *a = emu_memory_range(&e->memory, to, bytes);
+  char where[160] = "";
+  if (a == NULL || emu_memory_range(&e->memory, from, bytes) == NULL) {
+    emu_memory_describe(&e->memory, a == NULL ? to : from, where, sizeof where);
+  } else {
+    memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+    emu_memory_mark(a, to, bytes);
+  }
+  pthread_mutex_unlock(&e->lock);
+  if (where[0] == '\0') return ARKE_OK;
+  return error_set(err, ARKE_ERR_ARGUMENT, "emulator", "cannot copy %zu bytes %s %s", bytes,
+                   a == NULL ? "to" : "from", where);
+}
+
 static arke_status fill(device *d, device_ptr p, int byte, size_t bytes, arke_error *err) {
   return access_memory(d, HOST_FILL, p, NULL, NULL, byte, bytes, err);
 }
@@ -452,6 +470,7 @@ static const device_ops emulator_ops = {
     .mem_free = mem_free,
     .copy_in = copy_in,
     .copy_out = copy_out,
+    .copy = copy,
     .fill = fill,
     .mem_import = mem_import,
     .mem_release = mem_free,

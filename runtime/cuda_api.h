@@ -98,6 +98,7 @@ typedef struct cuda_launch_config {
   X(mem_free, cuMemFree_v2, REQUIRED, (cuda_address p))                                                      \
   X(copy_in, cuMemcpyHtoD_v2, REQUIRED, (cuda_address to, const void *from, size_t bytes))                   \
   X(copy_out, cuMemcpyDtoH_v2, REQUIRED, (void *to, cuda_address from, size_t bytes))                        \
+  X(copy, cuMemcpyDtoD_v2, REQUIRED, (cuda_address to, cuda_address from, size_t bytes))                     \
   X(fill, cuMemsetD8_v2, REQUIRED, (cuda_address p, unsigned char byte, size_t bytes))                       \
   X(module_load, cuModuleLoadDataEx, REQUIRED,                                                               \
     (cuda_module * m, const void *image, unsigned n, int *options, void **values))                           \

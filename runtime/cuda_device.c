@@ -39,6 +39,7 @@ static const device_ops OPS = {
     .mem_free = cuda_mem_free,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
+    .copy = cuda_copy,
     .fill = cuda_fill,
     .mem_import = cuda_mem_import,
     .mem_release = cuda_mem_release,

@@ -39,6 +39,7 @@ arke_status cuda_mem_alloc(device *d, size_t bytes, const char *name, device_ptr
 void cuda_mem_free(device *d, device_ptr p);
 arke_status cuda_copy_in(device *d, device_ptr to, const void *from, size_t bytes, arke_error *err);
 arke_status cuda_copy_out(device *d, void *to, device_ptr from, size_t bytes, arke_error *err);
+arke_status cuda_copy(device *d, device_ptr to, device_ptr from, size_t bytes, arke_error *err);
 arke_status cuda_fill(device *d, device_ptr p, int byte, size_t bytes, arke_error *err);
 arke_status cuda_mem_import(device *d, device_ptr p, size_t bytes, const char *name,
                             device_memory_state state, arke_error *err);

@@ -29,6 +29,12 @@ arke_status cuda_copy_out(device *d, void *to, device_ptr from, size_t bytes, ar
   return ARKE_OK;
 }
 
+arke_status cuda_copy(device *d, device_ptr to, device_ptr from, size_t bytes, arke_error *err) {
+  if (bytes == 0) return ARKE_OK;
+  CUDA_CALL(cuda_of(d), err, copy, "cuMemcpyDtoD", to, from, bytes);
+  return ARKE_OK;
+}
+
 arke_status cuda_fill(device *d, device_ptr p, int byte, size_t bytes, arke_error *err) {
   if (bytes == 0) return ARKE_OK;
   CUDA_CALL(cuda_of(d), err, fill, "cuMemsetD8", p, (unsigned char)byte, bytes);

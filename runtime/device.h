@@ -72,6 +72,8 @@ typedef struct device_ops {
   void (*mem_free)(device *d, device_ptr p);
   arke_status (*copy_in)(device *d, device_ptr to, const void *from, size_t bytes, arke_error *err);
   arke_status (*copy_out)(device *d, void *to, device_ptr from, size_t bytes, arke_error *err);
+  /* From one place of the device's memory to another; they do not overlap. */
+  arke_status (*copy)(device *d, device_ptr to, device_ptr from, size_t bytes, arke_error *err);
   arke_status (*fill)(device *d, device_ptr p, int byte, size_t bytes, arke_error *err);
   /* Tells the device of memory the caller owns, so that the emulator can check accesses to it. No-op on CUDA.
    */

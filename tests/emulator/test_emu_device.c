@@ -136,6 +136,16 @@ START_TEST(launches) {
   ck_assert(d->ops->copy_out(d, back, to, sizeof back, &err) == ARKE_OK);
   ck_assert_mem_eq(host, back, sizeof host);
   ck_assert_int_eq(d->ops->copy_out(d, back, to + 4, sizeof back, &err), ARKE_ERR_ARGUMENT);
+  error_clear(&err);
+  ck_assert(d->ops->fill(d, to, 1, sizeof back, &err) == ARKE_OK);
+  ck_assert_msg(d->ops->copy(d, to + 4, from, sizeof back - 4, &err) == ARKE_OK, "%s", err.text);
+  ck_assert(d->ops->copy_out(d, back, to, sizeof back, &err) == ARKE_OK);
+  ck_assert_int_eq(memcmp((char *)back + 4, host, sizeof back - 4), 0);
+  ck_assert_int_eq(((char *)back)[3], 1);
+  ck_assert_int_eq(d->ops->copy(d, to + 4, from, sizeof back, &err), ARKE_ERR_ARGUMENT);
+  error_clear(&err);
+  ck_assert_int_eq(d->ops->copy(d, to, from + 4, sizeof back, &err), ARKE_ERR_ARGUMENT);
+  ck_assert_ptr_nonnull(strstr(err.text, "from"));
   d->ops->mem_free(d, to);
   d->ops->module_unload(d, m);
   d->ops->close(d);

@@ -202,6 +202,12 @@ DRIVER(cuMemcpyDtoH_v2, (void *to, cuda_address from, size_t bytes)) {
   return 0;
 }
 
+DRIVER(cuMemcpyDtoD_v2, (cuda_address to, cuda_address from, size_t bytes)) {
+  ENTER_CONTEXT(cuMemcpyDtoD_v2);
+  memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+  return 0;
+}
+
 DRIVER(cuMemsetD8_v2, (cuda_address p, unsigned char byte, size_t bytes)) {
   ENTER_CONTEXT(cuMemsetD8_v2);
   memset((void *)(uintptr_t)p, byte, bytes);

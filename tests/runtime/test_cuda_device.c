@@ -79,6 +79,10 @@ START_TEST(memory_goes_in_and_out) {
   ck_assert_int_eq(d->ops->copy_in(d, p, "hello", 5, &err), ARKE_OK);
   ck_assert_int_eq(d->ops->copy_out(d, text, p, 8, &err), ARKE_OK);
   ck_assert_str_eq(text, "helloxxx");
+  ck_assert_int_eq(d->ops->copy(d, p + 8, p + 1, 4, &err), ARKE_OK);
+  ck_assert_int_eq(d->ops->copy_out(d, text, p, 14, &err), ARKE_OK);
+  ck_assert_str_eq(text, "helloxxxelloxx");
+  ck_assert_int_eq(d->ops->copy(d, p, 0, 0, &err), ARKE_OK);
   ck_assert_int_eq(d->ops->copy_in(d, p, NULL, 0, &err), ARKE_OK);
   ck_assert_int_eq(state->allocations, 2);
   strcpy(state->fail_symbol, "cuMemAlloc_v2");

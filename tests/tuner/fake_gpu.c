@@ -65,6 +65,10 @@ static arke_status gpu_copy_out(device *d, void *to, device_ptr from, size_t byt
   FORWARD(d, copy_out(e, to, from, bytes, err));
 }
 
+static arke_status gpu_copy(device *d, device_ptr to, device_ptr from, size_t bytes, arke_error *err) {
+  FORWARD(d, copy(e, to, from, bytes, err));
+}
+
 static arke_status gpu_fill(device *d, device_ptr p, int byte, size_t bytes, arke_error *err) {
   FORWARD(d, fill(e, p, byte, bytes, err));
 }
@@ -135,6 +139,7 @@ static const device_ops gpu_ops = {.close = gpu_close,
                                    .mem_free = gpu_mem_free,
                                    .copy_in = gpu_copy_in,
                                    .copy_out = gpu_copy_out,
+                                   .copy = gpu_copy,
                                    .fill = gpu_fill,
                                    .module_load = gpu_module_load,
                                    .module_unload = gpu_module_unload,
