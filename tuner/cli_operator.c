@@ -73,9 +73,9 @@ arke_status cli_operator_named(arena *a, const char *name, cli_operator *o, arke
   arke_status status = ir_operator_find(a, name, &entry, &inner);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   if (status == ARKE_ERR_NOT_FOUND)
-    return cli_usage(err, "%s%s --list-ops lists the operators", cli_printable(a, inner.text),
+    return cli_usage(err, "%s%s --list-ops lists the operators", cli_sentence(a, inner.text),
                      strchr(inner.text, '?') == NULL ? ";" : "");
-  if (status != ARKE_OK) return cli_usage(err, "%s", cli_printable(a, inner.text));
+  if (status != ARKE_OK) return cli_usage(err, "%s", cli_sentence(a, inner.text));
   TRY(take_entry(a, entry, o, err));
   o->name = arena_strdup(a, name);
   return o->name == NULL ? error_memory(err, STAGE) : ARKE_OK;

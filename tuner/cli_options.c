@@ -26,16 +26,23 @@ bool cli_option_accepts(cli_option option, cli_command command) {
   return strchr(cli_option_table[option].commands, command_letters[command]) != NULL;
 }
 
+static const char *masked(char *copy) {
+  if (copy == NULL) return "";
+  for (char *c = copy; *c != '\0'; c++)
+    if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+  return copy;
+}
+
+const char *cli_sentence(arena *a, const char *text) {
+  return masked(arena_strdup(a, text));
+}
+
 const char *cli_printable(arena *a, const char *text) {
   enum { LONGEST = 80 };
   size_t n = strlen(text), kept = n > LONGEST ? LONGEST : n;
   while (kept < n && kept > 0 && ((unsigned char)text[kept] & 0xc0) == 0x80)
     kept--; /* whole UTF-8 characters */
-  char *copy = kept < n ? arena_printf(a, "%.*s...", (int)kept, text) : arena_strdup(a, text);
-  if (copy == NULL) return "";
-  for (char *c = copy; *c != '\0'; c++)
-    if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-  return copy;
+  return masked(kept < n ? arena_printf(a, "%.*s...", (int)kept, text) : arena_strdup(a, text));
 }
 
 arke_status cli_usage(arke_error *err, const char *format, ...) {

@@ -116,6 +116,8 @@ void cli_help_print(cli_command command, strbuf *out);
 
 /* `text` as it may stand in a sentence: control bytes as '?', at most 80 bytes. Arena memory, "" when out. */
 const char *cli_printable(arena *a, const char *text);
+/* The same at its whole length: for a sentence that quotes what the user wrote. */
+const char *cli_sentence(arena *a, const char *text);
 /* Records a fault of the user's and returns ARKE_ERR_ARGUMENT. */
 arke_status cli_usage(arke_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* 0, 1, 2 or 130, by what the issue of a run was. */

@@ -77,7 +77,8 @@ static int find_axis(const cli_operator *o, const char *name, size_t length) {
 static const char *list_axes(arena *a, const cli_operator *o) {
   const char *list = "";
   for (int i = 0; i < o->n_axes && list != NULL; i++)
-    list = arena_printf(a, "%s%s%s", list, i == 0 ? "" : ", ", o->axes[i]);
+    list = arena_printf(a, "%s%s%s%s", list, i == 0 ? "" : ", ", o->axes[i],
+                        strcmp(o->axes[i], CLI_LEADING) == 0 ? "=4x128 (any number of sizes)" : "");
   return list == NULL ? "" : list;
 }
 
