@@ -94,8 +94,7 @@ static const struct {
 #undef X
 };
 
-/* The policy of an access, by an instruction that LLVM keeps once; NULL: none. */
-static gen_value l2_policy(gen_builder *b, gen_cache cache) {
+gen_value gen_l2_policy(gen_builder *b, gen_cache cache) {
   if (!caches[cache].policy) return NULL;
   char text[96];
   snprintf(text, sizeof text, "createpolicy.fractional.L2::%s.b64 $0;", caches[cache].policy);
@@ -116,7 +115,7 @@ gen_value gen_load_global_cached(gen_builder *b, gen_type type, int lanes, gen_v
   char instruction[64];
   snprintf(instruction, sizeof instruction, "ld.global%s%s", constant ? ".nc" : "", caches[cache].loads);
   /* What nothing writes may move, but not above the launch's wait: so it is not pure. */
-  return gen_words_load(b, instruction, "l", type, lanes, address, l2_policy(b, cache),
+  return gen_words_load(b, instruction, "l", type, lanes, address, gen_l2_policy(b, cache),
                         constant ? GEN_ASM_READ : GEN_ASM_MEMORY);
 }
 
@@ -129,7 +128,7 @@ void gen_store_global_cached(gen_builder *b, gen_value value, gen_value address,
   }
   char instruction[64];
   snprintf(instruction, sizeof instruction, "st.global%s", caches[cache].stores);
-  gen_words_store(b, instruction, "l", value, address, l2_policy(b, cache));
+  gen_words_store(b, instruction, "l", value, address, gen_l2_policy(b, cache));
 }
 
 void gen_load_words(gen_builder *b, int bytes, gen_value address, bool constant, gen_cache cache,
@@ -166,8 +165,17 @@ gen_value gen_pack_halves(gen_builder *b, dtype type, gen_value low, gen_value h
   return gen_asm(b, b->types[GEN_I32], text, "=r,f,f", (gen_value[]){high, low}, 2, GEN_ASM_PURE);
 }
 
-void gen_stmatrix_x4(gen_builder *b, gen_value address, const gen_value fragments[4]) {
+static void store_matrices(gen_builder *b, const char *text, gen_value address,
+                           const gen_value fragments[4]) {
   gen_value args[] = {address, fragments[0], fragments[1], fragments[2], fragments[3]};
-  gen_asm(b, b->none, "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", "r,r,r,r,r", args,
-          5, GEN_ASM_MEMORY | GEN_ASM_CONVERGENT);
+  gen_asm(b, b->none, text, "r,r,r,r,r", args, 5, GEN_ASM_MEMORY | GEN_ASM_CONVERGENT);
+}
+
+void gen_stmatrix_x4(gen_builder *b, gen_value address, const gen_value fragments[4]) {
+  store_matrices(b, "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};", address, fragments);
+}
+
+void gen_stmatrix_x4_transposed(gen_builder *b, gen_value address, const gen_value fragments[4]) {
+  store_matrices(b, "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [$0], {$1, $2, $3, $4};", address,
+                 fragments);
 }

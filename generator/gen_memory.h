@@ -50,5 +50,7 @@ gen_value gen_pack_halves(gen_builder *b, dtype type, gen_value low, gen_value h
  * l / 8 (16 bytes, aligned); fragment j of lane l holds row l / 4, columns 2 * (l % 4) and the next of matrix
  * j (PTX ISA, stmatrix). A whole converged warp executes it. */
 void gen_stmatrix_x4(gen_builder *b, gen_value address, const gen_value fragments[4]);
+/* The same with each matrix transposed: lane l names the address of column l % 8 of matrix l / 8. */
+void gen_stmatrix_x4_transposed(gen_builder *b, gen_value address, const gen_value fragments[4]);
 
 #endif

@@ -14,19 +14,23 @@ typedef struct gemm_match {
   int a, b, y; /* tensors of the signature, by role: A has the row index of Y, B the column index */
   int m, n, k; /* axes */
   bool a_k_major, b_k_major; /* k is the contiguous axis */
+  bool y_transposed;         /* m is Y's contiguous axis, not n */
 } gemm_match;
 
 /* Whether the operator is one product, by the subscripts of its definition, whatever its name. */
 bool gemm_match_op(const ir_op *op, gemm_match *match);
 /* The match and what the sizes, dtypes and target have against it. */
 template_reason gemm_fit(const ir_problem *p, const target *t, gemm_match *match, strbuf *detail);
+/* The same product with the roles of A and B exchanged: Y' = B' A', Y stored transposed. */
+gemm_match gemm_match_swapped(const gemm_match *match);
 
 /* --- tuning parameters --- */
 
 /* X(NAME, meaning, values…): the tiling space, in order. */
 #define GEMM_PARAMS(X)                                                                                       \
   X(BLOCK_M, "rows of the output tile of a CTA (of a warp group under SCHEDULE=1)", 64, 128, 192, 256)       \
-  X(BLOCK_N, "columns of the output tile", 32, 64, 96, 128, 160, 192, 224, 256)                              \
+  X(BLOCK_N, "columns of the output tile", 32, 64, 96, 128, 144, 152, 160, 168, 176, 184, 192, 208, 224,     \
+    240, 256)                                                                                                \
   X(BLOCK_K, "elements of K in a pipeline stage", 64, 128)                                                   \
   X(STAGES, "stages of the shared-memory ring", 2, 3, 4, 5, 6, 7, 8)                                         \
   X(CONSUMERS, "warp groups that multiply", 1, 2)                                                            \
@@ -39,7 +43,8 @@ template_reason gemm_fit(const ir_problem *p, const target *t, gemm_match *match
   X(RASTER, "0: tiles run along M first, 1: along N first", 0, 1)                                            \
   X(GROUP, "tiles along the first direction before the other one advances", 1, 2, 4, 8, 16)                  \
   X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)                \
-  X(STREAM_K, "1: tiles that would not fill a last wave are split along K, a like part for each SM", 0, 1)
+  X(STREAM_K, "1: tiles that would not fill a last wave are split along K, a like part for each SM", 0, 1)   \
+  X(SWAP, "1: the transposed product is computed, so that rows and columns above change places", 0, 1)
 
 typedef enum gemm_param {
 #define X(NAME, ...) GEMM_##NAME,
@@ -52,7 +57,8 @@ extern const space gemm_space;
 
 /* --- what a configuration is --- */
 
-/* An operand in shared memory: panels one swizzle wide along its contiguous axis. */
+/* An operand in shared memory: panels one swizzle wide along its contiguous axis, the last one perhaps wider
+ * than what is left of the tile. */
 typedef struct gemm_operand {
   bool k_major;
   int rows;         /* extent along M or N: BLOCK_M or BLOCK_N */
@@ -65,7 +71,7 @@ typedef struct gemm_operand {
 } gemm_operand;
 
 typedef struct gemm_plan {
-  gemm_match match;
+  gemm_match match; /* with SWAP the exchanged one: M, N, A and B are the kernel's */
   dtype type;
   int block_m, block_n, block_k, stages, consumers, cluster_m, cluster_n, group;
   bool pingpong, persistent, raster_n;
@@ -77,10 +83,11 @@ typedef struct gemm_plan {
   int accumulators; /* f32 registers a thread */
   gemm_operand a, b;
   int stage_bytes;
-  int panel_n, panels;    /* the epilogue stores panels of so many columns */
+  int panel_n, panels;    /* the epilogue stores panels of so many columns; the last one may overlap */
   int store_buffers;      /* panels in flight, each consumer */
   bool store_over_stages; /* buffers for the whole tile, in the place of stages: a CTA has one tile */
   int store_buffer_bytes;
+  int store_width, store_height; /* elements of a copy along Y's contiguous axis and the other one */
   gen_swizzle store_swizzle;
   int smem_bytes; /* dynamic */
   int slot_bytes; /* workspace of a CTA for the sums of a part of a tile; 0 without STREAM_K */
@@ -90,6 +97,8 @@ typedef struct gemm_plan {
 /* The plan of a configuration, or why the hardware cannot run it. Sizes of the problem play no part. */
 template_reason gemm_plan_make(const gemm_match *match, dtype type, const target *t, const config *c,
                                gemm_plan *plan);
+/* Column of a tile at which a panel begins: the last panel ends with the tile. */
+int gemm_panel_column(const gemm_plan *plan, int panel);
 /* Tiles of the output counted in clusters. */
 int64_t gemm_units_m(const gemm_plan *plan, int64_t m);
 int64_t gemm_units_n(const gemm_plan *plan, int64_t n);

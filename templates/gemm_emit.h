@@ -83,7 +83,7 @@ typedef struct gemm_store {
   gen_value barrier;         /* of the group */
   gen_value buffers;         /* first of its store buffers */
   gen_value row;             /* first row of the group in a tile */
-  gen_value lane_offsets[4]; /* by 16-column block: where this lane's rows are in a buffer */
+  gen_value lane_offsets[4]; /* by 16-column block of a panel: where in a buffer this lane names its rows */
 } gemm_store;
 void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread);
 /* Rounds the accumulators of panel `panel` to elements, two a value: packed[i] of acc[2 i] and the next. */

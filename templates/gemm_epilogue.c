@@ -29,6 +29,20 @@ static gen_value lane_offset(gemm_emitter *e, gen_value thread, int block) {
   return gen_add(b, gen_mul_imm(b, row, pitch), gen_mul_imm(b, chunk, 16));
 }
 
+/* The same where a row in the buffer is a column of the tile: lanes 16 to 31 name the block's right 8
+ * columns, and of each 16 lanes the upper 8 the lower half of the warp's rows. */
+static gen_value transposed_lane_offset(gemm_emitter *e, gen_value thread, int block) {
+  gen_builder *b = e->b;
+  int pitch = e->plan->store_width * 2;
+  gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
+  gen_value phase = gen_and(b, lane, gen_i32(b, 7));
+  gen_value column = gen_add(b, gen_mul_imm(b, gen_lshr(b, lane, gen_i32(b, 4)), 8), phase);
+  gen_value lower = gen_and(b, gen_lshr(b, lane, gen_i32(b, 3)), gen_i32(b, 1));
+  gen_value chunk = gen_xor(b, gen_add(b, gen_mul_imm(b, warp, 2), lower), phase);
+  gen_value first = gen_add(b, gen_mul_imm(b, column, pitch), gen_mul_imm(b, chunk, 16));
+  return gen_add_imm(b, first, block * 16 * pitch);
+}
+
 void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
@@ -38,17 +52,19 @@ void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value 
   gen_value own = gen_mul_imm(b, group, plan->store_buffers * plan->store_buffer_bytes);
   int first = plan->store_over_stages ? 0 : plan->stages * plan->stage_bytes;
   s->buffers = gen_add(b, gen_add_imm(b, e->smem, first), own);
-  for (int block = 0; block < plan->panel_n / 16; block++)
-    s->lane_offsets[block] = lane_offset(e, thread, block);
+  for (int block = 0; block < plan->panel_n / 16; block++) {
+    s->lane_offsets[block] =
+        plan->match.y_transposed ? transposed_lane_offset(e, thread, block) : lane_offset(e, thread, block);
+  }
 }
 
 void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int panel, gen_value *packed) {
   const gemm_plan *plan = e->plan;
-  int per_tile = plan->block_n / 4, per_panel = plan->panel_n / 4;
+  int per_tile = plan->block_n / 4, first = panel * plan->panel_n / 4;
+  int end = (gemm_panel_column(plan, panel) + plan->panel_n) / 4;
   for (int tile = 0; tile < plan->group_rows / 64; tile++) {
-    for (int i = tile * per_tile + panel * per_panel; i < tile * per_tile + (panel + 1) * per_panel; i++) {
+    for (int i = tile * per_tile + first; i < tile * per_tile + end; i++)
       packed[i] = gen_pack_halves(e->b, plan->type, acc[2 * i], acc[2 * i + 1]);
-    }
   }
 }
 
@@ -58,24 +74,43 @@ static void write_panel(gemm_emitter *e, const gemm_store *s, gen_value buffer, 
                         const gen_value *packed) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  int per_tile = plan->block_n / 4;
+  int per_tile = plan->block_n / 4, column = gemm_panel_column(plan, panel);
   for (int tile = 0; tile < plan->group_rows / 64; tile++) {
     for (int block = 0; block < plan->panel_n / 16; block++) {
-      const gen_value *fragments = packed + tile * per_tile + (panel * plan->panel_n + block * 16) / 4;
+      const gen_value *fragments = packed + tile * per_tile + (column + block * 16) / 4;
       gen_value address = gen_add(b, buffer, s->lane_offsets[block]);
-      gen_stmatrix_x4(b, gen_add_imm(b, address, tile * 64 * plan->panel_n * 2), fragments);
+      address = gen_add_imm(b, address, tile * 64 * plan->panel_n * 2);
+      if (plan->match.y_transposed) {
+        gen_stmatrix_x4_transposed(b, address, fragments);
+      } else {
+        gen_stmatrix_x4(b, address, fragments);
+      }
     }
   }
+}
+
+/* What the map's box holds of a panel, as far as it is inside Y. */
+static void copy_rows(gemm_emitter *e, gen_value buffer, gen_value row, gen_value column) {
+  gen_builder *b = e->b;
+  gen_value inside = gen_and(b, gen_compare(b, GEN_ULT, row, e->m), gen_compare(b, GEN_ULT, column, e->n));
+  gen_branch branch;
+  gen_if(b, &branch, inside, NULL, 0);
+  if (e->plan->match.y_transposed) {
+    gen_tma_store_2d(b, e->map_y, row, column, buffer);
+  } else {
+    gen_tma_store_2d(b, e->map_y, column, row, buffer);
+  }
+  gen_if_end(b, &branch);
 }
 
 /* By one thread; every panel commits a group, also one beyond the edge, so that groups can be counted. */
 static void copy_panel(gemm_emitter *e, gen_value buffer, gen_value row, gen_value column) {
   gen_builder *b = e->b;
-  gen_value inside = gen_and(b, gen_compare(b, GEN_ULT, row, e->m), gen_compare(b, GEN_ULT, column, e->n));
-  gen_branch branch;
-  gen_if(b, &branch, inside, NULL, 0);
-  gen_tma_store_2d(b, e->map_y, column, row, buffer);
-  gen_if_end(b, &branch);
+  const gemm_plan *plan = e->plan;
+  int rows = plan->match.y_transposed ? plan->store_width : plan->store_height; /* of a copy */
+  for (int first = 0; first < plan->group_rows; first += rows) {
+    copy_rows(e, gen_add_imm(b, buffer, first * plan->panel_n * 2), gen_add_imm(b, row, first), column);
+  }
   gen_tma_store_commit(b);
 }
 
@@ -109,7 +144,8 @@ void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int 
   gen_fence_async_shared(b);
   gen_named_sync(b, s->barrier, 128);
   gen_if(b, &branch, s->leader, NULL, 0);
-  copy_panel(e, buffer, gen_add(b, tile.row, s->row), gen_add_imm(b, tile.column, panel * plan->panel_n));
+  gen_value column = gen_add_imm(b, tile.column, gemm_panel_column(plan, panel));
+  copy_panel(e, buffer, gen_add(b, tile.row, s->row), column);
   gen_if_end(b, &branch);
 }
 

@@ -66,6 +66,18 @@ bool gemm_match_op(const ir_op *op, gemm_match *match) {
   return true;
 }
 
+gemm_match gemm_match_swapped(const gemm_match *match) {
+  return (gemm_match){.a = match->b,
+                      .b = match->a,
+                      .y = match->y,
+                      .m = match->n,
+                      .n = match->m,
+                      .k = match->k,
+                      .a_k_major = match->b_k_major,
+                      .b_k_major = match->a_k_major,
+                      .y_transposed = !match->y_transposed};
+}
+
 static void say(strbuf *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(strbuf *detail, const char *format, ...) {
   if (!detail) return;

@@ -111,8 +111,9 @@ static arke_status add_params(const ir_op *op, const gemm_plan *plan, arena *a, 
   if (!l->params) return error_memory(err, "generate");
   l->params[0] = operand_map(op, a, match->a, &plan->a, match->m, match->k);
   l->params[1] = operand_map(op, a, match->b, &plan->b, match->n, match->k);
+  int rows = match->y_transposed ? match->n : match->m, columns = match->y_transposed ? match->m : match->n;
   l->params[2] =
-      matrix_map(op, a, match->y, match->m, match->n, plan->panel_n, plan->group_rows, plan->store_swizzle);
+      matrix_map(op, a, match->y, rows, columns, plan->store_width, plan->store_height, plan->store_swizzle);
   l->params[3] = size_param(op, a, match->m);
   l->params[4] = size_param(op, a, match->n);
   l->params[5] = size_param(op, a, match->k);

@@ -36,14 +36,31 @@ static gemm_operand make_operand(bool k_major, int rows, int block_k, int shares
     o.panels = block_k / 64;
     o.panel_height = rows;
   } else {
-    o.panel_width = rows % 64 == 0 ? 64 : 32;
-    o.panels = rows / o.panel_width;
+    o.panel_width = rows < 64 ? 32 : 64; /* wgmma reads narrow panels slower */
+    o.panels = (rows + o.panel_width - 1) / o.panel_width;
     o.panel_height = block_k;
   }
   o.swizzle = o.panel_width == 64 ? GEN_SWIZZLE_128 : GEN_SWIZZLE_64;
   o.panel_bytes = o.panel_width * o.panel_height * 2;
   o.bytes = o.panels * o.panel_bytes;
   return o;
+}
+
+/* A panel of the epilogue is one swizzle wide along Y's contiguous axis, or, where that runs along the rows
+ * of the tile, has that many rows of Y for each 64 of them. */
+static void shape_panels(gemm_plan *plan, int columns) {
+  plan->panel_n = columns;
+  plan->panels = (plan->block_n + columns - 1) / columns;
+  bool transposed = plan->match.y_transposed;
+  plan->store_width = transposed ? 64 : columns;
+  plan->store_height = transposed ? columns : plan->group_rows;
+  plan->store_swizzle = plan->store_width == 64 ? GEN_SWIZZLE_128 : GEN_SWIZZLE_64;
+  plan->store_buffer_bytes = plan->group_rows * columns * 2;
+}
+
+int gemm_panel_column(const gemm_plan *plan, int panel) {
+  int last = plan->block_n - plan->panel_n, column = panel * plan->panel_n;
+  return column < last ? column : last;
 }
 
 /* A CTA with one tile has no use for its stages by the time it stores: the whole tile takes their place.
@@ -95,6 +112,8 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
       .cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N],
       .threads = 128 * (v[GEMM_CONSUMERS] + 1),
   };
+  if (v[GEMM_SWAP]) plan->match = gemm_match_swapped(match);
+  match = &plan->match;
   int sharers = plan->pingpong ? 1 : plan->consumers;
   if (plan->pingpong && plan->consumers != 2) return TEMPLATE_SCHEDULE;
   if (plan->block_m % (64 * sharers)) return TEMPLATE_TILE;
@@ -109,12 +128,15 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
 
   plan->a = make_operand(match->a_k_major, plan->block_m, plan->block_k, plan->cluster_n);
   plan->b = make_operand(match->b_k_major, plan->block_n, plan->block_k, plan->cluster_m);
+  /* Each share of a panel begins at a whole swizzle pattern. */
+  if (plan->a.panel_height / plan->a.shares % 8 || plan->b.panel_height / plan->b.shares % 8)
+    return TEMPLATE_CLUSTER;
   plan->stage_bytes = plan->a.bytes + plan->b.bytes;
-  plan->panel_n = plan->block_n % 64 == 0 ? 64 : 32;
-  plan->panels = plan->block_n / plan->panel_n;
-  plan->store_swizzle = plan->panel_n == 64 ? GEN_SWIZZLE_128 : GEN_SWIZZLE_64;
-  plan->store_buffer_bytes = plan->group_rows * plan->panel_n * 2;
-  if (!place_store_buffers(plan, t)) return TEMPLATE_SHARED_MEMORY;
+  shape_panels(plan, plan->block_n < 64 ? 32 : 64);
+  if (!place_store_buffers(plan, t)) {
+    shape_panels(plan, 32);
+    if (!place_store_buffers(plan, t)) return TEMPLATE_SHARED_MEMORY;
+  }
   /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
   if ((plan->pingpong || plan->deferred || plan->stream) && !plan->persistent) return TEMPLATE_SCHEDULE;
   /* Parts of tiles have unlike lengths; groups that take turns would wait for one another. */
@@ -157,7 +179,7 @@ template_reason gemm_feasible(const ir_problem *p, const target *t, const config
   if (reason != TEMPLATE_OK) return reason;
   reason = gemm_plan_make(&match, ir_tensor_dtype(p, match.a), t, c, &plan);
   if (reason != TEMPLATE_OK) return reason;
-  int64_t m = p->sizes[match.m], n = p->sizes[match.n];
+  int64_t m = p->sizes[plan.match.m], n = p->sizes[plan.match.n];
   /* A cluster along an axis of one tile would compute nothing in its second CTA. */
   if ((plan.cluster_m > 1 && m <= plan.block_m) || (plan.cluster_n > 1 && n <= plan.block_n))
     return TEMPLATE_CLUSTER;
@@ -237,7 +259,10 @@ void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c,
         columns++;
     }
   }
-  reduced->sizes[match.m] = (rows - 1) * step_m + plan.block_m / 2 + (match.a_k_major ? 5 : 8);
-  reduced->sizes[match.n] = (columns - 1) * step_n + plan.block_n / 2 + 8;
-  reduced->sizes[match.k] = (int64_t)plan.stages * plan.block_k + 24;
+  const gemm_match *kernel = &plan.match;
+  bool rows_aligned = kernel->y_transposed || !kernel->a_k_major,
+       columns_aligned = !kernel->y_transposed || !kernel->b_k_major;
+  reduced->sizes[kernel->m] = (rows - 1) * step_m + plan.block_m / 2 + (rows_aligned ? 8 : 5);
+  reduced->sizes[kernel->n] = (columns - 1) * step_n + plan.block_n / 16 * 8 + (columns_aligned ? 8 : 5);
+  reduced->sizes[kernel->k] = (int64_t)plan.stages * plan.block_k + 24;
 }

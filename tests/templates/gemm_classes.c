@@ -11,10 +11,11 @@ const char *const gemm_operators[4] = {
     "tt(A: T[K,M], B: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) B[n,k] * A[k,m] }",
 };
 
-static const config class_defaults = {{64, 64, 64, 3, 1, 0, 1, 1, 0, 1, 1, 0}};
+static const config class_defaults = {{64, 64, 64, 3, 1, 0, 1, 1, 0, 1, 1, 0, 0}};
 
-/* Tiles: one row tile, several (BLOCK_M 128 and more by one consumer); narrow panels (BLOCK_N not a multiple
- * of 64), one and several panels, fewer buffers than panels; the schedules; clusters; orders; K panels. */
+/* Tiles: one row tile, several (BLOCK_M 128 and more by one consumer); narrow and overlapping panels (BLOCK_N
+ * not a multiple of 64), one and several panels, fewer buffers than panels; the schedules; clusters; orders;
+ * K panels; the product and the transposed product, whose panels are narrow where wider ones do not fit. */
 static const gemm_class classes[] = {
     {GEMM_NN, "bf16", "PERSISTENT=0"},
     {GEMM_NT, "bf16", "PERSISTENT=0"},
@@ -44,6 +45,15 @@ static const gemm_class classes[] = {
     {GEMM_NN, "bf16", "STREAM_K=1,SCHEDULE=2,BLOCK_M=128,BLOCK_N=128,CONSUMERS=2"},
     {GEMM_NT, "bf16", "STREAM_K=1,SCHEDULE=2,CLUSTER_M=2,BLOCK_N=32"},
     {GEMM_NN, "bf16", "STREAM_K=1,CLUSTER_N=2,BLOCK_M=128,CONSUMERS=2"},
+    {GEMM_NN, "bf16", "BLOCK_N=168,SCHEDULE=1,CONSUMERS=2"},
+    {GEMM_NT, "bf16", "SWAP=1"},
+    {GEMM_NN, "f16", "SWAP=1,BLOCK_N=32,PERSISTENT=0"},
+    {GEMM_NN, "bf16", "SWAP=1,BLOCK_N=168,SCHEDULE=1,CONSUMERS=2,RASTER=1"},
+    {GEMM_NT, "bf16", "SWAP=1,BLOCK_N=152,SCHEDULE=1,CONSUMERS=2,BLOCK_M=128,STAGES=6"},
+    {GEMM_NT, "f16", "SWAP=1,SCHEDULE=2,BLOCK_M=128,CONSUMERS=2,BLOCK_N=96,CLUSTER_M=2"},
+    {GEMM_NN, "bf16", "SWAP=1,STREAM_K=1,BLOCK_M=128,CLUSTER_N=2"},
+    {GEMM_TN, "bf16", "SWAP=1,BLOCK_N=144"},
+    {GEMM_TT, "bf16", "SWAP=1,BLOCK_N=96,BLOCK_M=128,PERSISTENT=0"},
     {GEMM_TN, "bf16", "BLOCK_M=128,CONSUMERS=2"},
     {GEMM_TT, "bf16", "SCHEDULE=1,CONSUMERS=2,CLUSTER_N=2"},
 };

@@ -54,6 +54,11 @@ static const struct {
     {"STREAM_K=1,CLUSTER_M=2", 128 * 11, 64 * 12, TEMPLATE_REDUNDANT},
     {"STREAM_K=1,PERSISTENT=0", 4096, 4096, TEMPLATE_SCHEDULE},
     {"STREAM_K=1,SCHEDULE=1,CONSUMERS=2", 4096, 4096, TEMPLATE_SCHEDULE},
+    {"SWAP=1,CLUSTER_M=2", 4096, 64, TEMPLATE_CLUSTER},
+    {"SWAP=1,CLUSTER_N=2", 16384, 64, TEMPLATE_OK},
+    {"BLOCK_N=168,CLUSTER_N=2", 4096, 4096, TEMPLATE_OK},
+    {"BLOCK_M=128,BLOCK_N=192,CONSUMERS=2,SCHEDULE=1,STAGES=5", 4096, 4096, TEMPLATE_OK},
+    {"BLOCK_M=128,BLOCK_N=192,CONSUMERS=2,SCHEDULE=1,STAGES=6", 4096, 4096, TEMPLATE_SHARED_MEMORY},
 };
 
 START_TEST(infeasible_points_have_their_reason) {
@@ -69,7 +74,7 @@ START_TEST(plans_keep_the_limits) {
   int met[TEMPLATE_REASON_COUNT] = {0};
   gemm_match match;
   ck_assert(gemm_match_op(s.p.op, &match));
-  for (int64_t i = 0; i < space_size(all); i += 7) {
+  for (int64_t i = 0; i < space_size(all); i += 29) {
     config c;
     gemm_plan plan;
     space_point(all, i, &c);
@@ -79,10 +84,17 @@ START_TEST(plans_keep_the_limits) {
     ck_assert_int_le(plan.threads, s.t->max_threads_per_block);
     ck_assert_int_ge(plan.store_buffers, 1);
     ck_assert_int_le(plan.store_buffers, plan.panels);
-    ck_assert_int_eq(plan.panels * plan.panel_n, plan.block_n);
+    ck_assert_int_eq(gemm_panel_column(&plan, 0), 0);
+    ck_assert_int_eq(gemm_panel_column(&plan, plan.panels - 1) + plan.panel_n, plan.block_n);
+    ck_assert_int_lt(plan.panels * plan.panel_n - plan.block_n, plan.panel_n);
+    ck_assert_int_eq(plan.store_width * plan.store_height *
+                         (plan.match.y_transposed ? plan.group_rows / 64 : 1) * 2,
+                     plan.store_buffer_bytes);
+    ck_assert_int_eq(plan.store_width * 2, (int)plan.store_swizzle);
     ck_assert_int_le(plan.accumulators, GEN_WGMMA_MAX_ACCUMULATORS);
     ck_assert_int_eq(plan.a.bytes, plan.block_m * plan.block_k * 2);
-    ck_assert_int_eq(plan.b.bytes, plan.block_n * plan.block_k * 2);
+    ck_assert_int_ge(plan.b.bytes, plan.block_n * plan.block_k * 2);
+    ck_assert_int_lt(plan.b.bytes, (plan.block_n + plan.b.panel_width) * plan.block_k * 2);
     const gemm_operand *operands[] = {&plan.a, &plan.b};
     for (int o = 0; o < 2; o++) {
       /* A copy's box has at most 256 rows; swizzled panels and their shares start at whole patterns. */
@@ -115,6 +127,7 @@ START_TEST(classes_and_their_reduced_problems_are_feasible) {
   gemm_plan plan;
   ck_assert(gemm_match_op(s.p.op, &match));
   gemm_plan_make(&match, ir_tensor_dtype(&s.p, 0), s.t, &s.c, &plan);
+  match = plan.match;
   int64_t m = reduced.sizes[match.m], n = reduced.sizes[match.n], k = reduced.sizes[match.k];
   ck_assert_int_gt(m, plan.block_m);
   ck_assert_int_gt(n, plan.block_n);
