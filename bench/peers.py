@@ -248,6 +248,8 @@ def tune(options, problems):
     path = Path(options.cache).with_suffix(".workload.json")
     path.write_text(json.dumps({"problems": [p.workload_entry() for p in problems]}))
     command = [options.arke_tune, "sweep", str(path), "-o", options.cache, "--budget", options.tune]
+    if options.tune_jobs:
+        command += ["--jobs", str(options.tune_jobs)]
     if DEVICE == "cpu":
         command += ["--device", "model", "--trials", "1"]
     return subprocess.run(command, stdout=sys.stderr).returncode
@@ -302,6 +304,13 @@ def problems_of(options):
         attrs = dict((k, float(v)) for k, v in (a.split("=") for a in options.attr.split(",") if a))
         problems.append(Problem(catalogue[name], parse_shape(catalogue[name], shape), bound, attrs))
     return problems
+
+
+def part_of(text, problems):
+    part, of = map(int, text.split("/"))
+    if not 1 <= part <= of:
+        sys.exit(f"bench/peers.py: --part {text}; accepted: I/N with I from 1 to N")
+    return problems[part - 1 :: of]
 
 
 def type_variables(entry):
@@ -361,12 +370,14 @@ def read_options(argv):
     o.add_argument("--dtype", default="bf16", help="dtypes, with commas; f32/i8 binds two type variables")
     o.add_argument("--attr", default="", help="attributes of all operators: k=8,eps=1e-5")
     o.add_argument("--tune", help="tune what the cache lacks, so long each: 5s")
+    o.add_argument("--tune-jobs", type=int, default=0, help="processes that compile candidates")
     o.add_argument("--rounds", type=int, default=10)
     o.add_argument("--check-only", action="store_true", help="compare results, time nothing")
     o.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     o.add_argument("--no-check", action="store_true", help="report wrong results, but time them")
     o.add_argument("--compile-jobs", type=int, default=0, help="processes that compile the peers first")
     o.add_argument("--compile-share", help=argparse.SUPPRESS)
+    o.add_argument("--part", default="1/1", help="2/3: the second third of the problems, for several GPUs at once")
     o.add_argument("--seconds", type=float, default=0, help="start no row after so long")
     o.add_argument("--output", help="JSON file")
     return o.parse_args(argv)
@@ -382,7 +393,7 @@ def environment():
 def main():
     began = time.monotonic()
     options = read_options(sys.argv[1:])
-    problems = problems_of(options)
+    problems = part_of(options.part, problems_of(options))
     if options.compile_share:
         return compile_share(options, problems)
     if options.tune:
