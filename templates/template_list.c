@@ -7,6 +7,7 @@
 #include "templates/row.h"
 #include "templates/scan.h"
 #include "templates/scatter.h"
+#include "templates/skinny.h"
 #include "templates/template.h"
 #include "templates/template_generation.h"
 #include "templates/topk.h"
@@ -23,6 +24,16 @@ static const kernel_template templates[] = {
      .cost_ns = gemm_cost_ns,
      .lower = gemm_lower,
      .reduced_problem = gemm_reduced_problem},
+    {.name = "skinny",
+     .meaning = "products where one side has few rows: a stream of the other one",
+     .fits = skinny_fits,
+     .space = skinny_space_of,
+     .defaults = skinny_defaults,
+     .feasible = skinny_feasible,
+     .cost_ns = skinny_cost_ns,
+     .lower = skinny_lower,
+     .ways = skinny_ways,
+     .reduced_problem = skinny_reduced_problem},
     {.name = "map",
      .meaning = "outputs whose elements need some elements of the inputs each, and no reduction",
      .fits = map_fits,

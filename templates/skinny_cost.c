@@ -1,0 +1,96 @@
+/* The cost model. A CTA's life is a chain: it starts, its loads arrive, it streams its part of the weights,
+ * its threads exchange their sums, and it stores. As many live at once as fit; how many bytes they have under
+ * way bounds the stream, as memory's bandwidth and the instructions do. Constants are estimates of an H200
+ * until measurements replace them. */
+#include <math.h>
+
+#include "templates/skinny.h"
+
+/* From a load to its data, while all others load too. */
+static const double latency_ns = 900;
+static const double cta_start_ns = 250, exchange_ns = 200, cluster_ns = 900, store_ns = 500;
+/* Share of the copy bandwidth at best; bytes of a cycle that an SM gets from the L2 cache. */
+static const double dram_efficiency = 1.03, sm_bytes_per_cycle = 56;
+/* Issued for a word of weights: its load and its unpacking, or its place in a matrix instruction. */
+static const double word_instructions = 4, loop_instructions = 24;
+/* How much bounds that come close to the largest one add to it. */
+static const double power = 5;
+enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32, SHARED_OF_AN_SM = 227 * 1024 };
+
+static double resident(const skinny_plan *p, const target *t) {
+  double registers = ceil((skinny_registers(p) + 4) / 8) * 8;
+  double ctas = fmin(THREADS_OF_AN_SM / p->threads, floor(t->registers_per_sm / (registers * p->threads)));
+  ctas = fmin(ctas, floor(SHARED_OF_AN_SM / (p->smem_bytes + 1024.0)));
+  return fmax(1, fmin(ctas, CTAS_OF_AN_SM));
+}
+
+static double side_words(const skinny_plan *p, bool token) {
+  double words = 0;
+  for (int i = 0; i < p->m->c.n_operands; i++) {
+    if (skinny_is_token(p->m, i) != token) continue;
+    words += skinny_words_of(p->m, p, i) * (token ? p->token_positions : p->weight_positions);
+  }
+  return words * p->unroll;
+}
+
+/* Instructions of a thread for one step along K. */
+static double step_instructions(const skinny_plan *p) {
+  double weights = side_words(p, false), tokens = side_words(p, true);
+  double elements = (double)p->slots * p->step * p->unroll;
+  double n = loop_instructions + word_instructions * (weights + tokens);
+  if (p->mma) return n + 4.0 * p->m->c.n_sums * elements / 8 * p->token_positions;
+  double unpacked =
+      (double)p->tokens * p->step * p->unroll * (p->m->c.n_operands / 2.0) + elements * p->m->c.n_sums;
+  return n + unpacked + elements * p->tokens * p->m->c.n_sums;
+}
+
+double skinny_cost_of(const skinny_plan *p, const target *t, const target_rates *rates) {
+  const contraction *c = &p->m->c;
+  double k = fmax(1, (double)contraction_extent(c, &c->k)), sms = rates->sm_count;
+  double tiles = ceil((double)contraction_extent(c, p->m->weights) / p->rows) *
+                 ceil((double)contraction_extent(c, p->m->tokens) / p->tokens) *
+                 (double)contraction_extent(c, &c->batch);
+  double ctas = tiles * p->cluster;
+  double fit = resident(p, t), busiest = fmin(fit, ceil(ctas / sms)); /* CTAs of an SM at once */
+  double waves = fmax(1, ctas / (fit * sms));
+  double whole = (waves + ceil(waves)) / 2; /* the last one has more of the machine for itself */
+
+  double steps = ceil(ceil(k / p->cluster) / (skinny_warp_step(p) * (double)p->warps_k));
+  double weight_bytes = 4 * side_words(p, false) * p->threads,
+         token_bytes = 4 * side_words(p, true) * p->threads;
+  double cta_bytes = steps * weight_bytes, all = ctas * cta_bytes, least = ir_min_bytes(c->form.problem);
+  double streamed = all < least ? least : all;
+
+  /* Bytes read again come from the L2 cache where they fit. */
+  double again = fmax(0, streamed - least);
+  double dram = least / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
+  dram +=
+      again / (least < (double)rates->l2_bytes * 0.8 ? rates->l2_bytes_per_s : rates->dram_bytes_per_s) * 1e9;
+
+  double in_flight = busiest * weight_bytes * (p->prefetch ? 1.0 : 0.65);
+  double most = sm_bytes_per_cycle * rates->clock_hz / 1e9;
+  double per_sm = fmin(in_flight / latency_ns, most);
+  double tokens_too = (weight_bytes + token_bytes) / weight_bytes;
+  double per_sm_all = fmin(per_sm, most / tokens_too);
+  double stream = whole * busiest * cta_bytes / per_sm_all;
+
+  double issue = step_instructions(p) * steps * p->threads / WARP * busiest;
+  double arithmetic = whole * issue / (SCHEDULERS * rates->clock_hz) * 1e9;
+
+  double sum = pow(dram, power) + pow(stream, power) + pow(arithmetic, power);
+  double ends =
+      latency_ns + exchange_ns * (1 + p->warps_k / 8.0) + (p->cluster > 1 ? cluster_ns : 0) + store_ns;
+  return rates->launch_ns + pow(sum, 1 / power) + ends + (ceil(waves) - 1) * cta_start_ns;
+}
+
+double skinny_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
+  arena a = ARENA_INIT;
+  skinny_match m;
+  skinny_plan plan;
+  double ns = INFINITY;
+  if (skinny_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK &&
+      skinny_plan_make(&m, t, c, true, &plan) == TEMPLATE_OK)
+    ns = skinny_cost_of(&plan, t, rates);
+  arena_release(&a);
+  return ns;
+}
