@@ -100,6 +100,8 @@ typedef struct cuda_launch_config {
   X(copy_out, cuMemcpyDtoH_v2, REQUIRED, (void *to, cuda_address from, size_t bytes))                        \
   X(copy, cuMemcpyDtoD_v2, REQUIRED, (cuda_address to, cuda_address from, size_t bytes))                     \
   X(fill, cuMemsetD8_v2, REQUIRED, (cuda_address p, unsigned char byte, size_t bytes))                       \
+  X(stream_fill, cuMemsetD8Async, REQUIRED,                                                                  \
+    (cuda_address p, unsigned char byte, size_t bytes, cuda_stream s))                                       \
   X(module_load, cuModuleLoadDataEx, REQUIRED,                                                               \
     (cuda_module * m, const void *image, unsigned n, int *options, void **values))                           \
   X(module_unload, cuModuleUnload, REQUIRED, (cuda_module m))                                                \

@@ -53,6 +53,7 @@ static const device_ops OPS = {
     .synchronize = cuda_synchronize,
     .stream_create = cuda_stream_create,
     .stream_destroy = cuda_stream_destroy,
+    .stream_fill = cuda_stream_fill,
     .event_create = cuda_event_create,
     .event_destroy = cuda_event_destroy,
     .event_record = cuda_event_record,

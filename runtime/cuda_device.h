@@ -72,6 +72,7 @@ arke_status cuda_launch_entered(device *d, device_kernel *k, const device_launch
 
 arke_status cuda_stream_create(device *d, void **stream, arke_error *err);
 void cuda_stream_destroy(device *d, void *stream);
+arke_status cuda_stream_fill(device *d, device_ptr p, int byte, size_t bytes, void *stream, arke_error *err);
 arke_status cuda_event_create(device *d, void **event, arke_error *err);
 void cuda_event_destroy(device *d, void *event);
 arke_status cuda_event_record(device *d, void *event, void *stream, arke_error *err);

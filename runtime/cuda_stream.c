@@ -16,6 +16,12 @@ void cuda_stream_destroy(device *d, void *stream) {
   cuda_leave(g, pushed);
 }
 
+arke_status cuda_stream_fill(device *d, device_ptr p, int byte, size_t bytes, void *stream, arke_error *err) {
+  if (bytes == 0) return ARKE_OK;
+  CUDA_CALL(cuda_of(d), err, stream_fill, "cuMemsetD8Async", p, (unsigned char)byte, bytes, stream);
+  return ARKE_OK;
+}
+
 arke_status cuda_event_create(device *d, void **event, arke_error *err) {
   cuda_event e = NULL;
   *event = NULL;

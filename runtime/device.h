@@ -102,6 +102,8 @@ typedef struct device_ops {
   /* Streams, events and graphs: NULL where can_measure is false. */
   arke_status (*stream_create)(device *d, void **stream, arke_error *err);
   void (*stream_destroy)(device *d, void *stream);
+  /* Fills in the stream's order; the host does not wait. */
+  arke_status (*stream_fill)(device *d, device_ptr p, int byte, size_t bytes, void *stream, arke_error *err);
   arke_status (*event_create)(device *d, void **event, arke_error *err);
   void (*event_destroy)(device *d, void *event);
   arke_status (*event_record)(device *d, void *event, void *stream, arke_error *err);

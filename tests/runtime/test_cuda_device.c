@@ -202,6 +202,31 @@ START_TEST(tensor_maps_carry_their_description) {
 }
 END_TEST
 
+START_TEST(a_stream_fills_memory) {
+  device *d = open_fake();
+  fake_state *state = fixture_fake().fake_cuda_state();
+  arke_error err = ARKE_ERROR_INIT;
+  void *stream;
+  device_ptr p;
+  char bytes[16];
+  ck_assert_int_eq(d->ops->stream_create(d, &stream, &err), ARKE_OK);
+  ck_assert_int_eq(d->ops->mem_alloc(d, sizeof bytes, "A", &p, &err), ARKE_OK);
+  ck_assert_int_eq(d->ops->fill(d, p, 'x', sizeof bytes, &err), ARKE_OK);
+  ck_assert_int_eq(d->ops->stream_fill(d, p + 4, 'y', 8, stream, &err), ARKE_OK);
+  ck_assert_int_eq(d->ops->copy_out(d, bytes, p, sizeof bytes, &err), ARKE_OK);
+  ck_assert_int_eq(memcmp(bytes, "xxxxyyyyyyyyxxxx", sizeof bytes), 0);
+  ck_assert_int_eq(d->ops->stream_fill(d, p, 'z', 0, stream, &err), ARKE_OK);
+  strcpy(state->fail_symbol, "cuMemsetD8Async");
+  state->fail_code = 700;
+  ck_assert_int_eq(d->ops->stream_fill(d, p, 'z', 16, stream, &err), ARKE_ERR_DRIVER);
+  ck_assert_ptr_nonnull(strstr(err.text, "cuMemsetD8Async"));
+  ck_assert_int_eq(fixture_fake().fake_cuda_context_depth(), 0);
+  d->ops->mem_free(d, p);
+  d->ops->stream_destroy(d, stream);
+  d->ops->close(d);
+}
+END_TEST
+
 START_TEST(streams_events_and_graphs) {
   device *d = open_fake();
   fake_state *state = fixture_fake().fake_cuda_state();
@@ -274,6 +299,7 @@ TCase *cuda_device_tests(void) {
   tcase_add_test(t, a_refused_image_carries_the_compilers_log);
   tcase_add_test(t, a_kernel_keeps_the_largest_shared_memory_limit);
   tcase_add_test(t, tensor_maps_carry_their_description);
+  tcase_add_test(t, a_stream_fills_memory);
   tcase_add_test(t, streams_events_and_graphs);
   tcase_add_test(t, the_drivers_linker_assembles);
   return t;
