@@ -132,8 +132,10 @@ static arke_status through_runtime(const selftest *t, const cli_problem *p, cons
                            : device_open_emulator(t->target->name, t->settings->tune.seed, &dev, err);
   if (status == ARKE_OK) status = tune_runner_open(&runner, dev, err);
   ir_problem_print_bindings(&p->problem, &bindings);
-  const tune_runner_problem what = {
-      p->spec->text, strbuf_text(&bindings), t->settings->tune.seed, {.samples = 1024, .limit_s = 5}};
+  const tune_runner_problem what = {.op_text = p->spec->text,
+                                    .bindings = strbuf_text(&bindings),
+                                    .seed = t->settings->tune.seed,
+                                    .reference = {.samples = 1024, .limit_s = 5}};
   if (status == ARKE_OK) status = tune_runner_prepare(&runner, &what, err);
   if (status == ARKE_OK) status = arke_open(&options, &ctx, err);
   if (status == ARKE_OK) {

@@ -1,4 +1,3 @@
-#include <math.h>
 #include <string.h>
 
 #include "tuner/cli_list.h"
@@ -6,6 +5,7 @@
 #include "tuner/cli_report.h"
 #include "tuner/cli_tune.h"
 #include "tuner/cli_workload.h"
+#include "tuner/speed_of_light.h"
 #include "tuner/tune_session.h"
 
 /* A sweep under way. */
@@ -56,8 +56,7 @@ static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep
                              .median_ns = e.winner.time.median_ns,
                              .flops = ir_flops(&p->problem),
                              .config = arena_strdup(w->memory, e.winner.config)};
-    line->speed_of_light_ns = 1e9 * fmax(ir_min_bytes(&p->problem) / s->rates.dram_bytes_per_s,
-                                         line->flops / s->rates.f16_flops_per_s);
+    line->speed_of_light_ns = tune_speed_of_light_ns(&p->problem, &s->rates);
     if (w->settings->json) printed = print_stored(&e, line, cache_path(s->cache), err);
   }
   strbuf_free(&bindings);

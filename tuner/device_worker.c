@@ -104,7 +104,8 @@ static arke_status prepare(device_state *s, const json_t *body, arke_error *err)
   tune_runner_problem p = {.op_text = tune_message_text(body, "op", ""),
                            .bindings = tune_message_text(body, "bindings", ""),
                            .seed = (uint64_t)tune_message_integer(body, "seed", 0),
-                           .reference = read_reference(body)};
+                           .reference = read_reference(body),
+                           .memory_bound = json_is_true(json_object_get(body, "memory_bound"))};
   tune_worker_stage_slow("prepare");
   return tune_runner_prepare(&s->runner, &p, err);
 }

@@ -68,16 +68,13 @@ static bool settle(finals *f, const tune_finals_options *o) {
   return settled;
 }
 
-static int replays_for(const tune_burst *b, const tune_finals_options *o) {
-  return (int)fmax(1, ceil(o->sample_ns / fmax(b->estimate_ns * b->launches, 1)));
-}
-
 /* How many of the list can have the least number of rounds within the limit; two at least. */
-static int affordable(const tune_finalist *list, int n, const tune_finals_options *o) {
+static int affordable(const tune_meter *m, const tune_finalist *list, int n, const tune_finals_options *o) {
   double round_ns = 0;
   for (int i = 0; i < n; i++) {
     const tune_burst *b = &list[i].burst;
-    round_ns += b->estimate_ns * b->launches * (1 + replays_for(b, o));
+    int uncounted = b->graph ? 1 : 0;
+    round_ns += tune_burst_cost_ns(m, b, uncounted + tune_burst_replays(m, b, o->sample_ns));
     if (i >= 2 && round_ns * o->min_rounds > o->limit_ns) return i;
   }
   return n;
@@ -95,8 +92,10 @@ static arke_status run_round(tune_meter *m, finals *f, const tune_finals_options
     const tune_burst *b = &f->list[order[k]].burst;
     if (fn) fn(order[k], user);
     double ns;
-    TRY(tune_burst_sample(m, b, 1, &ns, err)); /* pays for what the kernel before left in caches and clocks */
-    TRY(tune_burst_sample(m, b, replays_for(b, o), &times_of(f, order[k])[f->rounds], err));
+    /* Pays for what the kernel before left in caches and clocks; before cold runs, flushes do. */
+    if (b->graph) TRY(tune_burst_sample(m, b, 1, &ns, err));
+    int replays = tune_burst_replays(m, b, o->sample_ns);
+    TRY(tune_burst_sample(m, b, replays, &times_of(f, order[k])[f->rounds], err));
   }
   f->rounds++;
   return ARKE_OK;
@@ -121,7 +120,7 @@ static int choose(finals *f, const tune_finals_options *o) {
 
 arke_status tune_measure_finals(tune_meter *m, tune_finalist *list, int n, const tune_finals_options *o,
                                 tune_finals_fn fn, void *user, int *winner, int *rounds, arke_error *err) {
-  finals f = {.list = list, .n = affordable(list, n, o), .max_rounds = o->max_rounds};
+  finals f = {.list = list, .n = affordable(m, list, n, o), .max_rounds = o->max_rounds};
   int *order = malloc((size_t)n * sizeof *order);
   f.times = malloc((size_t)n * (size_t)o->max_rounds * sizeof *f.times);
   f.scratch = malloc((size_t)o->max_rounds * sizeof *f.scratch);

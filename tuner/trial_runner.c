@@ -5,10 +5,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "tuner/empty_kernel.h"
+
 #define STAGE        "verify"
 #define ANCHOR_S     0.25 /* clocks of a loaded GPU move within seconds */
 #define ANCHOR_READS 3
+#define ANCHOR_NS    5e5 /* device time of a read */
 #define WARM_NS      200e6
+#define WARM_COLD_NS 40e6
+#define FLUSH_L2S    2
 
 static double now_s(void) {
   struct timespec t;
@@ -52,8 +57,8 @@ void tune_runner_close(tune_runner *r) {
 
 static char *problem_key(const tune_runner_problem *p) {
   strbuf key = STRBUF_INIT;
-  strbuf_addf(&key, "%s\n%s\n%llu %d %d", p->op_text, p->bindings, (unsigned long long)p->seed,
-              p->reference.samples > 0, p->reference.fast_math);
+  strbuf_addf(&key, "%s\n%s\n%llu %d %d %d", p->op_text, p->bindings, (unsigned long long)p->seed,
+              p->reference.samples > 0, p->reference.fast_math, p->memory_bound);
   return strbuf_take(&key);
 }
 
@@ -66,12 +71,13 @@ arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, ar
   }
   forget_problem(r);
   const ir_op *op;
-  bool measures = r->info.can_measure;
+  bool bursts = r->info.can_measure && !p->memory_bound;
+  r->cold = r->info.can_measure && p->memory_bound;
   arke_status status = ir_op_parse(&r->arena, p->op_text, &op, err);
   if (status == ARKE_OK) status = ir_problem_bind(op, p->bindings, &r->problem, err);
   if (status == ARKE_OK)
     status = tune_tensors_create(r->dev, &r->problem, r->info.kind == ARKE_DEVICE_CUDA,
-                                 measures ? r->info.l2_bytes : 0, p->seed, &r->tensors, err);
+                                 bursts ? r->info.l2_bytes : 0, p->seed, &r->tensors, err);
   if (status == ARKE_OK) status = tune_launches_view(&r->tensors, r->info.sm_count, &r->arena, &r->view, err);
   if (status == ARKE_OK)
     status = tune_expected_compute(&r->tensors, &p->reference, p->seed, &r->expected, err);
@@ -219,21 +225,38 @@ static arke_status enqueue(void *user, int set, void *stream, arke_error *err) {
   return tune_launches_enqueue(l->runner->dev, &l->sets[set], stream, err);
 }
 
+/* Cold runs do without the empty kernel where the driver has no compiler for it. */
+static arke_status prepare_flushes(tune_runner *r, arke_error *err) {
+  tune_empty_kernel empty;
+  bool loaded = tune_empty_kernel_load(r->dev, &empty, NULL) == ARKE_OK;
+  tune_runnable nothing = tune_empty_kernel_runnable(&empty);
+  size_t bytes = FLUSH_L2S * (size_t)r->info.l2_bytes;
+  arke_status status = tune_meter_flush_before(&r->meter, bytes, loaded ? &nothing : NULL, err);
+  if (loaded) tune_empty_kernel_unload(&empty);
+  return status;
+}
+
+static arke_status open_meter(tune_runner *r, arke_error *err) {
+  if (!r->meter.dev) TRY(tune_meter_open(r->dev, r->seed, &r->meter, err));
+  return r->cold && !r->meter.flush ? prepare_flushes(r, err) : ARKE_OK;
+}
+
 arke_status tune_runner_burst(tune_loaded *l, tune_burst *b, tune_verdict *v, arke_error *err) {
   tune_runner *r = l->runner;
   *v = (tune_verdict){.outcome = CACHE_VERIFIED};
-  arke_status status = r->meter.dev ? ARKE_OK : tune_meter_open(r->dev, r->seed, &r->meter, err);
+  arke_status status = open_meter(r, err);
   if (status == ARKE_OK) status = bind_sets(l, r->tensors.n_sets, err);
-  tune_runnable runnable = {enqueue, l, r->tensors.n_sets};
+  tune_runnable runnable = {enqueue, l, r->tensors.n_sets, r->cold};
   if (status == ARKE_OK) status = tune_burst_capture(&r->meter, &runnable, b, err);
   return status == ARKE_OK ? ARKE_OK : judge(r, v, CACHE_LAUNCH_FAILED, status);
 }
 
 static arke_status read_anchor(tune_runner *r, double *ns, arke_error *err) {
+  int replays = tune_burst_replays(&r->meter, &r->anchor_burst, ANCHOR_NS);
   *ns = 0;
   for (int i = 0; i < ANCHOR_READS; i++) {
     double one;
-    TRY(tune_burst_sample(&r->meter, &r->anchor_burst, 1, &one, err));
+    TRY(tune_burst_sample(&r->meter, &r->anchor_burst, replays, &one, err));
     if (i == 0 || one < *ns) *ns = one;
   }
   r->anchored_at_s = now_s();
@@ -255,7 +278,7 @@ static arke_status time_against_anchor(tune_runner *r, const tune_burst *b, doub
 
 /* The first candidate stays as the anchor; it is then the runner's. */
 static arke_status become_anchor(tune_runner *r, tune_loaded *l, tune_burst *burst, arke_error *err) {
-  TRY(tune_burst_warm(&r->meter, burst, WARM_NS, err));
+  TRY(tune_burst_warm(&r->meter, burst, r->cold ? WARM_COLD_NS : WARM_NS, err));
   r->anchor = l;
   r->anchor_burst = *burst;
   r->drift = 1;
@@ -320,6 +343,10 @@ arke_status tune_runner_trial(tune_loaded **loaded, double reject_ns, tune_quick
 }
 
 void tune_runner_policy(const tune_runner *r, strbuf *out) {
-  strbuf_addf(out, "l2=%s sets=%d timer=events+graph clocks=as-found",
-              tune_tensors_are_cold(&r->tensors, r->info.l2_bytes) ? "cold" : "warm", r->tensors.n_sets);
+  bool cold = tune_tensors_are_cold(&r->tensors, r->info.l2_bytes);
+  strbuf_addf(out, "l2=%s sets=%d timer=%s clocks=as-found",
+              r->cold ? "flushed"
+              : cold  ? "cold"
+                      : "warm",
+              r->tensors.n_sets, r->cold ? "events" : "events+graph");
 }

@@ -15,6 +15,7 @@ typedef struct tune_runner {
   arena arena; /* of the problem */
   char *key;   /* which problem is prepared; NULL: none */
   uint64_t seed;
+  bool cold; /* candidates are timed by cold runs */
   ir_problem problem;
   tune_tensors tensors;
   recipe_call view; /* the tensors as recipes see them */
@@ -30,6 +31,7 @@ typedef struct tune_runner_problem {
   const char *op_text, *bindings;
   uint64_t seed;
   tune_reference reference;
+  bool memory_bound; /* tune_is_memory_bound: decides how candidates are timed */
 } tune_runner_problem;
 
 /* Takes ownership of `dev`. */
@@ -79,9 +81,10 @@ typedef struct tune_quick {
  * passes stays as the anchor: *l is then NULL. */
 arke_status tune_runner_trial(tune_loaded **l, double reject_ns, tune_quick *q, tune_verdict *v,
                               arke_error *err);
-/* Binds all input sets and captures a burst, for finals. The meter is opened when first needed. */
+/* Binds all input sets and captures a burst, or prepares cold runs, for finals. The meter is opened when
+ * first needed. */
 arke_status tune_runner_burst(tune_loaded *l, tune_burst *b, tune_verdict *v, arke_error *err);
-/* "l2=cold(3 sets) timer=events+graph" for the record. */
+/* "l2=cold sets=3 timer=events+graph clocks=as-found" for the record; "l2=flushed …" of cold runs. */
 void tune_runner_policy(const tune_runner *r, strbuf *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/text.h"
+#include "tuner/speed_of_light.h"
 #include "tuner/tune_run.h"
 
 #define STAGE           "tune"
@@ -254,8 +255,7 @@ static void fill_facts(const tune_run *run, tune_result *r) {
   r->environment.llvm = arena_strdup(run->arena, s->environment.llvm);
   r->flops = ir_flops(run->problem);
   r->min_bytes = ir_min_bytes(run->problem);
-  r->speed_of_light_ns =
-      1e9 * fmax(r->min_bytes / s->rates.dram_bytes_per_s, r->flops / s->rates.f16_flops_per_s);
+  r->speed_of_light_ns = tune_speed_of_light_ns(run->problem, &s->rates);
   r->cache_path = s->cache ? arena_strdup(run->arena, cache_path(s->cache)) : NULL;
   r->set_aside = s->set_aside ? arena_strdup(run->arena, s->set_aside) : NULL;
   r->elapsed_s = tune_now_s() - run->begin_s;

@@ -5,6 +5,8 @@
 
 #include "base/random.h"
 
+#define FILL_BYTES_PER_NS 3000
+
 typedef struct fake_graph {
   int n, capacity;
   fake_kernel *kernels;
@@ -22,8 +24,9 @@ static void advance(fake_device *d, const fake_kernel *k) {
   double factor = 1 + d->drift * sin(6.283185307179586 * d->now_ns / d->period_ns);
   factor *= exp(d->noise * random_normal(d->seed, d->draws++));
   if (random_uniform(d->seed + 1, d->draws++) < d->hiccup) factor *= 3;
-  double ns = k->true_ns * factor * (1 + k->power * d->heat);
+  double ns = (d->filled && k->filled_ns > 0 ? k->filled_ns : k->true_ns) * factor * (1 + k->power * d->heat);
   d->now_ns += ns;
+  d->filled = false;
   d->heat += (1 - d->heat) * (1 - exp(-ns / d->heating_ns));
 }
 
@@ -35,6 +38,8 @@ static arke_status launch(device *d, device_kernel *k, const device_launch *l, a
     return error_set(err, ARKE_ERR_FAULT, "fake", "planted fault");
   const fake_kernel *kernel = (const void *)k;
   if (!f->capturing) {
+    if (f->recorded) f->now_ns += f->event_ns;
+    f->recorded = false;
     advance(f, kernel);
     return ARKE_OK;
   }
@@ -62,7 +67,10 @@ static void object_destroy(device *d, void *object) {
 static arke_status event_record(device *d, void *event, void *stream, arke_error *err) {
   (void)stream;
   (void)err;
-  ((fake_event *)event)->at_ns = fake(d)->now_ns;
+  fake_device *f = fake(d);
+  f->now_ns += f->event_ns;
+  f->recorded = true;
+  ((fake_event *)event)->at_ns = f->now_ns;
   return ARKE_OK;
 }
 
@@ -105,7 +113,31 @@ static void graph_destroy(device *d, void *graph) {
   free(graph);
 }
 
-static const device_ops ops = {.launch = launch,
+static arke_status stream_fill(device *d, device_ptr p, int byte, size_t bytes, void *stream,
+                               arke_error *err) {
+  (void)p, (void)byte, (void)stream, (void)err;
+  fake_device *f = fake(d);
+  f->fills++;
+  f->filled = true;
+  f->now_ns += (double)bytes / FILL_BYTES_PER_NS;
+  return ARKE_OK;
+}
+
+static arke_status mem_alloc(device *d, size_t bytes, const char *name, device_ptr *p, arke_error *err) {
+  (void)bytes, (void)name, (void)err;
+  *p = (device_ptr)++fake(d)->open_objects; /* nobody looks at what is there */
+  return ARKE_OK;
+}
+
+static void mem_free(device *d, device_ptr p) {
+  (void)p;
+  fake(d)->open_objects--;
+}
+
+static const device_ops ops = {.mem_alloc = mem_alloc,
+                               .mem_free = mem_free,
+                               .launch = launch,
+                               .stream_fill = stream_fill,
                                .stream_create = object_create,
                                .stream_destroy = object_destroy,
                                .event_create = object_create,

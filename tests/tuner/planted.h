@@ -41,8 +41,8 @@ extern const tune_templates hungry_templates;  /* good ones: four families by BL
 extern const tune_templates viewing_templates, flawed_templates;
 extern const tune_hooks planted_hooks; /* all of them, and the fake GPU */
 
-/* Of `planted`, fastest at PLANTED_BEST. Those of `hungry` begin at speed PLANTED_HUNGRY: in bursts BLOCK=128
- * is 12 % slower than BLOCK=64, at the power limit 2 % faster. */
+/* Of `planted`, fastest at PLANTED_BEST after a flush; back to back SPEED=3 leads. Those of `hungry` begin at
+ * speed PLANTED_HUNGRY: in bursts BLOCK=128 is 12 % slower than BLOCK=64, at the power limit 2 % faster. */
 fake_kernel planted_times(uint32_t block, int speed);
 #define PLANTED_BEST   "KIND=0,BLOCK=64,SPEED=5"
 #define PLANTED_HUNGRY 16
@@ -52,7 +52,8 @@ fake_kernel planted_times(uint32_t block, int speed);
  * PLANTED_SLOW_MS each lowering takes at least this long
  * PLANTED_CHILD   each lowering waits for a child that sleeps, whose process id it appends to this file
  * PLANTED_DIE     file; while it exists, a lowering removes it and dies of SIGKILL
- * PLANTED_GPU     "none": there is no GPU; "dies": its worker dies when it is opened */
+ * PLANTED_GPU     "none": there is no GPU; "dies": its worker dies when it is opened; "arithmetic": its
+ * memory is so fast that arithmetic bounds whatever runs */
 #define PLANTED_LOG     "ARKE_PLANTED_LOG"
 #define PLANTED_SLOW_MS "ARKE_PLANTED_SLOW_MS"
 #define PLANTED_CHILD   "ARKE_PLANTED_CHILD"

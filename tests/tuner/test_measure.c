@@ -19,7 +19,7 @@ typedef struct setup {
   fake_device dev;
   tune_meter meter;
   int n;
-  fake_kernel kernels[16];
+  fake_kernel kernels[16], nothing;
   void *pairs[16][2];
   tune_finalist list[16];
 } setup;
@@ -38,7 +38,7 @@ static void open_setup(setup *s, const double *true_ns, int n, uint64_t seed) {
 
 static void capture_all(setup *s) {
   for (int i = 0; i < s->n; i++) {
-    tune_runnable r = {enqueue, s->pairs[i], 3};
+    tune_runnable r = {.enqueue = enqueue, .user = s->pairs[i], .n_sets = 3};
     ck_assert_int_eq(tune_burst_capture(&s->meter, &r, &s->list[i].burst, NULL), ARKE_OK);
     ck_assert_int_eq(s->list[i].burst.launches % 3, 0);
   }
@@ -128,6 +128,132 @@ START_TEST(what_is_faster_by_more_wins_over_the_simpler) {
 }
 END_TEST
 
+/* --- cold runs ------------------------------------------------------------------------------------------ */
+
+#define FLUSH_BYTES (100 << 20)
+
+/* The setup's kernels take `filled_ns` after a flush; events and launches take time too. */
+static void open_cold(setup *s, const double *true_ns, const double *filled_ns, int n, uint64_t seed) {
+  open_setup(s, true_ns, n, seed);
+  s->dev.event_ns = 1200;
+  s->nothing = (fake_kernel){.true_ns = 1e3};
+  void *pair[2] = {&s->dev.base, &s->nothing};
+  tune_runnable nothing = {.enqueue = enqueue, .user = pair, .n_sets = 1};
+  ck_assert_int_eq(tune_meter_flush_before(&s->meter, FLUSH_BYTES, &nothing, NULL), ARKE_OK);
+  for (int i = 0; i < n; i++) {
+    s->kernels[i].filled_ns = filled_ns[i];
+    tune_runnable r = {.enqueue = enqueue, .user = s->pairs[i], .n_sets = 1, .cold = true};
+    ck_assert_int_eq(tune_burst_capture(&s->meter, &r, &s->list[i].burst, NULL), ARKE_OK);
+  }
+}
+
+START_TEST(what_events_and_a_launch_cost_does_not_count) {
+  double true_ns[] = {3e3, 40e3}, filled_ns[] = {5e3, 60e3};
+  setup s;
+  open_cold(&s, true_ns, filled_ns, 2, (uint64_t)_i + 130);
+  s.dev.drift = 0;
+  ck_assert_double_eq_tol(s.meter.overhead_ns, 2 * s.dev.event_ns, 100);
+  for (int i = 0; i < 2; i++) {
+    double ns;
+    ck_assert_int_eq(tune_burst_sample(&s.meter, &s.list[i].burst, TUNE_COLD_RUNS, &ns, NULL), ARKE_OK);
+    ck_assert_double_eq_tol(ns, filled_ns[i], 0.03 * filled_ns[i]);
+  }
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(without_an_empty_kernel_only_events_do_not_count) {
+  double true_ns[] = {5e3};
+  setup s;
+  open_setup(&s, true_ns, 1, 12);
+  s.dev.event_ns = 1200;
+  s.dev.drift = s.dev.noise = 0;
+  ck_assert_int_eq(tune_meter_flush_before(&s.meter, FLUSH_BYTES, NULL, NULL), ARKE_OK);
+  ck_assert_double_eq_tol(s.meter.overhead_ns, s.dev.event_ns, 1e-6);
+  tune_runnable r = {.enqueue = enqueue, .user = s.pairs[0], .n_sets = 1, .cold = true};
+  ck_assert_int_eq(tune_burst_capture(&s.meter, &r, &s.list[0].burst, NULL), ARKE_OK);
+  ck_assert_double_eq_tol(s.list[0].burst.estimate_ns, 5e3 + s.dev.event_ns, 1e-6);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(what_leads_back_to_back_loses_cold) {
+  double true_ns[] = {20e3, 22e3, 21e3}, filled_ns[] = {26e3, 25e3, 28e3};
+  setup hot, cold;
+  open_setup(&hot, true_ns, 3, (uint64_t)_i + 150);
+  capture_all(&hot);
+  int rounds;
+  ck_assert_int_eq(hold_finals(&hot, &rounds), 0);
+  close_setup(&hot);
+  open_cold(&cold, true_ns, filled_ns, 3, (uint64_t)_i + 150);
+  ck_assert_int_eq(hold_finals(&cold, &rounds), 1);
+  for (int i = 0; i < 3; i++) ck_assert_double_eq_tol(cold.list[i].ratio, filled_ns[i] / 25e3, 0.02);
+  ck_assert_int_ge(cold.list[1].time.samples, 7);
+  ck_assert_double_eq_tol(cold.list[1].time.median_ns, 25e3, 0.18 * 25e3);
+  close_setup(&cold);
+}
+END_TEST
+
+START_TEST(cold_runs_each_follow_a_flush) {
+  double true_ns[] = {20e3}, filled_ns[] = {25e3};
+  setup s;
+  open_cold(&s, true_ns, filled_ns, 1, 17);
+  long fills = s.dev.fills, launches = s.dev.launches;
+  double ns, before = s.meter.spent_ns, begin = s.dev.now_ns;
+  ck_assert_int_eq(tune_burst_sample(&s.meter, &s.list[0].burst, 5, &ns, NULL), ARKE_OK);
+  ck_assert_int_eq(s.dev.launches - launches, 5);
+  ck_assert_int_eq(s.dev.fills - fills, 6); /* one more to get ahead of the device */
+  ck_assert_double_eq_tol(s.meter.spent_ns - before, s.dev.now_ns - begin, 2 * s.dev.event_ns);
+  ck_assert_double_eq_tol(s.meter.flush_ns, FLUSH_BYTES / 3000.0, s.dev.event_ns);
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(quick_rejects_cold_runs_too) {
+  double true_ns[] = {20e3, 10e3, 20e6}, filled_ns[] = {25e3, 40e3, 20e6};
+  setup s;
+  open_cold(&s, true_ns, filled_ns, 3, 19);
+  cache_time t;
+  bool rejected;
+  ck_assert_int_eq(tune_measure_quick(&s.meter, &s.list[0].burst, 25e3, &t, &rejected, NULL), ARKE_OK);
+  ck_assert(!rejected);
+  ck_assert_int_eq(t.samples, TUNE_COLD_RUNS);
+  ck_assert_int_eq(tune_measure_quick(&s.meter, &s.list[1].burst, 25e3, &t, &rejected, NULL), ARKE_OK);
+  ck_assert(rejected);
+  ck_assert_int_eq(t.samples, 2);
+  ck_assert_int_eq(tune_measure_quick(&s.meter, &s.list[1].burst, 0, &t, &rejected, NULL), ARKE_OK);
+  ck_assert(!rejected);
+  ck_assert_int_eq(tune_measure_quick(&s.meter, &s.list[2].burst, 0, &t, &rejected, NULL), ARKE_OK);
+  ck_assert_int_eq(t.samples, 3); /* long runs: no more than a median takes */
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(a_failed_cold_run_leaks_nothing) {
+  double true_ns[] = {1e3}, filled_ns[] = {1e3};
+  setup s;
+  open_cold(&s, true_ns, filled_ns, 1, 5);
+  s.dev.fail_launch = (int)s.dev.launches + 3;
+  double ns;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(tune_burst_sample(&s.meter, &s.list[0].burst, 5, &ns, &err), ARKE_ERR_FAULT);
+  ck_assert_str_eq(err.text, "planted fault");
+  close_setup(&s);
+}
+END_TEST
+
+START_TEST(cold_runs_need_something_to_flush_with) {
+  double true_ns[] = {1e3};
+  setup s;
+  open_setup(&s, true_ns, 1, 5);
+  tune_runnable r = {.enqueue = enqueue, .user = s.pairs[0], .n_sets = 1, .cold = true};
+  ck_assert_int_eq(tune_burst_capture(&s.meter, &r, &s.list[0].burst, NULL), ARKE_ERR_INTERNAL);
+  close_setup(&s);
+}
+END_TEST
+
+/* --- clocks --------------------------------------------------------------------------------------------- */
+
 START_TEST(the_power_limit_decides) {
   double true_ns[] = {100e3, 103e3}, power[] = {0.10, 1.10 / 1.03 / 1.02 - 1};
   setup s;
@@ -137,7 +263,7 @@ START_TEST(the_power_limit_decides) {
   cache_time quick[2];
   for (int i = 0; i < 2; i++) {
     bool rejected;
-    tune_runnable r = {enqueue, s.pairs[i], 3};
+    tune_runnable r = {.enqueue = enqueue, .user = s.pairs[i], .n_sets = 3};
     ck_assert_int_eq(tune_burst_capture(&s.meter, &r, &s.list[i].burst, NULL), ARKE_OK);
     ck_assert_int_eq(tune_measure_quick(&s.meter, &s.list[i].burst, 0, &quick[i], &rejected, NULL), ARKE_OK);
   }
@@ -222,7 +348,7 @@ START_TEST(a_failed_launch_leaks_nothing) {
   setup s;
   open_setup(&s, true_ns, 1, 5);
   s.dev.fail_launch = 10;
-  tune_runnable r = {enqueue, s.pairs[0], 3};
+  tune_runnable r = {.enqueue = enqueue, .user = s.pairs[0], .n_sets = 3};
   arke_error err = ARKE_ERROR_INIT;
   ck_assert_int_eq(tune_burst_capture(&s.meter, &r, &s.list[0].burst, &err), ARKE_ERR_FAULT);
   ck_assert_str_eq(err.text, "planted fault");
@@ -248,6 +374,13 @@ int main(void) {
   tcase_add_loop_test(c, finds_the_best_under_drift, 0, 20);
   tcase_add_loop_test(c, near_ties_go_to_the_simpler, 0, 10);
   tcase_add_loop_test(c, what_is_faster_by_more_wins_over_the_simpler, 0, 10);
+  tcase_add_loop_test(c, what_events_and_a_launch_cost_does_not_count, 0, 5);
+  tcase_add_test(c, without_an_empty_kernel_only_events_do_not_count);
+  tcase_add_loop_test(c, what_leads_back_to_back_loses_cold, 0, 10);
+  tcase_add_test(c, cold_runs_each_follow_a_flush);
+  tcase_add_test(c, quick_rejects_cold_runs_too);
+  tcase_add_test(c, a_failed_cold_run_leaks_nothing);
+  tcase_add_test(c, cold_runs_need_something_to_flush_with);
   tcase_add_loop_test(c, the_power_limit_decides, 0, 10);
   tcase_add_test(c, long_runs_are_left_out_for_the_limit);
   tcase_add_test(c, a_clear_case_ends_early);

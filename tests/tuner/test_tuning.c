@@ -108,7 +108,7 @@ START_TEST(every_fault_is_recorded_on_a_gpu) {
   ck_assert_int_ge(f.result.time.samples, 7);
   ck_assert_double_eq_tol(f.result.time.median_ns, 20e3, 0.16 * 20e3);
   ck_assert_int_eq(f.result.trials.measured, 28);
-  ck_assert_ptr_nonnull(strstr(f.result.policy, "l2=cold"));
+  ck_assert_ptr_nonnull(strstr(f.result.policy, "l2=flushed sets=1 timer=events clocks=as-found"));
   ck_assert_double_le(f.result.worst_error, f.result.tolerance);
   ck_assert_str_eq(f.result.environment.driver, "1.2.3 (CUDA 13.0)");
   check_no_workers();
@@ -116,13 +116,34 @@ START_TEST(every_fault_is_recorded_on_a_gpu) {
 }
 END_TEST
 
+START_TEST(what_arithmetic_bounds_is_timed_back_to_back) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  setenv(PLANTED_GPU, "arithmetic", 1);
+  f.options.templates = &viewing_templates; /* only BLOCK=256 */
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_str_eq(f.result.config_text, "KIND=0,BLOCK=256,SPEED=3");
+  ck_assert_ptr_nonnull(strstr(f.result.policy, "l2=cold"));
+  ck_assert_ptr_nonnull(strstr(f.result.policy, "timer=events+graph"));
+  unsetenv(PLANTED_GPU);
+  f.options.fresh = true;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_str_eq(f.result.config_text, "KIND=0,BLOCK=256,SPEED=5");
+  ck_assert_ptr_nonnull(strstr(f.result.policy, "l2=flushed"));
+  close_fixture(&f);
+}
+END_TEST
+
 START_TEST(the_family_that_wins_at_the_power_limit_is_found) {
   fixture f;
   open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  setenv(PLANTED_GPU, "arithmetic", 1);
   f.options.templates = &hungry_templates;
   f.options.budget_s = _i ? 15 : 0;
   ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
   ck_assert_msg(strncmp(f.result.config_text, "KIND=0,BLOCK=128", 16) == 0, "%s", f.result.config_text);
+  ck_assert_ptr_nonnull(strstr(f.result.policy, "l2=cold"));
+  ck_assert_ptr_nonnull(strstr(f.result.policy, "timer=events+graph"));
   double faster = INFINITY, slower = INFINITY; /* in the bursts of the search it was behind */
   trial_list l = read_trials(&f, FAKE_GPU_NAME);
   for (int i = 0; i < l.n; i++) {
@@ -691,6 +712,7 @@ int main(int argc, char **argv) {
   tcase_set_timeout(c, 120);
   tcase_add_test(c, every_fault_is_recorded_on_the_emulator);
   tcase_add_test(c, every_fault_is_recorded_on_a_gpu);
+  tcase_add_test(c, what_arithmetic_bounds_is_timed_back_to_back);
   tcase_add_loop_test(c, the_family_that_wins_at_the_power_limit_is_found, 0, 2);
   tcase_add_test(c, nothing_that_works_is_said_so);
   tcase_add_test(c, the_model_verifies_a_reduced_problem);
