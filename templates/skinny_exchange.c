@@ -212,5 +212,7 @@ void skinny_totals(skinny_emitter *e, gen_value output, gen_value *token, gen_va
 }
 
 void skinny_leave(skinny_emitter *e) {
-  if (e->p->cluster > 1) gen_cluster_sync(e->b);
+  if (e->p->cluster == 1) return;
+  gen_cluster_arrive_relaxed(e->b);
+  gen_cluster_wait(e->b);
 }

@@ -43,41 +43,67 @@ static gen_value zero_sum(skinny_emitter *e) {
   return gen_float_cast(e->b, gen_f32(e->b, 0), type);
 }
 
-/* The warps' parts alternate, so that a CTA reads a stretch of each row at a time. Carried: the warp's first
+/* What a warp does of K, which goes from one of its steps to the next. */
+typedef struct walk {
+  skinny_emitter *e;
+  gen_value own; /* of the lane, from the warp's first element on; the index type */
+  int step;      /* from one step to the next */
+} walk;
+
+static arke_status one_by_one(walk *w, gen_value *carried, arke_error *err) {
+  skinny_emitter *e = w->e;
+  gen_builder *b = e->b;
+  int n = e->p->sums;
+  skinny_batch batch;
+  gen_loop loop;
+  gen_loop_begin(b, &loop, carried, 1 + n);
+  gen_value k = gen_add(b, carried[0], w->own);
+  TRY(skinny_load(e, k, &batch, err));
+  for (int i = 0; i < n; i++) e->sums[i] = carried[1 + i];
+  TRY(skinny_multiply(e, k, &batch, err));
+  carried[0] = gen_add_imm(b, carried[0], w->step);
+  for (int i = 0; i < n; i++) carried[1 + i] = e->sums[i];
+  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], e->k_end));
+  return ARKE_OK;
+}
+
+/* Two steps in turn, so that what is loaded need not move to other registers, which would wait for it. Steps
+ * outside add nothing, and are loaded from the last place inside: a branch around loads would hold products
+ * back. */
+static arke_status two_in_turn(walk *w, gen_value *carried, arke_error *err) {
+  skinny_emitter *e = w->e;
+  gen_builder *b = e->b;
+  int n = e->p->sums, words = e->p->words;
+  skinny_batch even, odd;
+  gen_loop loop;
+  TRY(skinny_load(e, gen_add(b, carried[0], w->own), &even, err));
+  for (int i = 0; i < words; i++) carried[1 + n + i] = even.words[i];
+  gen_loop_begin(b, &loop, carried, 1 + n + words);
+  gen_value k = carried[0], second = gen_add_imm(b, k, w->step), third = gen_add_imm(b, k, 2 * w->step);
+  for (int i = 0; i < words; i++) even.words[i] = carried[1 + n + i];
+  for (int i = 0; i < n; i++) e->sums[i] = carried[1 + i];
+  TRY(skinny_load(e, gen_add(b, second, w->own), &odd, err));
+  TRY(skinny_multiply(e, gen_add(b, k, w->own), &even, err));
+  TRY(skinny_load(e, gen_add(b, third, w->own), &even, err));
+  TRY(skinny_multiply(e, gen_add(b, second, w->own), &odd, err));
+  carried[0] = third;
+  for (int i = 0; i < n; i++) carried[1 + i] = e->sums[i];
+  for (int i = 0; i < words; i++) carried[1 + n + i] = even.words[i];
+  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, third, e->k_end));
+  return ARKE_OK;
+}
+
+/* The warps' steps alternate, so that a CTA reads a stretch of each row at a time. Carried: the warp's first
  * element, the sums, and with PREFETCH what has been loaded. */
 static arke_status go_along_k(skinny_emitter *e, gen_value first, arke_error *err) {
-  gen_builder *b = e->b;
   const skinny_plan *p = e->p;
-  skinny_batch batch;
   gen_value carried[1 + SKINNY_SUMS + SKINNY_WORDS];
-  gen_loop loop;
-  gen_value own = skinny_as_index(e, gen_mul_imm(b, e->deep, p->step));
-  int step = p->warps_k * skinny_warp_step(p), n = 1 + p->sums;
+  walk w = {.e = e,
+            .own = skinny_as_index(e, gen_mul_imm(e->b, e->deep, p->step)),
+            .step = p->warps_k * skinny_warp_step(p)};
   carried[0] = first;
   for (int i = 0; i < p->sums; i++) carried[1 + i] = e->sums[i];
-  if (p->prefetch) {
-    TRY(skinny_load(e, gen_add(b, first, own), &batch, err));
-    for (int i = 0; i < batch.n; i++) carried[n++] = batch.words[i];
-  }
-  gen_loop_begin(b, &loop, carried, n);
-  gen_value next = gen_add_imm(b, carried[0], step), more = gen_compare(b, GEN_ULT, next, e->k_end);
-  skinny_batch later;
-  if (p->prefetch) {
-    gen_branch branch;
-    batch.n = later.n = p->words;
-    for (int i = 0; i < batch.n; i++) batch.words[i] = later.words[i] = carried[1 + p->sums + i];
-    gen_if(b, &branch, more, later.words, later.n);
-    TRY(skinny_load(e, gen_add(b, next, own), &later, err));
-    gen_if_end(b, &branch);
-  } else {
-    TRY(skinny_load(e, gen_add(b, carried[0], own), &batch, err));
-  }
-  for (int i = 0; i < p->sums; i++) e->sums[i] = carried[1 + i];
-  TRY(skinny_multiply(e, gen_add(b, carried[0], own), &batch, err));
-  for (int i = 0; i < p->sums; i++) carried[1 + i] = e->sums[i];
-  for (int i = 0; p->prefetch && i < later.n; i++) carried[1 + p->sums + i] = later.words[i];
-  carried[0] = next;
-  gen_loop_end_while(b, &loop, more);
+  TRY(p->prefetch ? two_in_turn(&w, carried, err) : one_by_one(&w, carried, err));
   for (int i = 0; i < p->sums; i++) e->sums[i] = carried[1 + i];
   return ARKE_OK;
 }
