@@ -4,6 +4,7 @@
 #include "templates/compose.h"
 #include "templates/gemm.h"
 #include "templates/map.h"
+#include "templates/mma.h"
 #include "templates/row.h"
 #include "templates/scan.h"
 #include "templates/scatter.h"
@@ -34,6 +35,16 @@ static const kernel_template templates[] = {
      .lower = skinny_lower,
      .ways = skinny_ways,
      .reduced_problem = skinny_reduced_problem},
+    {.name = "mma",
+     .meaning = "products of tensors with anything before and after, by products of warps",
+     .fits = mma_fits,
+     .space = mma_space_of,
+     .defaults = mma_defaults,
+     .feasible = mma_feasible,
+     .cost_ns = mma_cost_ns,
+     .lower = mma_lower,
+     .ways = mma_ways,
+     .reduced_problem = mma_reduced_problem},
     {.name = "map",
      .meaning = "outputs whose elements need some elements of the inputs each, and no reduction",
      .fits = map_fits,

@@ -1,0 +1,258 @@
+/* What a configuration is: tiles, how they are loaded, and the epilogue's place. */
+#include "templates/lanes_index.h"
+#include "templates/mma.h"
+
+enum {
+  MOST_ACCUMULATORS = 160, /* registers that leave room for fragments and addresses */
+  MOST_PER_THREAD = 32,    /* vectors that a thread loads of a tile */
+  OVERHEAD_REGISTERS = 64
+};
+
+template_reason mma_check_numbers(const target *t, const config *v) {
+  const int *x = v->values;
+  int warps = x[MMA_WARPS_M] * x[MMA_WARPS_N];
+  if (warps * 32 > t->max_threads_per_block || warps > 16) return TEMPLATE_THREADS;
+  if (x[MMA_BLOCK_M] % (16 * x[MMA_WARPS_M]) || x[MMA_BLOCK_N] % (16 * x[MMA_WARPS_N])) return TEMPLATE_TILE;
+  if (x[MMA_BLOCK_M] * x[MMA_BLOCK_N] / (32 * warps) > MOST_ACCUMULATORS) return TEMPLATE_REGISTERS;
+  return TEMPLATE_OK;
+}
+
+template_reason mma_match(const ir_problem *p, const target *t, bool merged, arena *a, contraction *c,
+                          strbuf *detail) {
+  if (!t->has.mma_sync || !t->has.cp_async) {
+    if (detail) strbuf_addf(detail, "%s has no products of warps with asynchronous copies", t->name);
+    return TEMPLATE_TARGET;
+  }
+  template_reason reason = contraction_match(p, merged, a, c, detail, NULL);
+  if (reason != TEMPLATE_OK) return reason;
+  /* What is left out must be left out of both operands alike, or of the whole sum. */
+  unsigned common = c->batch.set | c->k.set, outer = c->batch.set | c->m.set | c->n.set;
+  for (int i = 0; i < c->n_sums; i++)
+    for (int k = 0; k < c->sums[i].n_conditions; k++) {
+      unsigned loops = ir_form_free(&c->form, c->sums[i].conditions[k]);
+      if (!(loops & ~common) || !(loops & ~outer)) continue;
+      if (detail) strbuf_add(detail, "a condition depends on the terms of a sum and on one operand's rows");
+      return TEMPLATE_OPERATOR;
+    }
+  for (int i = 1; i < c->n_sums; i++)
+    if (c->sums[i].n_conditions != c->sums[0].n_conditions) {
+      if (detail) strbuf_add(detail, "sums have different conditions");
+      return TEMPLATE_OPERATOR;
+    }
+  mma_product product;
+  dtype elements[CONTRACTION_OPERANDS];
+  gen_mma_type types[CONTRACTION_OPERANDS];
+  reason = mma_choose_product(c, t, &product, elements, types);
+  if (reason != TEMPLATE_OK && detail) strbuf_add(detail, "sums of different types");
+  if (reason == TEMPLATE_OK && product.most_k > 0 && contraction_extent(c, &c->k) > product.most_k) {
+    if (detail) strbuf_addf(detail, "more than %lld terms may overflow i32", (long long)product.most_k);
+    return TEMPLATE_SIZE;
+  }
+  return reason;
+}
+
+/* --- vectors --- */
+
+static int last_loop(const contraction_loops *l) {
+  return l->n > 0 ? l->loops[l->n - 1] : -1;
+}
+
+/* Bits of the operand's elements that lie next to each other along a loop. */
+static int contiguous_bits(const contraction *c, const contraction_operand *o, int loop) {
+  int bits = 0;
+  for (int i = 0; loop >= 0 && i < c->form.n_accesses; i++)
+    if (o->accesses >> i & 1 && ir_form_motion(&c->form, i, loop) == IR_MOTION_UNIT)
+      bits += dtype_bits(ir_tensor_dtype(c->form.problem, c->form.accesses[i].tensor));
+  return bits;
+}
+
+static int least_bits(const contraction *c, const contraction_operand *o) {
+  int least = 128;
+  for (int i = 0; i < c->form.n_accesses; i++) {
+    int bits = dtype_bits(ir_tensor_dtype(c->form.problem, c->form.accesses[i].tensor));
+    if (o->accesses >> i & 1 && bits < least) least = bits;
+  }
+  return least;
+}
+
+/* Vectors as wide as the narrowest element's 16 bytes, the loop's size and their alignment allow. */
+static void choose_vectors(const mma_plan *p, mma_tile *t, bool wide, int most) {
+  const contraction *c = p->c;
+  lanes_options *o = &t->options;
+  const contraction_loops *rows = t->operand->side == CONTRACTION_A ? &c->m : &c->n;
+  int k = last_loop(&c->k), row = last_loop(rows);
+  t->along_k = row < 0 || contiguous_bits(c, t->operand, k) >= contiguous_bits(c, t->operand, row);
+  o->loop = t->along_k ? k : row;
+  int limit = t->along_k ? p->block_k : t->extent;
+  o->width = wide ? 128 / least_bits(c, t->operand) : 1;
+  if (o->width > most) o->width = most;
+  for (; o->width > 1; o->width /= 2) {
+    if (o->width > limit || ir_form_extent(&c->form, o->loop) % o->width) continue;
+    o->wide = lanes_wide(&c->form, o) & t->operand->accesses;
+    if (o->wide) return;
+  }
+  o->wide = 0;
+}
+
+/* --- tiles --- */
+
+static bool is_copy(const mma_plan *p, const mma_tile *t) {
+  const contraction *c = p->c;
+  const contraction_operand *o = t->operand;
+  if (o->access < 0 || o->type != t->element || c->k.n != 1 || c->sums[0].n_conditions > 0) return false;
+  const ir_access *x = &c->form.accesses[o->access];
+  ir_motion motion = ir_form_motion(&c->form, o->access, c->k.loops[0]);
+  if (motion != IR_MOTION_UNIT && motion != IR_MOTION_STRIDE) return false;
+  if (p->c->form.problem->op->tensors[x->tensor].role != IR_INPUT) return false;
+  int width = t->options.width;
+  bool lines_up = width == 1 || (t->options.wide >> o->access & 1);
+  return lines_up && width * t->bytes >= 4 && lanes_unit(&c->form, &t->options, o->access) == width;
+}
+
+/* Threads that multiply one by one have 8 x 4 places in a warp's tile: of single rows where tiles are
+ * K-major, else of whole chunks. */
+static bool fits_chunks(const mma_plan *p, const mma_tile *t) {
+  bool a = t->operand->side == CONTRACTION_A;
+  return (a ? p->warp_m : p->warp_n) % ((a ? 8 : 4) * 16 / t->bytes) == 0;
+}
+
+static template_reason make_tile(const mma_plan *p, mma_tile *t, bool wide) {
+  t->bytes = dtype_bits(t->element) / 8;
+  t->extent = t->operand->side == CONTRACTION_A ? p->block_m : p->block_n;
+  t->options = (lanes_options){.dense = p->dense, .wide_offsets = p->wide_offsets};
+  choose_vectors(p, t, wide, LANES_MAX);
+  /* ldmatrix transposes 16-bit elements, and threads that multiply one by one take either order. */
+  bool either = p->product.fma ? fits_chunks(p, t) : t->bytes == 2;
+  t->k_major = t->along_k || !either;
+  int in_row = t->k_major ? p->block_k : t->extent;
+  t->rows = t->k_major ? t->extent : p->block_k;
+  t->row_bytes = in_row * t->bytes;
+  t->tile_bytes = t->rows * t->row_bytes;
+  if (t->row_bytes < 32) return TEMPLATE_TILE;
+  t->copied = t->along_k == t->k_major && is_copy(p, t);
+  int elements = t->extent * p->block_k;
+  t->vectors = elements / t->options.width;
+  t->per_thread = (t->vectors + p->threads - 1) / p->threads;
+  return t->per_thread > MOST_PER_THREAD ? TEMPLATE_REGISTERS : TEMPLATE_OK;
+}
+
+/* Operands of one side lie in shared memory alike where threads multiply one by one, so that accumulators
+ * have one order. */
+static bool same_order(const mma_plan *p) {
+  const mma_tile *first[2] = {NULL, NULL};
+  for (int i = 0; i < p->c->n_operands; i++) {
+    const mma_tile *t = &p->tiles[i];
+    if (!first[t->operand->side]) first[t->operand->side] = t;
+    if (first[t->operand->side]->k_major != t->k_major) return false;
+  }
+  return true;
+}
+
+/* --- the epilogue --- */
+
+static void choose_epilogue(mma_plan *p, bool wide) {
+  const ir_form *form = &p->c->form;
+  lanes_options *o = &p->epilogue;
+  uint64_t written = 0;
+  *o = (lanes_options){.loop = last_loop(&p->c->n),
+                       .width = 1,
+                       .dense = p->dense,
+                       .wide_offsets = p->wide_offsets,
+                       .reduce = mma_sum_value};
+  if (o->loop < 0) o->loop = last_loop(&p->c->m);
+  int bits = 8;
+  for (int i = 0; i < form->n_outputs; i++) {
+    int access = form->outputs[i].access;
+    written |= UINT64_C(1) << access;
+    int own = dtype_bits(ir_tensor_dtype(form->problem, form->accesses[access].tensor));
+    if (bits < own) bits = own;
+  }
+  if (!wide || p->c->n.n == 0) return;
+  for (o->width = 128 / bits > 8 ? 8 : 128 / bits; o->width > 1; o->width /= 2) {
+    if (ir_form_extent(form, o->loop) % o->width) continue;
+    o->wide = lanes_wide(form, o);
+    if ((o->wide & written) == written) return;
+  }
+  o->wide = 0;
+}
+
+static template_reason place_epilogue(mma_plan *p, const target *t) {
+  int warps = p->warps_m * p->warps_n;
+  const mma_tile *a = NULL;
+  for (int i = 0; i < p->c->n_operands && !a; i++)
+    if (p->c->operands[i].side == CONTRACTION_A) a = &p->tiles[i];
+  p->block_rows = p->product.fma && !a->k_major ? 8 * 16 / a->bytes : 16;
+  p->pitch_bytes = p->warp_n * mma_sum_bytes(p) + 32; /* rows begin 8 banks apart */
+  int stages = p->stages * p->stage_bytes;
+  for (p->staged_rows = p->warp_m; p->staged_rows > p->block_rows; p->staged_rows /= 2)
+    if (warps * p->staged_rows * p->pitch_bytes * p->c->n_sums <= stages) break;
+  p->staged_bytes = p->staged_rows * p->pitch_bytes; /* of one sum of a warp */
+  int staged = warps * p->staged_bytes * p->c->n_sums;
+  p->smem_bytes = stages > staged ? stages : staged;
+  return p->smem_bytes > t->smem_per_block_bytes ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
+}
+
+/* --- the plan --- */
+
+static int smaller(int x, int y) {
+  return x < y ? x : y;
+}
+
+config mma_narrow_config(const config *v, const mma_product *product) {
+  config n = *v;
+  int *x = n.values;
+  x[MMA_BLOCK_M] = smaller(x[MMA_BLOCK_M], 64);
+  x[MMA_BLOCK_N] = smaller(x[MMA_BLOCK_N], 64);
+  x[MMA_BLOCK_K] = product->fma ? 16 : 32;
+  x[MMA_STAGES] = 2;
+  x[MMA_WARPS_M] = x[MMA_BLOCK_M] == 64 ? 2 : 1;
+  x[MMA_WARPS_N] = x[MMA_BLOCK_N] == 64 ? 2 : 1;
+  return n;
+}
+
+static template_reason make_tiles(mma_plan *p, const target *t, bool wide) {
+  dtype elements[CONTRACTION_OPERANDS];
+  gen_mma_type types[CONTRACTION_OPERANDS] = {0};
+  template_reason reason = mma_choose_product(p->c, t, &p->product, elements, types);
+  if (reason != TEMPLATE_OK) return reason;
+  if (p->block_k % p->product.k) return TEMPLATE_TILE;
+  for (int i = 0; i < p->c->n_operands; i++) {
+    mma_tile *tile = &p->tiles[i];
+    *tile = (mma_tile){.operand = &p->c->operands[i], .element = elements[i], .type = types[i]};
+    reason = make_tile(p, tile, wide);
+    if (reason != TEMPLATE_OK) return reason;
+    tile->offset_bytes = p->stage_bytes;
+    p->stage_bytes += (tile->tile_bytes + 127) / 128 * 128;
+  }
+  return p->product.fma && !same_order(p) ? TEMPLATE_TILE : TEMPLATE_OK;
+}
+
+template_reason mma_plan_make(const contraction *c, const target *t, const config *v, bool dense, bool wide,
+                              mma_plan *p) {
+  const int *x = v->values;
+  template_reason reason = mma_check_numbers(t, v);
+  if (reason != TEMPLATE_OK) return reason;
+  *p = (mma_plan){.c = c,
+                  .dense = dense,
+                  .wide_offsets = lanes_need_wide_offsets(&c->form),
+                  .block_m = x[MMA_BLOCK_M],
+                  .block_n = x[MMA_BLOCK_N],
+                  .block_k = x[MMA_BLOCK_K],
+                  .stages = x[MMA_STAGES],
+                  .warps_m = x[MMA_WARPS_M],
+                  .warps_n = x[MMA_WARPS_N],
+                  .group = x[MMA_GROUP],
+                  .split = x[MMA_SPLIT_K],
+                  .warp_m = x[MMA_BLOCK_M] / x[MMA_WARPS_M],
+                  .warp_n = x[MMA_BLOCK_N] / x[MMA_WARPS_N],
+                  .threads = 32 * x[MMA_WARPS_M] * x[MMA_WARPS_N]};
+  p->accumulators = p->warp_m * p->warp_n / 32;
+  reason = make_tiles(p, t, wide);
+  if (reason != TEMPLATE_OK) return reason;
+  int words = mma_sum_bytes(p) / 4;
+  if (p->accumulators * c->n_sums * words > MOST_ACCUMULATORS) return TEMPLATE_REGISTERS;
+  int registers = t->registers_per_sm / p->threads;
+  if (p->accumulators * c->n_sums * words + OVERHEAD_REGISTERS > registers) return TEMPLATE_REGISTERS;
+  choose_epilogue(p, wide);
+  return place_epilogue(p, t);
+}
