@@ -148,11 +148,12 @@ gen_value gen_fetch_update_global(gen_builder *b, gen_update update, gen_order o
   return gen_asm(b, b->types[t], text, constraints, (gen_value[]){address, value}, 2, GEN_ASM_MEMORY);
 }
 
-/* PTX type of an integer update in shared memory; NULL after a misuse. */
+/* PTX type of an update in shared memory; NULL after a misuse. */
 static const char *shared_update_type(gen_builder *b, gen_update update, gen_value value) {
   gen_type t = gen_type_of(b, value);
-  if (t == GEN_I32 || t == GEN_I64) return update_type(b, update, value);
-  gen_misuse(b, "an update in shared memory of other than I32 and I64");
+  bool sum = t == GEN_F32 && update == GEN_UPDATE_ADD;
+  if (t == GEN_I32 || t == GEN_I64 || sum) return update_type(b, update, value);
+  gen_misuse(b, "an update in shared memory that is not there");
   return NULL;
 }
 

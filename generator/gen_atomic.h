@@ -38,7 +38,7 @@ void gen_update_global(gen_builder *b, gen_update update, gen_value address, gen
 /* The same, with the value before; I32 and I64 and ADD of F32 and F64. */
 gen_value gen_fetch_update_global(gen_builder *b, gen_update update, gen_order order, gen_value address,
                                   gen_value value);
-/* Both in shared memory (i32 addresses), among the threads of the CTA: I32 and I64, relaxed. */
+/* Both in shared memory (i32 addresses), among the threads of the CTA: I32, I64 and ADD of F32, relaxed. */
 void gen_update_shared(gen_builder *b, gen_update update, gen_value address, gen_value value);
 gen_value gen_fetch_update_shared(gen_builder *b, gen_update update, gen_value address, gen_value value);
 /* Writes `value` where memory holds `expected`; the value before. I16, I32, I64. */

@@ -1,6 +1,7 @@
 /* Scatters: definitions whose left side is gathered, divided or offset, or whose update accumulates. What
  * such a tensor holds before (plain definitions, or where an update starts from) is written first, as a map;
- * then a kernel for each group of scattering definitions takes them in order. Inside scatter_*.c.
+ * then a kernel for each group of scattering definitions takes them in order. Or (ROWS) one kernel does both,
+ * row by row (scatter_rows.h). Inside scatter_*.c.
  *
  * Collisions: updates are atomic, in any order, or (DETERMINISTIC) each element belongs to one thread, which
  * applies its updates in the order of the definition's indices; of assignments the last one wins there, any
@@ -18,7 +19,8 @@
   X(THREADS, "threads of a CTA", 64, 128, 256, 512)                                                          \
   X(VECTOR, "neighbouring elements that a thread takes at once, at most", 1, 2, 4, 8, 16)                    \
   X(UNROLL, "vectors of a thread in flight", 1, 2, 4, 8)                                                     \
-  X(DETERMINISTIC, "1: each element has one thread, which applies its updates in order", 0, 1)
+  X(DETERMINISTIC, "1: each element has one thread, which applies its updates in order", 0, 1)               \
+  X(ROWS, "1: updates that stay in their row are made in shared memory, and the row is written once", 0, 1)
 
 typedef enum scatter_param {
 #define X(NAME, ...) SCATTER_##NAME,

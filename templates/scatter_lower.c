@@ -3,6 +3,7 @@
 #include "templates/map.h"
 #include "templates/plain_move.h"
 #include "templates/scatter.h"
+#include "templates/scatter_rows.h"
 
 #define STAGE "generate"
 
@@ -99,6 +100,23 @@ static arke_status as_moved(const ir_problem **p, arena *a, arke_error *err) {
   return ARKE_OK;
 }
 
+/* The way that takes rows, before those in which everything fits. */
+static arke_status add_rows_way(const scatter_match *m, const target *t, const config *c,
+                                const lower_options *o, arena *a, kernel_way *ways, int *n, arke_error *err) {
+  scatter_rows_match *rows = ARENA_NEW(a, scatter_rows_match);
+  scatter_rows_plan plan;
+  if (!rows) return error_memory(err, STAGE);
+  if (!scatter_rows_match_make(m, a, rows))
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(TEMPLATE_SCHEDULE));
+  template_reason reason = scatter_rows_plan_make(rows, t, c, &plan);
+  if (reason != TEMPLATE_OK)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(reason));
+  if (*n == KERNEL_MAX_WAYS) (*n)--;
+  for (int i = *n; i > 0; i--) ways[i] = ways[i - 1];
+  (*n)++;
+  return scatter_rows_way(&plan, t, o, a, &ways[0], err);
+}
+
 arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o,
                          arena *a, kernel_way *ways, int *n, arke_error *err) {
   scatter_match *m = ARENA_NEW(a, scatter_match);
@@ -126,7 +144,8 @@ arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, 
     TRY(part_ways(&m->parts[i], t, c, o, a, own[n_stages].ways, &stages[n_stages].n, err));
     n_stages++;
   }
-  return kernel_join(p, stages, n_stages, NULL, 0, a, ways, n, err);
+  TRY(kernel_join(p, stages, n_stages, NULL, 0, a, ways, n, err));
+  return c->values[SCATTER_ROWS] ? add_rows_way(m, t, c, o, a, ways, n, err) : ARKE_OK;
 }
 
 arke_status scatter_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -1,6 +1,7 @@
 /* The tiling space of scatters, its cost, and a small problem for each point. */
 #include "templates/map.h"
 #include "templates/scatter.h"
+#include "templates/scatter_rows.h"
 
 #define X(NAME, meaning, ...)                                                                                \
   [SCATTER_##NAME] = {#NAME, meaning, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), {__VA_ARGS__}},
@@ -30,12 +31,27 @@ static template_reason check_parts(const scatter_match *m, const target *t, cons
   return idle ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
+/* The same for the kernel that takes rows; sums in an order of their own are no deterministic ones. */
+static template_reason check_rows(const scatter_match *m, arena *a, const target *t, const config *c) {
+  scatter_rows_match rows;
+  scatter_rows_plan plan;
+  if (!scatter_rows_match_make(m, a, &rows)) return TEMPLATE_SCHEDULE;
+  if (c->values[SCATTER_DETERMINISTIC] && !rows.in_order) return TEMPLATE_SCHEDULE;
+  template_reason reason = scatter_rows_plan_make(&rows, t, c, &plan);
+  if (reason != TEMPLATE_OK) return reason;
+  int64_t elements = ir_form_extent(&rows.first, rows.along);
+  bool idle = plan.unroll > 1 && elements <= (int64_t)plan.threads * plan.width * (plan.unroll / 2);
+  return plan.width < c->values[SCATTER_VECTOR] || idle ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
+}
+
 template_reason scatter_feasible(const ir_problem *p, const target *t, const config *c) {
   arena a = ARENA_INIT;
   scatter_match m;
   template_reason reason = scatter_match_make(p, &a, &m, NULL, NULL);
   if (reason == TEMPLATE_OK && m.has_initial) reason = map_fits(&m.initial, t, NULL);
   if (reason == TEMPLATE_OK) reason = check_parts(&m, t, c);
+  if (c->values[SCATTER_ROWS] && (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT))
+    reason = check_rows(&m, &a, t, c);
   bool must = scatter_must_be_deterministic(p), does = c->values[SCATTER_DETERMINISTIC];
   if (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT) {
     bool collides = false;
@@ -45,6 +61,24 @@ template_reason scatter_feasible(const ir_problem *p, const target *t, const con
   }
   arena_release(&a);
   return reason;
+}
+
+static bool starts(const ir_problem *p, const target *t, const config *c) {
+  return scatter_feasible(p, t, c) == TEMPLATE_OK;
+}
+
+/* Rows where they can be had and are enough for the device, as wide as they allow. */
+static void rows_defaults(const ir_problem *p, const target *t, config *c) {
+  config rows = *c;
+  int *v = rows.values;
+  v[SCATTER_ROWS] = 1;
+  for (v[SCATTER_VECTOR] = 16; v[SCATTER_VECTOR] >= 1; v[SCATTER_VECTOR] /= 2) {
+    for (v[SCATTER_UNROLL] = 4; v[SCATTER_UNROLL] >= 1; v[SCATTER_UNROLL] /= 2) {
+      if (!starts(p, t, &rows)) continue;
+      if (scatter_cost_ns(p, t, &t->rates, &rows) < scatter_cost_ns(p, t, &t->rates, c)) *c = rows;
+      return;
+    }
+  }
 }
 
 void scatter_defaults(const ir_problem *p, const target *t, config *c) {
@@ -57,7 +91,8 @@ void scatter_defaults(const ir_problem *p, const target *t, config *c) {
     v[SCATTER_DETERMINISTIC] = 0; /* nothing collides */
     if (scatter_feasible(p, t, c) == TEMPLATE_SCHEDULE) v[SCATTER_DETERMINISTIC] = 1;
   }
-  while (v[SCATTER_VECTOR] > 1 && scatter_feasible(p, t, c) != TEMPLATE_OK) v[SCATTER_VECTOR] /= 2;
+  while (v[SCATTER_VECTOR] > 1 && !starts(p, t, c)) v[SCATTER_VECTOR] /= 2;
+  rows_defaults(p, t, c);
 }
 
 /* What is written first, as the map template reckons it; then reads of the part, and a sector of memory read
@@ -93,12 +128,17 @@ double scatter_cost_ns(const ir_problem *p, const target *t, const target_rates 
   scatter_match m;
   double ns = rates->launch_ns;
   if (scatter_match_make(p, &a, &m, NULL, NULL) == TEMPLATE_OK) {
-    if (m.has_initial) {
+    scatter_rows_match rows;
+    scatter_rows_plan one;
+    bool by_rows = c->values[SCATTER_ROWS] && scatter_rows_match_make(&m, &a, &rows) &&
+                   scatter_rows_plan_make(&rows, t, c, &one) == TEMPLATE_OK;
+    if (by_rows) ns = scatter_rows_cost_ns(&one, rates);
+    if (m.has_initial && !by_rows) {
       config map;
       map_defaults(&m.initial, t, &map);
       ns = map_cost_ns(&m.initial, t, rates, &map);
     }
-    for (int i = 0; i < m.n_parts; i++) {
+    for (int i = 0; i < m.n_parts && !by_rows; i++) {
       scatter_plan plan;
       if (scatter_make_plan(&m.parts[i], t, c, true, c->values[SCATTER_VECTOR], &plan) == TEMPLATE_OK)
         ns += part_ns(&m.parts[i], &plan, rates, c);

@@ -30,6 +30,13 @@ static const char two[] = "s(D: T[M,N], V: T[M,N], k: i64[S], A: T[S,N], B: T[S,
 static const char side[] =
     "s(X: T[M,N], k: i64[N]) -> (Y: T[M,N], Z: T[M,N]) { Z[i,j] = max(X[i,j], 0); Y[i,k[j]] += Z[i,j] }";
 static const char leading[] = "s(X: T[...,N], k: i64[N]) -> (Y: T[...,N]) { Y[...,k[j]] = X[...,j] }";
+static const char row_sums[] = "s(k: i64[M,K], X: T[M,K]) -> (Y: T[M,N]) { Y[i,k[i,j]] += X[i,j] }";
+static const char row_maps[] = "s(X: T[M,N], k: i32[M,K], S: T[K]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] * 2 + 1;"
+                               " Y[i,k[i,j]] = S[j] - 1 }";
+static const char deep_rows[] = "s(X: T[B,N,A], k: i64[A,B,P,Q], S: T[A,B,P,Q]) -> (Y: T[A,B,N]) {"
+                                " Y[a,b,j] = X[b,j,a]; Y[a,b,k[a,b,p,q]] += S[a,b,p,q] }";
+static const char leading_rows[] = "s(X: T[...,N], k: i64[...,K], S: T[...,K]) -> (Y: T[...,N]) {"
+                                   " Y[...,j] = X[...,j]; Y[...,k[...,j]] = S[...,j] }";
 static const char on_request[] =
     "s(D: T[M,N], k: i32[K], X: T[K,N]) -> (D) deterministic: bool = true { D[k[j],d] += X[j,d] }";
 
@@ -73,6 +80,20 @@ static const struct {
     {two, "T=f32 M=30 N=20 S=30", "DETERMINISTIC=1", 2, 0},
     {side, "T=f32 M=7 N=20", "", 1, 20},
     {leading, "T=f32 ...=2x3 N=20", "", 1, 0},
+    /* Places that are updated again and again: the last one stays. */
+    {assign, "T=bf16 M=5 N=264 K=600", "ROWS=1,THREADS=64,VECTOR=8,UNROLL=2", 1, 264},
+    {assign, "T=bf16 M=2 N=2000 K=40", "ROWS=1,THREADS=64,VECTOR=8,UNROLL=4,DETERMINISTIC=1", 1, 7},
+    {assign, "T=f32 M=5 N=63 K=300", "ROWS=1,THREADS=64,VECTOR=1,UNROLL=1", 1, 63},
+    {assign, "T=f64 M=3 N=130 K=64", "ROWS=1,THREADS=64,VECTOR=2,UNROLL=1", 1, 130},
+    {assign, "T=i8 M=3 N=208 K=64", "ROWS=1,THREADS=64,VECTOR=16,UNROLL=1", 1, 208},
+    {assign, "T=bool M=3 N=40 K=64", "ROWS=1,THREADS=64,VECTOR=1,UNROLL=1", 1, 40},
+    {add, "T=bf16 M=4 N=264 K=700", "ROWS=1,THREADS=64,VECTOR=8,UNROLL=4", 1, 264},
+    {add, "T=f32 M=3 N=1000 K=100", "ROWS=1,THREADS=128,VECTOR=4,UNROLL=2", 1, 1000},
+    {add, "T=i32 M=3 N=64 K=500", "ROWS=1,THREADS=64,VECTOR=4,UNROLL=1,DETERMINISTIC=1", 1, 64},
+    {row_sums, "T=f16 M=3 N=64 K=500", "ROWS=1,THREADS=64,VECTOR=1,UNROLL=1", 0, 64},
+    {row_maps, "T=bf16 M=3 N=64 K=50", "ROWS=1,THREADS=64,VECTOR=8,UNROLL=1", 1, 64},
+    {deep_rows, "T=f32 A=3 B=2 N=30 P=5 Q=7", "ROWS=1,THREADS=64,VECTOR=1,UNROLL=1", 1, 30},
+    {leading_rows, "T=f32 ...=2x3 N=20 K=9", "ROWS=1,THREADS=64,VECTOR=4,UNROLL=1", 1, 20},
 };
 
 /* 0 … n - 1 in another order: 7 steps at a time, or as many more as n has no factor of. */
@@ -128,17 +149,18 @@ END_TEST
 /* Definitions that cannot meet, and those of different tensors, share a kernel and its reads. */
 START_TEST(definitions_share_kernels) {
   static const struct {
-    const char *text, *bindings;
+    const char *text, *bindings, *settings;
     int launches;
-  } cases[] = {{halves, "T=bf16 M=9 E=24", 1},
-               {two, "T=f32 M=30 N=20 S=30", 1},
-               {add, "T=f32 M=9 N=40 K=72", 2},
-               {index_add, "T=f32 M=9 N=40 K=72", 1},
-               {side, "T=f32 M=7 N=20", 2},
-               {"s(X: T[M]) -> (Y: T[2*M]) { Y[i+0] = X[i]; Y[i+1] = X[i] }", "T=f32 M=20", 2}};
+  } cases[] = {{halves, "T=bf16 M=9 E=24", "", 1},
+               {two, "T=f32 M=30 N=20 S=30", "", 1},
+               {add, "T=f32 M=9 N=40 K=72", "ROWS=0", 2},
+               {add, "T=f32 M=9 N=40 K=72", "ROWS=1", 1},
+               {index_add, "T=f32 M=9 N=40 K=72", "", 1},
+               {side, "T=f32 M=7 N=20", "", 2},
+               {"s(X: T[M]) -> (Y: T[2*M]) { Y[i+0] = X[i]; Y[i+1] = X[i] }", "T=f32 M=20", "", 2}};
   arena a = ARENA_INIT;
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
-    template_case c = template_case_bind(&a, scatter(), cases[i].text, cases[i].bindings, "");
+    template_case c = template_case_bind(&a, scatter(), cases[i].text, cases[i].bindings, cases[i].settings);
     ck_assert_msg(template_case_lower(&a, &c).recipe.n_launches == cases[i].launches, "%s", cases[i].text);
   }
   arena_release(&a);
@@ -157,7 +179,7 @@ END_TEST
 START_TEST(views_are_right) {
   arena a = ARENA_INIT;
   double values[64];
-  template_case c = template_case_bind(&a, scatter(), assign, "T=bf16 M=9 N=40 K=40", "");
+  template_case c = template_case_bind(&a, scatter(), assign, "T=bf16 M=9 N=40 K=40", "ROWS=0");
   run_view views[LIMIT_TENSORS] = {{0}};
   permute(values, 40);
   run_view_permuted(&c.p, 1, (int[]){1, 0}, 0, &views[1]);
@@ -228,6 +250,50 @@ START_TEST(places_outside_are_left_out) {
 }
 END_TEST
 
+/* Updates in shared memory never leave their row. */
+START_TEST(rows_leave_out_what_is_outside) {
+  static const double places[] = {3, -1, 0, 1000000, 2, -1};
+  static const char meant[] = "s(X: T[M,N], k: i64[M,K], S: T[M,K]) -> (Y: T[M,N]) {"
+                              " Y[i,j] = (any(s) k[i,s] == j) ? (sum(s: k[i,s] == j) S[i,s]) : X[i,j] }";
+  const char *bindings = "T=f32 M=3 N=24 K=6";
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  ir_problem reference;
+  ck_assert_msg(ir_op_parse(&a, meant, &op, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_msg(ir_problem_bind(op, bindings, &reference, &err) == ARKE_OK, "%s", err.text);
+  template_case c = template_case_bind(&a, scatter(), assign, bindings, "ROWS=1,VECTOR=4");
+  run_view views[LIMIT_TENSORS] = {{0}, {.values = places, .n_values = 6}};
+  lowered l = template_case_lower(&a, &c);
+  device *d;
+  ck_assert_msg(device_open_emulator(c.t->name, 1, &d, &err) == ARKE_OK, "%s", err.text);
+  run_views_result r = run_views_against(d, &c.p, &reference, &l, 3, views, 7, 0);
+  ck_assert_msg(r.status == ARKE_OK && r.wrong == 0 && r.intact, "%s%s", r.err.text, r.first);
+  ck_assert_int_eq(r.elements, 72);
+  d->ops->close(d);
+  arena_release(&a);
+}
+END_TEST
+
+/* Larger rows than the problem's, and such that do not fit, which another way takes. */
+START_TEST(rows_serve_other_sizes) {
+  static const struct {
+    const char *bindings;
+    int way;
+  } others[] = {{"T=f32 M=2 N=8 K=1", 0}, {"T=f32 M=2 N=3000 K=700", 0}, {"T=f32 M=1 N=40000 K=8", 1}};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, scatter(), assign, "T=f32 M=3 N=1024 K=20", "ROWS=1,VECTOR=4");
+  lowered l = template_case_lower(&a, &c);
+  for (size_t i = 0; i < COUNT_OF(others); i++) {
+    template_case other = c;
+    arke_error err = ARKE_ERROR_INIT;
+    ck_assert_int_eq(ir_problem_bind(c.p.op, others[i].bindings, &other.p, &err), ARKE_OK);
+    template_case_run_kernel(&other, l, (run_view[LIMIT_TENSORS]){{0}, {.below = 8}}, others[i].way);
+  }
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(order_is_kept_on_request) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, scatter(), on_request, "T=f32 M=30 N=72 K=20", "");
@@ -268,13 +334,18 @@ START_TEST(missing_waits_are_found) {
   template_case c = template_case_bind(&a, scatter(), from_nothing, "T=f32 M=50 K=5", "");
   template_case_miss(&a, &c, "griddepcontrol.wait");
   template_case_miss(&a, &c, "st.global");
+  c = template_case_bind(&a, scatter(), add, "T=f32 M=9 N=40 K=72", "ROWS=1");
+  template_case_miss(&a, &c, "bar.sync");
+  c = template_case_bind(&a, scatter(), assign, "T=f32 M=9 N=40 K=72", "ROWS=1");
+  template_case_miss(&a, &c, "bar.sync");
+  template_case_miss(&a, &c, "red.relaxed.cta");
   arena_release(&a);
 }
 END_TEST
 
 START_TEST(out_of_memory_is_reported) {
   arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, scatter(), add, "T=f32 M=9 N=40 K=72", "");
+  template_case c = template_case_bind(&a, scatter(), add, "T=f32 M=9 N=40 K=72", _i ? "ROWS=1" : "ROWS=0");
   template_case_fail_allocations(&c);
   arena_release(&a);
 }
@@ -292,10 +363,12 @@ int main(void) {
   tcase_add_test(tests, the_small_problem_is_feasible);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
   tcase_add_test(tests, places_outside_are_left_out);
+  tcase_add_test(tests, rows_leave_out_what_is_outside);
+  tcase_add_test(tests, rows_serve_other_sizes);
   tcase_add_test(tests, order_is_kept_on_request);
   tcase_add_test(tests, what_is_no_scatter_is_refused);
   tcase_add_test(tests, missing_waits_are_found);
-  tcase_add_test(tests, out_of_memory_is_reported);
+  tcase_add_loop_test(tests, out_of_memory_is_reported, 0, 2);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
