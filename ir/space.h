@@ -23,15 +23,17 @@ typedef struct space {
   const space_param *params;
 } space;
 
-/* Parameters that only order the same work (which tile after which) or say how much of K is in flight, by the
- * name they have in every template. Configurations that agree in all others are a family: their times lie
- * within a few per cent, and what a power limit does to one it does to all. What changes a tile, who computes
- * it, which CTAs share their loads (CLUSTER_M) or an SM (PERSISTENT) makes another family. */
+/* Parameters that only order the same work (which tile after which, which way round) or say how much of K is
+ * in flight, by the name they have in every template. Configurations that agree in all others are a family:
+ * their times lie within a few per cent, and what a power limit does to one it does to all. What changes a
+ * tile, who computes it, which CTAs share their loads (CLUSTER_M) or an SM (PERSISTENT) makes another family.
+ */
 #define SPACE_VARIANTS(X)                                                                                    \
   X("BLOCK_K")                                                                                               \
   X("STAGES")                                                                                                \
   X("RASTER")                                                                                                \
-  X("GROUP")
+  X("GROUP")                                                                                                 \
+  X("SWAP")
 
 static inline bool space_param_is_variant(const space_param *p) {
 #define X(NAME)                                                                                              \

@@ -44,7 +44,8 @@ gemm_match gemm_match_swapped(const gemm_match *match);
   X(GROUP, "tiles along the first direction before the other one advances", 1, 2, 4, 8, 16)                  \
   X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)                \
   X(STREAM_K, "1: tiles that would not fill a last wave are split along K, a like part for each SM", 0, 1)   \
-  X(SWAP, "1: the transposed product is computed, so that rows and columns above change places", 0, 1)
+  X(SWAP, "1: the transposed product is computed, so that rows and columns above change places", 0, 1)       \
+  X(EVEN, "1: tiles are BLOCK_N wide or a little less, so that they fill the last wave", 0, 1)
 
 typedef enum gemm_param {
 #define X(NAME, ...) GEMM_##NAME,
@@ -77,6 +78,7 @@ typedef struct gemm_plan {
   bool pingpong, persistent, raster_n;
   bool deferred;    /* a tile is stored under the products of the next */
   bool stream;      /* the last tiles are split along K (gemm_stream.c) */
+  bool even;        /* tiles of several widths fill whole waves (gemm_even.c) */
   int cluster;      /* CTAs of a cluster */
   int threads;      /* consumers, then the producer's warp group */
   int group_rows;   /* rows of the tile a consumer warp group owns */
@@ -97,8 +99,11 @@ typedef struct gemm_plan {
 /* The plan of a configuration, or why the hardware cannot run it. Sizes of the problem play no part. */
 template_reason gemm_plan_make(const gemm_match *match, dtype type, const target *t, const config *c,
                                gemm_plan *plan);
-/* Column of a tile at which a panel begins: the last panel ends with the tile. */
-int gemm_panel_column(const gemm_plan *plan, int panel);
+/* Column of a tile of so many columns at which a panel begins: the last panels end with the tile. */
+int gemm_panel_column(const gemm_plan *plan, int columns, int panel);
+/* With EVEN tiles have one of GEMM_EVEN_WIDTHS widths, GEMM_EVEN_STEP apart; the least of them. */
+enum { GEMM_EVEN_WIDTHS = 3, GEMM_EVEN_STEP = 8 };
+int gemm_narrowest(const gemm_plan *plan);
 /* Tiles of the output counted in clusters. */
 int64_t gemm_units_m(const gemm_plan *plan, int64_t m);
 int64_t gemm_units_n(const gemm_plan *plan, int64_t n);

@@ -20,14 +20,19 @@ static int64_t descriptor_bits(const gemm_operand *o) {
   return gen_wgmma_descriptor_bits(o->swizzle, o->k_major ? 16 : o->panel_bytes, eight_rows);
 }
 
-static gen_wgmma products_of(const gemm_plan *plan) {
+static gen_wgmma products_of(const gemm_plan *plan, int columns) {
   int k_steps = plan->block_k / 16;
   return (gen_wgmma){.type = plan->type,
-                     .n = plan->block_n,
+                     .n = columns,
                      .tiles = plan->group_rows / 64,
                      .k_steps = k_steps,
                      .a = operand_view(&plan->a, k_steps),
                      .b = operand_view(&plan->b, k_steps)};
+}
+
+/* f32 registers a thread. */
+static int accumulators_of(const gemm_plan *plan, int columns) {
+  return plan->group_rows / 64 * columns / 2;
 }
 
 /* A consumer group, and what it carries from tile to tile. */
@@ -54,19 +59,21 @@ static void store_pending_panel(gemm_consumer *c, const gemm_pending *pending, g
   for (int panel = 0; panel < panels; panel++) {
     gen_branch this_one;
     gen_if(b, &this_one, gen_compare_imm(b, GEN_EQ, step, panel), NULL, 0);
-    gemm_store_panel(c->e, &c->store, pending->tile, panel, pending->packed);
+    gemm_store_panel(c->e, &c->store, pending->tile, c->e->plan->block_n, panel, pending->packed);
     gen_if_end(b, &this_one);
   }
   gen_if_end(b, &some);
 }
 
-/* Accumulates `steps` stages of a tile, and leaves the last products in flight. Returns the index of their
- * stage, which is still to be released. `pending` (NULL: none) is stored on the way. */
-static gen_value multiply(gemm_consumer *c, const gemm_pending *pending, gen_value steps, gen_value *acc) {
+/* Accumulates `steps` stages of a tile of so many columns, and leaves the last products in flight. Returns
+ * the index of their stage, which is still to be released. `pending` (NULL: none) is stored on the way. */
+static gen_value multiply(gemm_consumer *c, int columns, const gemm_pending *pending, gen_value steps,
+                          gen_value *acc) {
   gemm_emitter *e = c->e;
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  gen_wgmma products = products_of(plan);
+  gen_wgmma products = products_of(plan, columns);
+  int accumulators = accumulators_of(plan, columns);
   gen_value part = plan->pingpong ? gen_i32(b, 0) : c->group;
   gen_value own_a = gen_add(b, e->smem, gen_mul_imm(b, part, products.tiles * products.a.tile_offset));
   gen_value first_a = gen_wgmma_descriptor(b, own_a, descriptor_bits(&plan->a));
@@ -78,9 +85,12 @@ static gen_value multiply(gemm_consumer *c, const gemm_pending *pending, gen_val
                                                           [STAGE] = c->walk.stage.index,
                                                           [PARITY] = c->walk.stage.parity,
                                                           [BEFORE] = gen_i32(b, 0)};
-  for (int i = 0; i < plan->accumulators; i++) carried[SUMS + i] = gen_undefined(b, GEN_F32);
+  /* The assembler takes a register without a value for one that the tile before has left: several widths
+   * would keep all of theirs. */
+  gen_value none = plan->even ? gen_f32(b, 0) : gen_undefined(b, GEN_F32);
+  for (int i = 0; i < accumulators; i++) carried[SUMS + i] = none;
   gen_loop loop;
-  gen_loop_begin(b, &loop, carried, SUMS + plan->accumulators);
+  gen_loop_begin(b, &loop, carried, SUMS + accumulators);
   gen_value step = carried[STEP];
   gen_stage now = {carried[STAGE], carried[PARITY]};
   gen_pipeline_wait(b, &e->pipeline, now);
@@ -89,7 +99,7 @@ static gen_value multiply(gemm_consumer *c, const gemm_pending *pending, gen_val
   gen_wgmma_issue(b, &products, gen_add(b, first_a, offset), gen_add(b, first_b, offset), started,
                   carried + SUMS);
   /* These products run on while the stage before, whose products are now done, goes back to the producer. */
-  gen_wgmma_wait(b, 1, carried + SUMS, plan->accumulators);
+  gen_wgmma_wait(b, 1, carried + SUMS, accumulators);
   gen_pipeline_release(b, &e->pipeline, carried[BEFORE], c->thread, started);
   if (pending) store_pending_panel(c, pending, step);
   gen_stage next = gen_pipeline_advance(b, &e->pipeline, now);
@@ -99,31 +109,32 @@ static gen_value multiply(gemm_consumer *c, const gemm_pending *pending, gen_val
   carried[BEFORE] = now.index;
   gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[STEP], steps));
   c->walk.stage = (gen_stage){carried[STAGE], carried[PARITY]};
-  for (int i = 0; i < plan->accumulators; i++) acc[i] = carried[SUMS + i];
+  for (int i = 0; i < accumulators; i++) acc[i] = carried[SUMS + i];
   return carried[BEFORE];
 }
 
 /* Waits for the last products of an item, under which it finds out where the tile is; `acc` are values then,
  * with STREAM_K those of all CTAs up to here. */
-static gemm_tile finish_products(gemm_consumer *c, gemm_item item, gen_value last_stage, gen_value *acc) {
+static gemm_tile finish_products(gemm_consumer *c, int columns, gemm_item item, gen_value last_stage,
+                                 gen_value *acc) {
   gemm_emitter *e = c->e;
   gen_builder *b = e->b;
   gemm_tile tile = gemm_tiles_at(e, item.unit);
   tile.row = gen_pin(b, tile.row);
   tile.column = gen_pin(b, tile.column);
-  gen_wgmma_wait(b, 0, acc, e->plan->accumulators);
+  gen_wgmma_wait(b, 0, acc, accumulators_of(e->plan, columns));
   gen_pipeline_release(b, &e->pipeline, last_stage, c->thread, NULL);
   if (e->plan->stream) gemm_stream_exchange(e, &c->store, c->group, c->thread, item, &c->walk.stage, acc);
   return tile;
 }
 
 /* Panel by panel, so that accumulators give up their registers as they are packed. */
-static void store_tile(gemm_consumer *c, gemm_tile tile, const gen_value *acc) {
+static void store_tile(gemm_consumer *c, int columns, gemm_tile tile, const gen_value *acc) {
   gen_value packed[GEN_WGMMA_MAX_ACCUMULATORS / 2];
   gemm_store_begin(c->e, &c->store);
   for (int panel = 0; panel < c->e->plan->panels; panel++) {
-    gemm_store_pack(c->e, acc, panel, packed);
-    gemm_store_panel(c->e, &c->store, tile, panel, packed);
+    gemm_store_pack(c->e, acc, columns, panel, packed);
+    gemm_store_panel(c->e, &c->store, tile, columns, panel, packed);
   }
 }
 
@@ -131,25 +142,78 @@ static gen_value negate(gen_builder *b, gen_value condition) {
   return gen_xor(b, condition, gen_bool(b, true));
 }
 
+/* A schedule's part for one item whose tile has so many columns. */
+typedef void (*item_fn)(gemm_consumer *c, int columns, gemm_item item);
+
+/* EVEN: which width the tile has is known at run time, so that there is a text for each; what they carry is
+ * the stage. */
+static void consume_width(gemm_consumer *c, int columns, gemm_item item, gen_value width, item_fn consume) {
+  gen_builder *b = c->e->b;
+  if (columns == c->e->plan->block_n) {
+    consume(c, columns, item);
+    return;
+  }
+  gen_value stage[] = {c->walk.stage.index, c->walk.stage.parity};
+  gen_stage before = c->walk.stage;
+  gen_branch narrow;
+  gen_if(b, &narrow, gen_compare_imm(b, GEN_ULE, width, columns), stage, 2);
+  consume(c, columns, item);
+  stage[0] = c->walk.stage.index;
+  stage[1] = c->walk.stage.parity;
+  gen_else(b, &narrow);
+  c->walk.stage = before;
+  consume_width(c, columns + GEMM_EVEN_STEP, item, width, consume);
+  stage[0] = c->walk.stage.index;
+  stage[1] = c->walk.stage.parity;
+  gen_if_end(b, &narrow);
+  c->walk.stage = (gen_stage){stage[0], stage[1]};
+}
+
+/* `width` is NULL without EVEN. */
+static void consume_item(gemm_consumer *c, gemm_item item, gen_value width, item_fn consume) {
+  const gemm_plan *plan = c->e->plan;
+  consume_width(c, plan->even ? gemm_narrowest(plan) : plan->block_n, item, width, consume);
+}
+
+static gen_value width_at(gemm_consumer *c) {
+  return c->e->plan->even ? gemm_even_width(c->e, c->walk.place) : NULL;
+}
+
 /* --- schedule 0: multiply, store --- */
 
-static void consume_cooperative(gemm_consumer *c) {
+static void multiply_and_store(gemm_consumer *c, int columns, gemm_item item) {
   gemm_emitter *e = c->e;
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
-  gemm_walk_begin(e, &c->walk);
-  gemm_item item = gemm_item_at(e, c->walk.place);
-  gemm_tile tile = finish_products(c, item, multiply(c, NULL, item.steps, acc), acc);
+  gemm_tile tile = finish_products(c, columns, item, multiply(c, columns, NULL, item.steps, acc), acc);
   gen_branch complete;
   if (e->plan->stream) gen_if(e->b, &complete, negate(e->b, gemm_item_is_partial(e, item)), NULL, 0);
-  store_tile(c, tile, acc);
+  store_tile(c, columns, tile, acc);
   if (e->plan->stream) gen_if_end(e->b, &complete);
-  gemm_walk_end(e, &c->walk);
+}
+
+static void consume_cooperative(gemm_consumer *c) {
+  gemm_walk_begin(c->e, &c->walk);
+  consume_item(c, gemm_item_at(c->e, c->walk.place), width_at(c), multiply_and_store);
+  gemm_walk_end(c->e, &c->walk);
 }
 
 /* --- schedule 1: ping-pong --- */
 
 static gen_value turn_barrier(gemm_emitter *e, gen_value group) {
   return gen_add(e->b, e->turns, gen_mul_imm(e->b, group, 8));
+}
+
+/* Multiplies in this group's turn, gives the turn to the other one, and stores. */
+static void multiply_in_turn(gemm_consumer *c, int columns, gemm_item item) {
+  gemm_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
+  gen_value last_stage = multiply(c, columns, NULL, item.steps, acc);
+  gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), other = gen_xor(b, c->group, gen_i32(b, 1));
+  gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, lane, 0));
+  c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, e->k_steps); /* the other group's tile */
+  gemm_tile tile = finish_products(c, columns, item, last_stage, acc);
+  store_tile(c, columns, tile, acc);
 }
 
 /* A group multiplies only in its turn, so that it stores under the other's products. Groups take units in
@@ -159,24 +223,17 @@ static gen_value turn_barrier(gemm_emitter *e, gen_value group) {
 static void consume_pingpong(gemm_consumer *c) {
   gemm_emitter *e = c->e;
   gen_builder *b = e->b;
-  gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
-  gen_value other = gen_xor(b, c->group, gen_i32(b, 1));
   c->walk.place = gen_add(b, e->unit, gen_mul(b, c->group, e->unit_step));
   c->walk.step = gen_mul_imm(b, e->unit_step, 2);
   c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, gen_mul(b, c->group, e->k_steps));
   c->walk.n_extra = 1;
   gen_value *turn = c->walk.extra;
-  *turn = other;
+  *turn = gen_xor(b, c->group, gen_i32(b, 1));
   gemm_walk_begin(e, &c->walk);
+  gen_value width = width_at(c);
   gen_mbarrier_wait(b, turn_barrier(e, c->group), *turn);
-  gemm_item item = gemm_item_at(e, c->walk.place);
-  gen_value last_stage = multiply(c, NULL, item.steps, acc);
-  gen_value lane = gen_and(b, c->thread, gen_i32(b, 31));
-  gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, lane, 0));
   *turn = gen_xor(b, *turn, gen_i32(b, 1));
-  c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, e->k_steps); /* the other group's tile */
-  gemm_tile tile = finish_products(c, item, last_stage, acc);
-  store_tile(c, tile, acc);
+  consume_item(c, gemm_item_at(e, c->walk.place), width, multiply_in_turn);
   gemm_walk_end(e, &c->walk);
 }
 
@@ -209,8 +266,9 @@ static void consume_deferred(gemm_consumer *c) {
                           .tile = {walk->extra[ROW], walk->extra[COLUMN]},
                           .packed = walk->extra + PACKED};
   gemm_item item = gemm_item_at(e, walk->place);
-  gemm_tile tile = finish_products(c, item, multiply(c, &pending, item.steps, acc), acc);
-  for (int panel = 0; panel < plan->panels; panel++) gemm_store_pack(e, acc, panel, packed);
+  int columns = plan->block_n;
+  gemm_tile tile = finish_products(c, columns, item, multiply(c, columns, &pending, item.steps, acc), acc);
+  for (int panel = 0; panel < plan->panels; panel++) gemm_store_pack(e, acc, columns, panel, packed);
   gen_value at_once = nothing_to_hide_under(c), later = negate(b, at_once);
   if (plan->stream) {
     gen_value complete = negate(b, gemm_item_is_partial(e, item));
@@ -219,7 +277,8 @@ static void consume_deferred(gemm_consumer *c) {
   }
   gen_branch now;
   gen_if(b, &now, at_once, NULL, 0);
-  for (int panel = 0; panel < plan->panels; panel++) gemm_store_panel(e, &c->store, tile, panel, packed);
+  for (int panel = 0; panel < plan->panels; panel++)
+    gemm_store_panel(e, &c->store, tile, columns, panel, packed);
   gen_if_end(b, &now);
   walk->extra[EXISTS] = later;
   walk->extra[ROW] = tile.row;

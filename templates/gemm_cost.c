@@ -101,6 +101,15 @@ static double dram_ns(const cost_inputs *in, double waves) {
   return bytes / (in->rates->dram_bytes_per_s * dram_efficiency) * 1e9;
 }
 
+/* EVEN: rounds of tiles as wide as the widest ones that a CTA computes. It has about as many columns as any
+ * other, and up to a step more; tiles below the narrowest are not there. */
+static double even_rounds(const cost_inputs *in) {
+  const gemm_plan *plan = in->plan;
+  double rounds = ceil(in->tiles_m * in->tiles_n / in->ctas);
+  double columns = fmax(in->n * in->tiles_m / in->ctas, rounds * gemm_narrowest(plan));
+  return fmin(rounds, (columns + GEMM_EVEN_STEP) / plan->block_n);
+}
+
 double gemm_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
   gemm_match match;
   gemm_plan plan;
@@ -114,6 +123,7 @@ double gemm_cost_ns(const ir_problem *p, const target *t, const target_rates *ra
   bool hidden = (plan.pingpong || plan.deferred) && waves > 1;
   double each = steps * step_ns(&in) + tile_ns[c->values[GEMM_SCHEDULE]] + (hidden ? 0 : store);
   double busy = weighted * each + drain_ns + (hidden ? store : 0);
+  if (plan.even) busy = even_rounds(&in) * each + drain_ns + store;
   if (plan.stream)
     busy = waves * each + drain_ns + store + stream_ns + stream_sum_ns * plan.block_m * plan.block_n;
   return fmax(busy, dram_ns(&in, waves)) + fill_ns + rates->launch_ns;

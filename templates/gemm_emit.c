@@ -22,7 +22,8 @@ static register_split split_registers(const gemm_plan *plan) {
   return plan->accumulators > 128 ? (register_split){24, 240} : (register_split){40, 232};
 }
 
-/* Makes the barriers ready before any role or copy uses them. */
+/* Makes the barriers, and what else is in shared memory from the start, ready before any role or copy uses
+ * them. */
 static void set_up_barriers(gemm_emitter *e, gen_value thread) {
   gen_builder *b = e->b;
   gen_branch first;
@@ -36,6 +37,7 @@ static void set_up_barriers(gemm_emitter *e, gen_value thread) {
     gen_mbarrier_init(b, gen_add_imm(b, e->turns, 8), WARPS_OF_A_GROUP);
   }
   gen_mbarrier_init_fence(b);
+  if (e->plan->even) gemm_even_fill(e);
   gen_if_end(b, &first);
   if (e->plan->cluster > 1) {
     gen_cluster_sync(b);
@@ -85,6 +87,7 @@ static void emit_kernel(gemm_emitter *e) {
   gen_value thread = gen_tid_x(b);
   gemm_tiles_init(e);
   set_up_barriers(e, thread);
+  if (plan->even) e->units = gemm_even_units(e);
   /* All before this overlapped the end of the launch before; from here on memory is touched. */
   gen_launches_wait(b);
   gen_launches_release(b);

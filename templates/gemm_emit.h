@@ -31,6 +31,7 @@ typedef struct gemm_emitter {
   gemm_stream stream;
   gen_pipeline pipeline;
   gen_value turns; /* ping-pong: first of two mbarriers, whose phase is a group's turn */
+  gen_value even;  /* EVEN: the table of rectangles (gemm_even.c) */
 } gemm_emitter;
 
 /* First row and column of this CTA's tile in a unit; past the edge in the incomplete part of a cluster. */
@@ -55,6 +56,17 @@ gen_value gemm_item_is_partial(gemm_emitter *e, gemm_item item);
 void gemm_tiles_init(gemm_emitter *e);
 void gemm_stream_init(gemm_emitter *e);
 gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit);
+/* Row and column of element `index` of a walk over a grid of units. */
+void gemm_walk_grid(gemm_emitter *e, gen_value index, gen_value units_m, gen_value units_n, gen_value *unit_m,
+                    gen_value *unit_n);
+
+/* EVEN: declares the table; fills it, by one thread; what there is to know after a barrier: how many units
+ * there are, and of one its columns (the same in all lanes) and its tile. */
+void gemm_even_declare(gemm_emitter *e);
+void gemm_even_fill(gemm_emitter *e);
+gen_value gemm_even_units(gemm_emitter *e);
+gen_value gemm_even_width(gemm_emitter *e, gen_value unit);
+gemm_tile gemm_even_tile(gemm_emitter *e, gen_value unit);
 
 /* A role's walk over its places: fill `place`, `step`, `stage` and the `extra` values it carries from one to
  * the next, then gemm_walk_begin, the body for these values, which leaves the next ones in place,
@@ -86,12 +98,13 @@ typedef struct gemm_store {
   gen_value lane_offsets[4]; /* by 16-column block of a panel: where in a buffer this lane names its rows */
 } gemm_store;
 void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread);
-/* Rounds the accumulators of panel `panel` to elements, two a value: packed[i] of acc[2 i] and the next. */
-void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int panel, gen_value *packed);
+/* Rounds the accumulators of panel `panel` of a tile of so many columns to elements, two a value: packed[i]
+ * of acc[2 i] and the next. What panels share is left to the first of them. */
+void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int columns, int panel, gen_value *packed);
 /* Before the first panel of a tile, by all consumers. */
 void gemm_store_begin(gemm_emitter *e, const gemm_store *s);
 /* Stores panel `panel` of the group's part of a tile. Panels of a tile are stored in order, all of them. */
-void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int panel,
+void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int columns, int panel,
                       const gen_value *packed);
 /* STREAM_K: by the producer, after the stages of `item`: the sums of the CTAs that computed the unit's
  * k-steps before, in stages from `at` on. Returns the stage after them. */

@@ -58,10 +58,10 @@ void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value 
   }
 }
 
-void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int panel, gen_value *packed) {
+void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int columns, int panel, gen_value *packed) {
   const gemm_plan *plan = e->plan;
-  int per_tile = plan->block_n / 4, first = panel * plan->panel_n / 4;
-  int end = (gemm_panel_column(plan, panel) + plan->panel_n) / 4;
+  int per_tile = columns / 4, first = panel * plan->panel_n / 4;
+  int end = (gemm_panel_column(plan, columns, panel) + plan->panel_n) / 4;
   for (int tile = 0; tile < plan->group_rows / 64; tile++) {
     for (int i = tile * per_tile + first; i < tile * per_tile + end; i++)
       packed[i] = gen_pack_halves(e->b, plan->type, acc[2 * i], acc[2 * i + 1]);
@@ -70,11 +70,11 @@ void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int panel, gen_value
 
 /* Writes a panel of the group's rows into a buffer: 16 x 16 elements an instruction, each warp its own rows.
  */
-static void write_panel(gemm_emitter *e, const gemm_store *s, gen_value buffer, int panel,
+static void write_panel(gemm_emitter *e, const gemm_store *s, gen_value buffer, int columns, int panel,
                         const gen_value *packed) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  int per_tile = plan->block_n / 4, column = gemm_panel_column(plan, panel);
+  int per_tile = columns / 4, column = gemm_panel_column(plan, columns, panel);
   for (int tile = 0; tile < plan->group_rows / 64; tile++) {
     for (int block = 0; block < plan->panel_n / 16; block++) {
       const gen_value *fragments = packed + tile * per_tile + (column + block * 16) / 4;
@@ -133,18 +133,18 @@ static void wait_for_buffer(gemm_emitter *e, const gemm_store *s, int panel) {
   gen_named_sync(b, s->barrier, 128);
 }
 
-void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int panel,
+void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int columns, int panel,
                       const gen_value *packed) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   gen_value buffer = gen_add_imm(b, s->buffers, panel % plan->store_buffers * plan->store_buffer_bytes);
   gen_branch branch;
   wait_for_buffer(e, s, panel);
-  write_panel(e, s, buffer, panel, packed);
+  write_panel(e, s, buffer, columns, panel, packed);
   gen_fence_async_shared(b);
   gen_named_sync(b, s->barrier, 128);
   gen_if(b, &branch, s->leader, NULL, 0);
-  gen_value column = gen_add_imm(b, tile.column, gemm_panel_column(plan, panel));
+  gen_value column = gen_add_imm(b, tile.column, gemm_panel_column(plan, columns, panel));
   copy_panel(e, buffer, gen_add(b, tile.row, s->row), column);
   gen_if_end(b, &branch);
 }

@@ -33,7 +33,7 @@ static const recipe_expr *resident(const gemm_plan *plan, arena *a) {
 /* CTAs: one cluster a unit, or as many as the device holds. */
 static const recipe_expr *grid(const ir_op *op, const gemm_plan *plan, arena *a) {
   const recipe_expr *clusters = units(op, plan, a);
-  if (plan->stream) {
+  if (plan->stream || plan->even) {
     clusters = resident(plan, a);
   } else if (plan->persistent) {
     clusters = recipe_binary(a, RECIPE_MIN, resident(plan, a), clusters);

@@ -58,9 +58,13 @@ static void shape_panels(gemm_plan *plan, int columns) {
   plan->store_buffer_bytes = plan->group_rows * columns * 2;
 }
 
-int gemm_panel_column(const gemm_plan *plan, int panel) {
-  int last = plan->block_n - plan->panel_n, column = panel * plan->panel_n;
+int gemm_panel_column(const gemm_plan *plan, int columns, int panel) {
+  int last = columns - plan->panel_n, column = panel * plan->panel_n;
   return column < last ? column : last;
+}
+
+int gemm_narrowest(const gemm_plan *plan) {
+  return plan->block_n - (GEMM_EVEN_WIDTHS - 1) * GEMM_EVEN_STEP;
 }
 
 /* A CTA with one tile has no use for its stages by the time it stores: the whole tile takes their place.
@@ -90,6 +94,24 @@ static void place_sums(gemm_plan *plan) {
   plan->sums_bytes = plan->slot_bytes / parts;
 }
 
+/* What parameters have against one another, whatever the target. */
+static template_reason combination(const int *v) {
+  bool pingpong = v[GEMM_SCHEDULE] == 1, deferred = v[GEMM_SCHEDULE] == 2;
+  bool stream = v[GEMM_STREAM_K], even = v[GEMM_EVEN], persistent = v[GEMM_PERSISTENT];
+  if (pingpong && v[GEMM_CONSUMERS] != 2) return TEMPLATE_SCHEDULE;
+  /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
+  if ((pingpong || deferred || stream || even) && !persistent) return TEMPLATE_SCHEDULE;
+  /* Parts of tiles have unlike lengths; groups that take turns would wait for one another. */
+  if (stream && pingpong) return TEMPLATE_SCHEDULE;
+  /* Either fills the last wave; and a tile of one width cannot wait in the registers of another. */
+  if (even && (stream || deferred)) return TEMPLATE_SCHEDULE;
+  int cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N];
+  if (cluster > 2) return TEMPLATE_CLUSTER;
+  if (even && cluster > 1) return TEMPLATE_CLUSTER; /* CTAs that share rows have one width */
+  if (v[GEMM_BLOCK_M] % (64 * (pingpong ? 1 : v[GEMM_CONSUMERS]))) return TEMPLATE_TILE;
+  return TEMPLATE_OK;
+}
+
 template_reason gemm_plan_make(const gemm_match *match, dtype type, const target *t, const config *c,
                                gemm_plan *plan) {
   const int *v = c->values;
@@ -109,22 +131,22 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
       .persistent = v[GEMM_PERSISTENT],
       .raster_n = v[GEMM_RASTER],
       .stream = v[GEMM_STREAM_K],
+      .even = v[GEMM_EVEN],
       .cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N],
       .threads = 128 * (v[GEMM_CONSUMERS] + 1),
   };
   if (v[GEMM_SWAP]) plan->match = gemm_match_swapped(match);
   match = &plan->match;
-  int sharers = plan->pingpong ? 1 : plan->consumers;
-  if (plan->pingpong && plan->consumers != 2) return TEMPLATE_SCHEDULE;
-  if (plan->block_m % (64 * sharers)) return TEMPLATE_TILE;
-  plan->group_rows = plan->block_m / sharers;
+  template_reason reason = combination(v);
+  if (reason != TEMPLATE_OK) return reason;
+  plan->group_rows = plan->block_m / (plan->pingpong ? 1 : plan->consumers);
   plan->accumulators = plan->group_rows / 64 * plan->block_n / 2;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   int registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
   /* A deferred tile waits as packed halves beside the next one's accumulators. */
   int live = plan->deferred ? plan->accumulators + plan->accumulators / 2 : plan->accumulators;
   if (live + CONSUMER_OVERHEAD_REGISTERS > registers) return TEMPLATE_REGISTERS;
-  if (plan->cluster > 2 || (plan->cluster > 1 && !t->has.clusters)) return TEMPLATE_CLUSTER;
+  if (plan->cluster > 1 && !t->has.clusters) return TEMPLATE_CLUSTER;
 
   plan->a = make_operand(match->a_k_major, plan->block_m, plan->block_k, plan->cluster_n);
   plan->b = make_operand(match->b_k_major, plan->block_n, plan->block_k, plan->cluster_m);
@@ -137,10 +159,7 @@ template_reason gemm_plan_make(const gemm_match *match, dtype type, const target
     shape_panels(plan, 32);
     if (!place_store_buffers(plan, t)) return TEMPLATE_SHARED_MEMORY;
   }
-  /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
-  if ((plan->pingpong || plan->deferred || plan->stream) && !plan->persistent) return TEMPLATE_SCHEDULE;
-  /* Parts of tiles have unlike lengths; groups that take turns would wait for one another. */
-  if (plan->stream && plan->pingpong) return TEMPLATE_SCHEDULE;
+  if (plan->even && gemm_narrowest(plan) < plan->panel_n) return TEMPLATE_TILE;
   if (plan->stream) place_sums(plan);
   return TEMPLATE_OK;
 }
@@ -172,10 +191,16 @@ static bool redundant(const gemm_plan *plan, int64_t units_m, int64_t units_n, i
   return plan->persistent && units_m * units_n * plan->cluster <= sm_count; /* one tile each */
 }
 
+/* Whether tiles of one width fill whole waves. */
+static bool even_already(const gemm_plan *plan, int64_t units_m, int64_t units_n, int64_t n, int sm_count) {
+  return units_m * units_n % sm_count == 0 && n % plan->block_n == 0;
+}
+
 template_reason gemm_feasible(const ir_problem *p, const target *t, const config *c) {
   gemm_match match;
   gemm_plan plan;
-  template_reason reason = gemm_fit(p, t, &match, NULL);
+  template_reason reason = combination(c->values); /* first: it costs least, and most points end here */
+  if (reason == TEMPLATE_OK) reason = gemm_fit(p, t, &match, NULL);
   if (reason != TEMPLATE_OK) return reason;
   reason = gemm_plan_make(&match, ir_tensor_dtype(p, match.a), t, c, &plan);
   if (reason != TEMPLATE_OK) return reason;
@@ -186,7 +211,9 @@ template_reason gemm_feasible(const ir_problem *p, const target *t, const config
   int64_t units_m = gemm_units_m(&plan, m), units_n = gemm_units_n(&plan, n);
   if (units_m > INT32_MAX / plan.cluster / units_n) return TEMPLATE_SIZE;
   if (plan.stream && p->sizes[match.k] > GEMM_STREAM_MAX_K) return TEMPLATE_SIZE;
-  return redundant(&plan, units_m, units_n, t->rates.sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
+  int sm_count = t->rates.sm_count;
+  if (plan.even && even_already(&plan, units_m, units_n, n, sm_count)) return TEMPLATE_REDUNDANT;
+  return redundant(&plan, units_m, units_n, sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
 /* Tiles that are worth starting from, large to small: rows, columns, consumers, schedule. */
@@ -249,9 +276,10 @@ void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c,
    * aligned. */
   int64_t step_m = (int64_t)plan.block_m * plan.cluster_m, step_n = (int64_t)plan.block_n * plan.cluster_n;
   int tiles_wanted = sm_count * (plan.pingpong ? 2 : 1) + 1;
-  int64_t rows = 2, columns = 2, slots = sm_count / plan.cluster;
+  int64_t rows = 2, columns = plan.even ? 3 : 2, slots = sm_count / plan.cluster;
   while (rows * columns * plan.cluster < tiles_wanted) columns++;
-  if (plan.stream && slots > 1) { /* some are left for the last round; an even number of SMs wants odd rows */
+  /* The last round is not full; an even number of SMs wants odd rows. */
+  if ((plan.stream || plan.even) && slots > 1) {
     while (rows * columns % slots == 0) {
       if (rows == 2 && slots % 2 == 0)
         rows = 3;
@@ -263,6 +291,8 @@ void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c,
   bool rows_aligned = kernel->y_transposed || !kernel->a_k_major,
        columns_aligned = !kernel->y_transposed || !kernel->b_k_major;
   reduced->sizes[kernel->m] = (rows - 1) * step_m + plan.block_m / 2 + (rows_aligned ? 8 : 5);
-  reduced->sizes[kernel->n] = (columns - 1) * step_n + plan.block_n / 16 * 8 + (columns_aligned ? 8 : 5);
+  int64_t ragged = plan.block_n / 16 * 8 + (columns_aligned ? 8 : 5);
+  if (plan.even) ragged = plan.block_n - (columns_aligned ? 8 : 11); /* tiles of two widths */
+  reduced->sizes[kernel->n] = (columns - 1) * step_n + ragged;
   reduced->sizes[kernel->k] = (int64_t)plan.stages * plan.block_k + 24;
 }

@@ -15,6 +15,7 @@ void gemm_tiles_init(gemm_emitter *e) {
   e->unit = clustered ? gen_clusterid_x(b) : gen_ctaid_x(b);
   e->unit_step = clustered ? gen_nclusterid_x(b) : gen_nctaid_x(b);
   if (plan->stream) gemm_stream_init(e);
+  if (plan->even) gemm_even_declare(e);
 }
 
 /* This CTA's block along an axis of which `share` CTAs of the cluster take one each. */
@@ -25,19 +26,27 @@ static gen_value first_element(gemm_emitter *e, gen_value unit, int share, int b
   return gen_mul_imm(b, index, block);
 }
 
-gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit) {
+void gemm_walk_grid(gemm_emitter *e, gen_value index, gen_value units_m, gen_value units_n, gen_value *unit_m,
+                    gen_value *unit_n) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  gen_value along = plan->raster_n ? e->units_n : e->units_m,
-            across = plan->raster_n ? e->units_m : e->units_n;
+  gen_value along = plan->raster_n ? units_n : units_m, across = plan->raster_n ? units_m : units_n;
   gen_value band_units = gen_mul_imm(b, across, plan->group);
-  gen_value band = gen_udiv(b, unit, band_units);
+  gen_value band = gen_udiv(b, index, band_units);
   gen_value first = gen_mul_imm(b, band, plan->group);
   gen_value height = gen_umin(b, gen_sub(b, along, first), gen_i32(b, plan->group));
-  gen_value inside = gen_sub(b, unit, gen_mul(b, band, band_units));
+  gen_value inside = gen_sub(b, index, gen_mul(b, band, band_units));
   gen_value column = gen_udiv(b, inside, height);
   gen_value row = gen_add(b, first, gen_sub(b, inside, gen_mul(b, column, height)));
-  gen_value unit_m = plan->raster_n ? column : row, unit_n = plan->raster_n ? row : column;
+  *unit_m = plan->raster_n ? column : row;
+  *unit_n = plan->raster_n ? row : column;
+}
+
+gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit) {
+  const gemm_plan *plan = e->plan;
+  if (plan->even) return gemm_even_tile(e, unit);
+  gen_value unit_m, unit_n;
+  gemm_walk_grid(e, unit, e->units_m, e->units_n, &unit_m, &unit_n);
   return (gemm_tile){.row = first_element(e, unit_m, plan->cluster_m, plan->block_m),
                      .column = first_element(e, unit_n, plan->cluster_n, plan->block_n)};
 }

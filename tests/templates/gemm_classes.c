@@ -11,7 +11,7 @@ const char *const gemm_operators[4] = {
     "tt(A: T[K,M], B: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) B[n,k] * A[k,m] }",
 };
 
-static const config class_defaults = {{64, 64, 64, 3, 1, 0, 1, 1, 0, 1, 1, 0, 0}};
+static const config class_defaults = {{64, 64, 64, 3, 1, 0, 1, 1, 0, 1, 1, 0, 0, 0}};
 
 /* Tiles: one row tile, several (BLOCK_M 128 and more by one consumer); narrow and overlapping panels (BLOCK_N
  * not a multiple of 64), one and several panels, fewer buffers than panels; the schedules; clusters; orders;
@@ -54,6 +54,10 @@ static const gemm_class classes[] = {
     {GEMM_NN, "bf16", "SWAP=1,STREAM_K=1,BLOCK_M=128,CLUSTER_N=2"},
     {GEMM_TN, "bf16", "SWAP=1,BLOCK_N=144"},
     {GEMM_TT, "bf16", "SWAP=1,BLOCK_N=96,BLOCK_M=128,PERSISTENT=0"},
+    {GEMM_NN, "bf16", "EVEN=1,BLOCK_N=96,SCHEDULE=1,CONSUMERS=2"},
+    {GEMM_NT, "bf16", "EVEN=1,BLOCK_N=144,GROUP=2"},
+    {GEMM_NT, "f16", "EVEN=1,SWAP=1,BLOCK_N=176,SCHEDULE=1,CONSUMERS=2,BLOCK_M=64,RASTER=1,GROUP=4"},
+    {GEMM_TT, "bf16", "EVEN=1,SWAP=1,BLOCK_N=96,BLOCK_M=128,CONSUMERS=2"},
     {GEMM_TN, "bf16", "BLOCK_M=128,CONSUMERS=2"},
     {GEMM_TT, "bf16", "SCHEDULE=1,CONSUMERS=2,CLUSTER_N=2"},
 };

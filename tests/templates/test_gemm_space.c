@@ -54,6 +54,15 @@ static const struct {
     {"STREAM_K=1,CLUSTER_M=2", 128 * 11, 64 * 12, TEMPLATE_REDUNDANT},
     {"STREAM_K=1,PERSISTENT=0", 4096, 4096, TEMPLATE_SCHEDULE},
     {"STREAM_K=1,SCHEDULE=1,CONSUMERS=2", 4096, 4096, TEMPLATE_SCHEDULE},
+    {"EVEN=1,BLOCK_N=96", 4096, 4096, TEMPLATE_OK},
+    {"EVEN=1,BLOCK_N=96,SCHEDULE=1,CONSUMERS=2", 4096, 4096, TEMPLATE_OK},
+    {"EVEN=1", 4096, 4096, TEMPLATE_TILE},
+    {"EVEN=1,BLOCK_N=96,PERSISTENT=0", 4096, 4096, TEMPLATE_SCHEDULE},
+    {"EVEN=1,BLOCK_N=96,STREAM_K=1", 4096, 4096, TEMPLATE_SCHEDULE},
+    {"EVEN=1,BLOCK_N=96,SCHEDULE=2", 4096, 4096, TEMPLATE_SCHEDULE},
+    {"EVEN=1,BLOCK_N=96,CLUSTER_M=2", 4096, 4096, TEMPLATE_CLUSTER},
+    {"EVEN=1,BLOCK_N=96", 64 * 22, 96 * 12, TEMPLATE_REDUNDANT},
+    {"EVEN=1,BLOCK_N=96", 64 * 22, 96 * 12 - 8, TEMPLATE_OK},
     {"SWAP=1,CLUSTER_M=2", 4096, 64, TEMPLATE_CLUSTER},
     {"SWAP=1,CLUSTER_N=2", 16384, 64, TEMPLATE_OK},
     {"BLOCK_N=168,CLUSTER_N=2", 4096, 4096, TEMPLATE_OK},
@@ -84,8 +93,8 @@ START_TEST(plans_keep_the_limits) {
     ck_assert_int_le(plan.threads, s.t->max_threads_per_block);
     ck_assert_int_ge(plan.store_buffers, 1);
     ck_assert_int_le(plan.store_buffers, plan.panels);
-    ck_assert_int_eq(gemm_panel_column(&plan, 0), 0);
-    ck_assert_int_eq(gemm_panel_column(&plan, plan.panels - 1) + plan.panel_n, plan.block_n);
+    ck_assert_int_eq(gemm_panel_column(&plan, plan.block_n, 0), 0);
+    ck_assert_int_eq(gemm_panel_column(&plan, plan.block_n, plan.panels - 1) + plan.panel_n, plan.block_n);
     ck_assert_int_lt(plan.panels * plan.panel_n - plan.block_n, plan.panel_n);
     ck_assert_int_eq(plan.store_width * plan.store_height *
                          (plan.match.y_transposed ? plan.group_rows / 64 : 1) * 2,
