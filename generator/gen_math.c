@@ -57,11 +57,17 @@ bool gen_math_takes_integers(ir_function f) {
 
 /* --- instructions --- */
 
+static const char *suffix(gen_builder *b, gen_value x) {
+  LLVMTypeRef type = LLVMTypeOf(x);
+  if (LLVMGetTypeKind(type) == LLVMVectorTypeKind)
+    return LLVMGetTypeKind(LLVMGetElementType(type)) == LLVMHalfTypeKind ? "v2f16" : "v2bf16";
+  return gen_type_of(b, x) == GEN_F64 ? "f64" : "f32";
+}
+
 /* "llvm.fabs" on an F32 is llvm.fabs.f32. */
 static gen_value overloaded(gen_builder *b, const char *name, const gen_value *args, int n) {
   char full[64];
-  bool wide = gen_type_of(b, args[0]) == GEN_F64;
-  snprintf(full, sizeof full, "%s.%s", name, wide ? "f64" : "f32");
+  snprintf(full, sizeof full, "%s.%s", name, suffix(b, args[0]));
   return gen_intrinsic(b, full, LLVMTypeOf(args[0]), args, n);
 }
 

@@ -59,7 +59,7 @@ gen_value gen_divide(gen_builder *b, gen_accuracy accuracy, gen_value x, gen_val
 gen_value gen_float_modulo(gen_builder *b, gen_value x, gen_value y);
 
 /* --- one instruction or a few, of F32 or F64 --- */
-/* IEEE 754's minimum and maximum: NaN if either is; -0 < 0. */
+/* IEEE 754's minimum and maximum: NaN if either is; -0 < 0. Of vectors of two F16 or BF16, too. */
 gen_value gen_minimum(gen_builder *b, gen_value x, gen_value y);
 gen_value gen_maximum(gen_builder *b, gen_value x, gen_value y);
 gen_value gen_fma(gen_builder *b, gen_value x, gen_value y, gen_value z);

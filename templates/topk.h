@@ -4,11 +4,12 @@
  * -0 as 0), then the position, the earlier the larger. So all items differ, and any way of selecting finds
  * the same ones. The item of nothing is 0, below all others.
  *
- * Lists: each warp keeps its 32 best in order, one a lane. What passes the last of the k waits in shared
- * memory until there are 32, which are sorted and merged. Buffer: a CTA collects what passes in shared
- * memory, and when that is full keeps the k best, whose smallest it finds digit by digit. Both read a row
- * once, whatever its order. A row may be split over CTAs, whose winners a second kernel of the same making
- * selects from. Shared by topk_*.c. */
+ * Lists: each warp keeps its 32 best in order, one a lane. A vector whose largest element may be among the k
+ * waits by its position in shared memory until there are 32 of them; then each lane reads one again, and what
+ * passes of their elements waits until there are 32 items, which are sorted and merged. Buffer: a CTA
+ * collects what passes in shared memory, and when that is full keeps the k best, whose smallest it finds
+ * digit by digit. Both read a row once, whatever its order. A row may be split over CTAs, whose winners a
+ * second kernel of the same making selects from. Shared by topk_*.c. */
 #ifndef ARKE_TEMPLATES_TOPK_H
 #define ARKE_TEMPLATES_TOPK_H
 
@@ -71,7 +72,6 @@ typedef struct topk_plan {
   int sharers;    /* threads that share a row */
   bool wide_item; /* keys of 64 bits */
   gen_cache loads;
-  bool wide_offsets;
 } topk_plan;
 
 template_reason topk_plan_make(const topk_match *match, const target *t, const config *c, topk_plan *plan);
@@ -80,7 +80,8 @@ int64_t topk_rows(const topk_match *m);
 int topk_step(const topk_plan *plan);
 /* Dynamic shared memory of a CTA, and where in it things are. */
 typedef struct topk_layout {
-  int waiting_bytes;             /* lists: of each warp, the items that wait */
+  int waiting_bytes; /* lists: of each warp, what waits: items, then positions from `queue` on */
+  int queue;
   int spare, bins, found, count; /* buffer: offsets in bytes behind the items */
   int bytes;
 } topk_layout;
@@ -146,7 +147,10 @@ typedef struct topk_vector {
   topk_item item;      /* merging */
 } topk_vector;
 
-enum { TOPK_MAX_STRIPS = 8 };
+enum {
+  TOPK_MAX_STRIPS = 8,
+  TOPK_GATHERED = TOPK_MAX_STRIPS, /* the strip that is read again, each lane at a position of its own */
+};
 
 typedef struct topk_kernel {
   gen_builder *b;
@@ -158,23 +162,34 @@ typedef struct topk_kernel {
   gen_value begin, end;         /* I32: candidates of this CTA */
   gen_value winners;
   lanes *out;
-  topk_vector vectors[TOPK_MAX_STRIPS];
+  topk_vector vectors[TOPK_MAX_STRIPS + 1];
 } topk_kernel;
 
 /* Emits the waiting for launches before, and where the CTA is. */
 arke_status topk_begin(topk_kernel *k, gen_builder *b, const topk_emitter *e, arke_error *err);
 void topk_set_row(topk_kernel *k, gen_value row, gen_value slice);
-/* Loads the candidates from `base` (I32) on: strip s, element v of a thread. */
-arke_status topk_load(topk_kernel *k, gen_value base, arke_error *err);
-/* Computes strip s: outside of branches, since what is made is remembered. */
+/* Loads the candidates from `base` (I32) on: strip s, element v of a thread. `whole`: all of them exist. */
+arke_status topk_load(topk_kernel *k, gen_value base, bool whole, arke_error *err);
+/* Loads the vector at `position` (I32), which exists, into strip TOPK_GATHERED; it counts where `active`. */
+arke_status topk_load_gathered(topk_kernel *k, gen_value position, gen_value active, arke_error *err);
+/* Computes strip s: outside of branches, since what is made is remembered. The second one alone its largest
+ * value and whether there is any. */
 arke_status topk_compute(topk_kernel *k, int s, arke_error *err);
+arke_status topk_compute_most(topk_kernel *k, int s, arke_error *err);
 int topk_vector_lanes(const topk_kernel *k);
 /* Whether something of strip s of this thread, or its element v, may not be below `bound`: by value alone, so
  * that items are made for few. */
 gen_value topk_some_may_pass(topk_kernel *k, int s, topk_item bound);
 gen_value topk_may_pass(topk_kernel *k, int s, int v, topk_item bound);
 topk_item topk_candidate(topk_kernel *k, int s, int v);
-/* An item just below the largest of the thread's strips; nothing where there is none. */
+/* The larger of two values, NaN if one is; and what is not above any. */
+gen_value topk_larger(gen_builder *b, gen_value x, gen_value y);
+gen_value topk_lowest(topk_kernel *k);
+/* Whether a value may not be below `bound`. NaN is not below anything, and nothing below NaN. */
+gen_value topk_not_below(topk_kernel *k, gen_value x, topk_item bound);
+/* An item just below all those of a value. */
+topk_item topk_below(topk_kernel *k, gen_value x);
+/* Merging: an item just below the thread's; nothing where there is none. */
 topk_item topk_thread_most(topk_kernel *k);
 /* Winner `rank` (I32) of the row, where `active`. */
 arke_status topk_store(topk_kernel *k, topk_item x, gen_value rank, gen_value active, arke_error *err);

@@ -95,7 +95,7 @@ static arke_status step(buffer_kernel *f, gen_value *carried, arke_error *err) {
   int each = topk_vector_lanes(k) * k->p->sharers * k->p->strips;
   gen_branch full;
   f->bound = topk_item_of(k->p->wide_item, carried + 1);
-  TRY(topk_load(k, carried[0], err));
+  TRY(topk_load(k, carried[0], false, err));
   for (int s = 0; s < k->p->strips; s++) TRY(topk_compute(k, s, err));
   for (int s = 0; s < k->p->strips; s++) take_vector(f, s);
   carried[0] = gen_add_imm(b, carried[0], each);

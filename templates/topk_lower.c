@@ -25,7 +25,7 @@ static const recipe_expr *parts_bytes(topk_lowering *l, int64_t bytes, arena *a)
 
 static void declare_out(topk_lowering *l, bool dense, topk_emitter *e, kernel_args *args, arena *a) {
   const ir_form *form = &l->plans[0].match->form;
-  e->out = (lanes_options){.loop = -1, .width = 1, .dense = dense, .wide_offsets = l->plans[0].wide_offsets};
+  e->out = (lanes_options){.loop = -1, .width = 1, .dense = dense, .wide_offsets = true};
   e->out.check_indices = l->options && l->options->check_indices;
   lanes_declare(form, &e->out, args, &e->out_slots);
   lanes_require(form, &e->out, &l->rules, a);
@@ -50,7 +50,7 @@ static void declare_in(topk_lowering *l, bool dense, topk_emitter *e, kernel_arg
   e->in = (lanes_options){.loop = p->match->along,
                           .width = p->vector,
                           .dense = dense,
-                          .wide_offsets = p->wide_offsets,
+                          .wide_offsets = true, /* one index for all strips, constants apart */
                           .streamed = touched_once(p->match),
                           .loads = p->loads,
                           .fast_math = l->options && l->options->fast_math,
@@ -149,7 +149,6 @@ arke_status topk_ways(const ir_problem *p, const target *t, const config *c, con
   if (plan.vector > 1 && match->n_outer > 0) TRY(add_way(&plan, false, o, a, ways, n, err));
   /* Any strides, element by element. */
   topk_plan any = plan;
-  any.wide_offsets = true;
   any.vector = 1;
   return add_way(&any, false, o, a, ways, n, err);
 }

@@ -40,7 +40,9 @@ topk_layout topk_layout_of(const topk_plan *p) {
   int each = topk_item_bytes(p->wide_item);
   topk_layout l = {0};
   if (p->select != TOPK_BY_BUFFER) {
-    l.waiting_bytes = (TOPK_LIST + 32 * p->vector) * each; /* a vector may pass whole when 31 wait */
+    /* When 31 wait, 32 vectors may pass whole, or a whole step. */
+    l.queue = (TOPK_LIST + 32 * p->vector) * each;
+    l.waiting_bytes = l.queue + (TOPK_LIST + 32 * p->strips) * 4;
     l.bytes = p->warps * l.waiting_bytes;
     return l;
   }
@@ -77,8 +79,7 @@ template_reason topk_plan_make(const topk_match *match, const target *t, const c
                       .buffer = v[TOPK_BUFFER],
                       .keep = TOPK_LIST,
                       .wide_item = topk_is_wide(match),
-                      .loads = caches[v[TOPK_STREAM]],
-                      .wide_offsets = lanes_need_wide_offsets(&match->form)};
+                      .loads = caches[v[TOPK_STREAM]]};
   while (plan->keep < winners) plan->keep *= 2;
   plan->sharers = plan->select == TOPK_BY_WARP ? 32 : plan->threads;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
