@@ -42,9 +42,9 @@ double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
   rate = fmin(rate, rates->dram_bytes_per_s);
   /* Narrow accesses cost instructions and transactions. */
   double access_bytes = p->vector * element_bytes / 2;
-  /* What will be read again soon is better left in the caches, what is larger than they are is not. */
-  bool keeps = p->loads == GEN_CACHE_DEFAULT;
-  double advice = keeps == (bytes < (double)rates->l2_bytes / 2) ? 1 : 1.01;
+  /* Advice to the caches gains at most a little, and costs some where they are full of what must be written
+   * back. */
+  double advice = p->loads == GEN_CACHE_DEFAULT ? 1 : 1.01;
   double memory =
       advice * bytes / rate * (access_bytes >= 16 ? 1 : 1 + 0.25 * log2(16 / fmax(access_bytes, 1))) * 1e9;
 
