@@ -160,13 +160,15 @@ void tune_compile_start(tune_trial *t) {
   }
 }
 
+static bool is_compiling(tune_trial *const *list, int n) {
+  for (int i = 0; i < n; i++)
+    if (list[i]->state == TRIAL_COMPILING) return true;
+  return false;
+}
+
 void tune_compile_missing(tune_run *run, tune_trial **list, int n) {
   tune_pool *pool = run->session->compilers;
-  for (int i = 0; i < n || tune_pool_busy(pool) > 0;) {
-    if (tune_run_stopped(run)) {
-      tune_pool_abandon(pool);
-      return;
-    }
+  for (int i = 0; (i < n || is_compiling(list, n)) && !tune_run_stopped(run);) {
     if (i < n && tune_trial_has_kernel(list[i])) {
       i++;
     } else if (i < n && tune_pool_idle(pool) > 0) {
@@ -177,4 +179,6 @@ void tune_compile_missing(tune_run *run, tune_trial **list, int n) {
       tune_run_progress(run, TUNE_COMPILING, false);
     }
   }
+  for (int i = 0; i < n; i++)
+    if (list[i]->state == TRIAL_COMPILING) tune_pool_forget(pool, list[i]);
 }

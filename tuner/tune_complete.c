@@ -84,6 +84,13 @@ static arke_status start_verifying(completion *c, arke_error *err) {
   return status;
 }
 
+static void give_up(const completion *c, tune_pool *pool) {
+  if (pool == c->trial->run->session->devices)
+    tune_pool_abandon(pool);
+  else
+    tune_pool_forget(pool, c);
+}
+
 /* One answer; false: there is none, and none will be. */
 static bool ask_once(completion *c, tune_pool *pool, arke_status (*start)(completion *, arke_error *)) {
   tune_run *run = c->trial->run;
@@ -99,7 +106,7 @@ static bool ask_once(completion *c, tune_pool *pool, arke_status (*start)(comple
     return false;
   }
   while (!c->done && !is_over(c)) go_on(c);
-  if (!c->done) tune_pool_abandon(pool);
+  if (!c->done) give_up(c, pool);
   if (c->done && c->status != ARKE_OK) tune_run_fail(run, c->status, STAGE, strbuf_text(&c->reason));
   return c->done && run->status == ARKE_OK;
 }

@@ -133,6 +133,25 @@ static void on_device_answer(const tune_reply *reply, void *user) {
   if (t->ran) t->ran(t);
 }
 
+static void on_prepared(const tune_reply *reply, void *user) {
+  tune_run *run = user;
+  run->preparing = false;
+  tune_device_survives(run, reply); /* what could not be prepared, the first trial will ask for again */
+}
+
+void tune_device_prepare(tune_run *run) {
+  tune_session *s = run->session;
+  arke_error err = ARKE_ERROR_INIT;
+  tune_message m = {.body = tune_session_request(s, "prepare")};
+  arke_status status =
+      m.body && tune_device_describe(run, run->bindings, m.body)
+          ? tune_pool_submit(s->devices, &m, tune_session_run_timeout(s), NULL, on_prepared, run, &err)
+          : error_memory(&err, STAGE);
+  tune_message_release(&m);
+  run->preparing = status == ARKE_OK;
+  if (status != ARKE_OK) tune_run_fail(run, status, err.stage, err.text);
+}
+
 bool tune_device_ask(const tune_trial *t, const char *bindings, bool measure, double reject_ns,
                      tune_message *m) {
   m->body = tune_session_request(t->run->session, "trial");

@@ -67,6 +67,7 @@ typedef struct tune_run {
   int compilations, lost_workers; /* lost: in a row, for no candidate's fault */
   double complete_s;              /* estimated for compiling a whole image; 0 where trials are whole */
   int incomplete;                 /* winners whose whole image failed */
+  bool prepared, preparing;       /* the device was asked to make the problem's tensors; it is still at it */
   const char *policy, *warning;
   int64_t *doubted; /* candidates whose stored outcome is checked */
   int n_doubted;
@@ -131,6 +132,9 @@ bool tune_device_add_kernel(const tune_trial *t, tune_message *m, json_t *item);
 /* Verifies, and where the device can, times the trial: t->ran is called when it is OVER, or again READY when
  * the worker was lost for no fault of its own. `bindings`: of the problem to verify at. */
 void tune_device_start(tune_trial *t, const char *bindings, double reject_ns);
+/* Has the device make the problem's tensors and expected values, which the first trial would wait for:
+ * run->preparing until it has. */
+void tune_device_prepare(tune_run *run);
 /* Fills in a request for such a trial; false: out of memory. */
 bool tune_device_ask(const tune_trial *t, const char *bindings, bool measure, double reject_ns,
                      tune_message *m);

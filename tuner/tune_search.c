@@ -71,8 +71,16 @@ static void start_compiling(tune_run *run) {
   }
 }
 
+/* While the first candidates compile, the device makes tensors and expected values. */
+static void prepare_device(tune_run *run) {
+  if (run->prepared || count_compiling(run) == 0 || tune_pool_idle(run->session->devices) == 0) return;
+  run->prepared = true;
+  if (!first_ready(run)) tune_device_prepare(run);
+}
+
 static void start_trials(tune_run *run) {
   tune_pool *pool = run->session->devices;
+  prepare_device(run);
   while (tune_pool_idle(pool) > 0 && !tune_run_stopped(run)) {
     tune_trial *t = first_ready(run);
     if (!t) return;
@@ -105,13 +113,26 @@ static bool awaits_workers(const tune_run *run) {
   return tune_pool_idle(run->session->compilers) == 0 && !tune_search_done(run->search);
 }
 
-/* Trials under way when the time ends: nothing is known of them, so nothing is stored. */
+/* Trials under way when the time ends, but for those on a device: nothing is known of them, so nothing is
+ * stored. */
 static void drop_unfinished(tune_run *run) {
   for (int i = 0; i < run->n_trials; i++) {
     tune_trial *t = run->trials[i];
-    if (t->state == TRIAL_OVER || t->state == TRIAL_DROPPED) continue;
+    if (t->state == TRIAL_OVER || t->state == TRIAL_DROPPED || t->state == TRIAL_RUNNING) continue;
+    if (t->state == TRIAL_COMPILING) tune_pool_forget(run->session->compilers, t);
     t->state = TRIAL_DROPPED;
     tune_trial_forget_kernel(t);
+  }
+}
+
+/* One on a device is short: only where the run stops, its end is not awaited. */
+static void drop_running(tune_run *run) {
+  tune_pool_abandon(run->session->devices);
+  run->preparing = false;
+  for (int i = 0; i < run->n_trials; i++) {
+    if (run->trials[i]->state != TRIAL_RUNNING) continue;
+    run->trials[i]->state = TRIAL_DROPPED;
+    tune_trial_forget_kernel(run->trials[i]);
   }
 }
 
@@ -121,21 +142,20 @@ void tune_run_search(tune_run *run) {
   revive_dropped(run);
   for (;;) {
     uv_run(&s->loop, UV_RUN_NOWAIT);
-    out_of_time = out_of_time || (tune_run_left_s(run, reserve_s(run)) <= 0 && has_result(run));
     if (tune_run_stopped(run)) break;
-    if (!out_of_time) {
+    out_of_time = out_of_time || (tune_run_left_s(run, reserve_s(run)) <= 0 && has_result(run));
+    if (out_of_time) {
+      drop_unfinished(run);
+    } else {
       start_compiling(run);
       if (tune_run_measures(run)) start_trials(run);
-    } else {
-      tune_pool_abandon(s->compilers);
     }
-    bool running = count_state(run, TRIAL_RUNNING) > 0; /* a trial on the device is short: let it end */
+    bool running = run->preparing || count_state(run, TRIAL_RUNNING) > 0;
     bool compiling = !out_of_time && (count_compiling(run) > 0 || awaits_workers(run));
     if (!running && !compiling) break;
     tune_run_progress(run, tune_run_measures(run) ? TUNE_MEASURING : TUNE_COMPILING, false);
     uv_run(&s->loop, UV_RUN_ONCE);
   }
-  tune_pool_abandon(s->compilers);
-  tune_pool_abandon(s->devices);
   drop_unfinished(run);
+  drop_running(run);
 }

@@ -7,12 +7,13 @@
 
 #include "tuner/worker.h"
 
-#define STAGE      "worker"
-#define DRAIN_MS   300 /* for the last words of a dead worker whose child still holds the pipe */
-#define LEAVE_MS   2000
-#define LOG_BYTES  4096
-#define TAIL_BYTES 700
-#define SLOW_STAGE 4 /* times the limit */
+#define STAGE       "worker"
+#define DRAIN_MS    300 /* for the last words of a dead worker whose child still holds the pipe */
+#define LEAVE_MS    2000
+#define LOG_BYTES   4096
+#define TAIL_BYTES  700
+#define SLOW_STAGE  4   /* times the limit */
+#define FORGOTTEN_S 1.0 /* for an answer that nobody waits for; starting a worker anew takes less */
 
 typedef enum worker_state {
   WORKER_DOWN,
@@ -377,6 +378,23 @@ void tune_pool_abandon(tune_pool *pool) {
     w->on_event = NULL;
     w->state = WORKER_LEAVING;
     kill_worker(w);
+  }
+}
+
+static void disregard(const tune_reply *reply, void *user) {
+  (void)reply;
+  (void)user;
+}
+
+void tune_pool_forget(tune_pool *pool, const void *user) {
+  for (int i = 0; i < pool->n; i++) {
+    pool_worker *w = &pool->workers[i];
+    if (w->state != WORKER_BUSY || w->user != user) continue;
+    w->on_reply = disregard;
+    w->on_event = NULL;
+    w->user = NULL;
+    if (w->timeout_s > FORGOTTEN_S) w->timeout_s = FORGOTTEN_S;
+    start_limit(w, w->timeout_s);
   }
 }
 

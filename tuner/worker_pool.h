@@ -35,6 +35,9 @@ arke_status tune_pool_open(uv_loop_t *loop, const char *role, int workers, tune_
 void tune_pool_close(tune_pool *pool);
 /* Kills busy workers; their requests get no callback. */
 void tune_pool_abandon(tune_pool *pool);
+/* The requests with this `user` get no callback. Their workers may end what they do, which takes less than to
+ * start them anew, and are idle then; those that take a second longer are killed. */
+void tune_pool_forget(tune_pool *pool, const void *user);
 
 int tune_pool_size(const tune_pool *pool);
 /* Workers that could take a request now. */
