@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/strbuf.h"
 #include "generator/gen_kernel.h"
+#include "generator/gen_memory.h"
 
 #define GEN_MAX_TARGETS  8   /* target machines a context keeps */
 #define GEN_MAX_OPERANDS 520 /* of one asm block: 256 accumulators, as inputs and outputs, and a few more */
@@ -66,5 +67,8 @@ typedef enum gen_asm_flags {
  * clobbers: r i32, l i64, h i16, f float, b predicate, a number ties an input to that result. */
 gen_value gen_asm(gen_builder *b, LLVMTypeRef result, const char *text, const char *constraints,
                   const gen_value *args, int n, unsigned flags);
+
+/* The policy of an access (i64), by an instruction that LLVM keeps once; NULL: none. */
+gen_value gen_l2_policy(gen_builder *b, gen_cache cache);
 
 #endif

@@ -26,10 +26,18 @@ void gen_tma_load_2d(gen_builder *b, gen_value shared, gen_value map, gen_value 
 }
 
 void gen_bulk_load(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier) {
-  char text[128];
+  gen_bulk_load_cached(b, shared, global, bytes, mbarrier, GEN_CACHE_DEFAULT);
+}
+
+void gen_bulk_load_cached(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier,
+                          gen_cache cache) {
+  char text[160];
+  gen_value policy = gen_l2_policy(b, cache);
   snprintf(text, sizeof text,
-           "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], %d, [$2];", bytes);
-  gen_asm(b, b->none, text, "r,l,r", (gen_value[]){shared, global, mbarrier}, 3, GEN_ASM_MEMORY);
+           "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes%s [$0], [$1], %d, [$2]%s;",
+           policy ? ".L2::cache_hint" : "", bytes, policy ? ", $3" : "");
+  gen_asm(b, b->none, text, policy ? "r,l,r,l" : "r,l,r", (gen_value[]){shared, global, mbarrier, policy},
+          policy ? 4 : 3, GEN_ASM_MEMORY);
 }
 
 void gen_tma_store_2d(gen_builder *b, gen_value map, gen_value x, gen_value y, gen_value shared) {

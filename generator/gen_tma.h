@@ -5,7 +5,7 @@
 #ifndef ARKE_GENERATOR_GEN_TMA_H
 #define ARKE_GENERATOR_GEN_TMA_H
 
-#include "generator/gen_kernel.h"
+#include "generator/gen_memory.h"
 
 /* Fetches the descriptor before it is first needed. */
 void gen_tma_prefetch_map(gen_builder *b, gen_value map);
@@ -15,6 +15,9 @@ void gen_tma_load_2d(gen_builder *b, gen_value shared, gen_value map, gen_value 
                      gen_value mbarrier, unsigned cta_mask);
 /* `bytes` contiguous ones, a multiple of 16, from global memory (i64) into this CTA. */
 void gen_bulk_load(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier);
+/* The same with advice for the L2 cache. */
+void gen_bulk_load_cached(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier,
+                          gen_cache cache);
 /* Source bytes must have been made visible by gen_fence_async_shared and a barrier. */
 void gen_tma_store_2d(gen_builder *b, gen_value map, gen_value x, gen_value y, gen_value shared);
 /* Stores since the last commit of this thread form a group. */
