@@ -70,13 +70,22 @@ int64_t row_rows(const row_match *m);
   X(THREADS, "threads of a CTA that share a row", 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)               \
   X(BLOCK, "threads of a CTA, THREADS for each of its rows", 32, 64, 128, 256, 512, 1024)                    \
   X(VECTOR, "elements loaded and stored at once", 1, 2, 4, 8, 16)                                            \
-  X(HELD, "0: a row stays in registers; 1: in shared memory; 2: is read again for each phase", 0, 1, 2)      \
-  X(BATCH, "rows that a thread loads before it computes (HELD=0), else vectors of its row", 1, 2, 4, 8)      \
-  X(CLUSTER, "CTAs of a row that exchange results through distributed shared memory", 1, 2, 4, 8)            \
+  X(HELD,                                                                                                    \
+    "0: a row stays in registers; 1: in shared memory; 2: is read again for each phase; 3: in registers, "   \
+    "by way of shared memory, where later rows are copied meanwhile",                                        \
+    0, 1, 2, 3)                                                                                              \
+  X(BATCH,                                                                                                   \
+    "rows that a thread loads before it computes (HELD=0), rows copied ahead (HELD=3), else vectors of "     \
+    "its row",                                                                                               \
+    1, 2, 4, 8)                                                                                              \
+  X(CLUSTER, "CTAs of a row that exchange results through distributed shared memory", 1, 2, 4, 8, 16)        \
   X(SPLIT, "CTAs of a row that exchange results through memory, in a kernel a phase", 1, 4, 16, 64, 128,     \
     256, 512)                                                                                                \
   X(PERSISTENT, "0: a CTA for each of its rows; else CTAs of an SM, which loop over rows", 0, 1, 2, 4, 8)    \
-  X(STREAM, "0: caches as they are; 1: what is touched once passes L1 by; 2: and leaves L2 first", 0, 1, 2)
+  X(STREAM,                                                                                                  \
+    "0: caches as they are; 1: what is touched once leaves L2 first; 2: what is read once does, what is "    \
+    "written stays",                                                                                         \
+    0, 1, 2)
 
 typedef enum row_param {
 #define X(NAME, ...) ROW_##NAME,
@@ -89,7 +98,7 @@ extern const space row_space;
 
 /* --- what a configuration is --- */
 
-typedef enum row_held { ROW_REGISTERS, ROW_SHARED, ROW_AGAIN } row_held;
+typedef enum row_held { ROW_REGISTERS, ROW_SHARED, ROW_AGAIN, ROW_AHEAD } row_held;
 
 typedef struct row_plan {
   int threads; /* of a row in its CTA */
@@ -105,22 +114,33 @@ typedef struct row_plan {
   bool wide_offsets; /* 64-bit */
   int shared_bytes;  /* of a thread's elements held in shared memory, for one vector of all kept accesses */
   int64_t shared_vectors;  /* of a thread, held in shared memory */
+  int stages;              /* rows of the group in shared memory, in the works or on their way; ROW_AHEAD */
+  int stage_bytes;         /* of one */
   gen_cache loads, stores; /* of what is touched once */
 } row_plan;
+
+static inline bool row_in_registers(const row_plan *plan) {
+  return plan->held == ROW_REGISTERS || plan->held == ROW_AHEAD;
+}
 
 /* Threads of all CTAs that work on one row. */
 static inline int row_team(const row_plan *plan) {
   return plan->threads * plan->cluster * plan->split;
 }
 
-/* Whether sums join the phase of the maximum they follow: where a phase costs a pass over memory or a
- * kernel. */
+/* Whether sums join the phase of the maximum they follow: where a phase costs a pass over memory, a kernel or
+ * the cluster's barrier. */
 bool row_is_online(const config *c);
 /* The plan of a configuration for the problem's sizes, or why it cannot run. */
 template_reason row_plan_make(const row_match *m, const target *t, const config *c, row_plan *plan);
 /* Whether the plan's kernels take tensors without gaps alone; else rows may have any stride that keeps them
  * aligned. */
 bool row_is_dense(const row_match *m, const row_plan *plan);
+/* Accesses whose rows are the tensor's rows: row r starts a multiple of the row length behind the base, where
+ * the tensor has no gaps. */
+uint64_t row_major(const row_match *m);
+/* Those that are copied ahead of their use. */
+uint64_t row_ahead(const row_match *m, const row_plan *plan);
 /* What serves every call that the plan's requirements exclude. */
 row_plan row_plan_any_view(const row_match *m, const row_plan *fast);
 

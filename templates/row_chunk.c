@@ -45,6 +45,7 @@ static int vector_bytes(const row_match *m, int access, int width) {
 /* A thread's vectors of an access lie one CTA's width apart, so that a warp's are neighbours. */
 static gen_value waiting_place(row_chunk *c, int access) {
   row_emitter *e = c->row->e;
+  if (e->plan->held == ROW_AHEAD) return row_ahead_element(c, access);
   int step = e->plan->threads * e->plan->groups * vector_bytes(e->m, access, e->plan->vector);
   return gen_add(e->b, e->shared[access], gen_mul_imm(e->b, c->held, step));
 }
@@ -120,7 +121,7 @@ arke_status row_vector_chunk(row_state *row, gen_value vector, bool guarded, uin
   if (guarded) {
     c->active = gen_compare(b, GEN_ULT, vector, row->vectors);
     /* Something that is there: its own, where the thread has any for certain. */
-    bool has_own = e->plan->held == ROW_REGISTERS && e->plan->vectors > 1 && !e->plan->peel;
+    bool has_own = row_in_registers(e->plan) && e->plan->vectors > 1 && !e->plan->peel;
     vector = gen_select(b, c->active, vector, has_own ? e->start : row_index(e, 0));
   }
   c->first = gen_mul_imm(b, vector, width);

@@ -71,12 +71,12 @@ typedef struct held_row {
 
 static arke_status hold(row_emitter *e, row_state *row, held_row *held, arke_error *err) {
   const row_plan *plan = e->plan;
-  uint64_t accesses = 0;
+  uint64_t accesses = 0, given = row_ahead(e->m, plan);
   for (int p = e->k->first_pass; p <= e->k->last_pass; p++) accesses |= e->m->pass_reads[p];
   for (int i = 0; i < plan->vectors; i++) {
     gen_value vector = gen_add_imm(e->b, e->start, (int64_t)i * row_team(plan));
     bool guarded = !plan->exact && (plan->peel || i == plan->vectors - 1);
-    TRY(row_vector_chunk(row, vector, guarded, 0, &held->chunks[held->n++], err));
+    TRY(row_vector_chunk(row, vector, guarded, given, &held->chunks[held->n++], err));
   }
   if (plan->peel) TRY(row_edge_chunk(row, &held->chunks[held->n++], err));
   for (int i = 0; i < held->n; i++) TRY(row_load(e, held->chunks[i]->l, accesses, 0, err));
@@ -211,10 +211,11 @@ static arke_status pass_walked(row_emitter *e, int pass, row_state *row, row_chu
 
 arke_status row_process(row_emitter *e, row_state *rows, int n, arke_error *err) {
   const row_kernel *k = e->k;
-  bool in_registers = e->plan->held == ROW_REGISTERS;
+  bool in_registers = row_in_registers(e->plan);
   held_row *held = ARENA_NEW_N(k->a, held_row, (size_t)n);
   row_chunk *edge = NULL;
   if (!held) return error_memory(err, "generate");
+  if (e->plan->held == ROW_AHEAD) row_ahead_wait(e);
   for (int u = 0; u < n && in_registers && !k->lone_part; u++) TRY(hold(e, &rows[u], &held[u], err));
   if (!in_registers && e->plan->peel) {
     TRY(row_edge_chunk(rows, &edge, err));
@@ -242,6 +243,7 @@ arke_status row_process(row_emitter *e, row_state *rows, int n, arke_error *err)
     if (!reduces(e->m, pass)) continue;
     if (e->plan->split == 1) {
       TRY(exchange(e, pass, rows, n, err));
+      if (pass == 0 && e->plan->held == ROW_AHEAD) row_ahead_refill(e);
       continue;
     }
     TRY(row_exchange(e, pass, rows, n, err));

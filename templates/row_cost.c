@@ -12,12 +12,20 @@ static const double dram_latency_ns = 700, l2_latency_ns = 300;
 static const double warp_exchange_ns = 60, cta_exchange_ns = 90, cluster_exchange_ns = 500, kernel_ns = 900;
 /* Starting a CTA where another one has just ended. */
 static const double cta_start_ns = 250;
+/* And that many of them keep what starts them busy. */
+static const double cta_issue_ns = 30;
+/* The CTAs of a cluster where others have ended: all at once, on neighbouring SMs. */
+static const double cluster_start_ns = 3000;
+/* What else it costs to take a row to shared memory and back, as a share. */
+static const double detour = 0.05;
 /* Share of the copy bandwidth that a kernel reaches at best. */
 static const double dram_efficiency = 0.97;
 /* Instructions of an element (conversion, arithmetic, the output), of each reduction, and of an access. */
 static const double element_instructions = 5, reduction_instructions = 3, access_instructions = 2;
 /* Cycles between two instructions of one warp. */
 static const double issue_cycles = 1.5;
+/* Between an SM and the L2 cache, where the others leave it to this one. */
+static const double sm_bytes_a_cycle = 64;
 /* How much bounds that come close to the largest one add to it. */
 static const double power = 4;
 enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32 };
@@ -61,11 +69,12 @@ static work work_of(const row_match *m, const row_plan *plan) {
 static double resident(const row_match *m, const row_plan *plan, const target *t) {
   int block = plan->threads * plan->groups;
   double registers = row_registers(m, plan);
-  double ctas = fmin(THREADS_OF_AN_SM / block, floor(t->registers_per_sm / (registers * block)));
-  if (plan->held == ROW_SHARED) {
-    double bytes = (double)plan->shared_vectors * plan->shared_bytes * block + 2048;
-    ctas = fmin(ctas, floor(t->smem_per_block_bytes / bytes));
-  }
+  double ctas =
+      fmin(floor((double)THREADS_OF_AN_SM / block), floor(t->registers_per_sm / (registers * block)));
+  double bytes = plan->held == ROW_SHARED  ? (double)plan->shared_vectors * plan->shared_bytes * block
+                 : plan->held == ROW_AHEAD ? (double)plan->stages * plan->stage_bytes
+                                           : 0;
+  ctas = fmin(ctas, floor(t->smem_per_block_bytes / (bytes + 2048)));
   if (plan->ctas_per_sm) ctas = fmin(ctas, plan->ctas_per_sm);
   return fmax(1, fmin(ctas, CTAS_OF_AN_SM));
 }
@@ -93,17 +102,50 @@ static double lines_of(const row_match *m, const row_plan *plan, const work *w) 
   return lines;
 }
 
-/* From the start of a CTA to its end where nothing else is in its way. */
-static double chain_ns(const row_match *m, const row_plan *plan, const work *w, double instructions,
-                       const target_rates *rates, double ctas_beside) {
+/* From a row's data to its end where nothing else is in its way but the warps of its own CTA. */
+static double busy_ns(const row_match *m, const row_plan *plan, const work *w, double instructions,
+                      const target_rates *rates) {
   double each = ceil(w->columns / plan->vector / row_team(plan)); /* vectors of a thread */
-  double rounds = plan->held == ROW_REGISTERS ? 1 : ceil(each / plan->vectors);
   double elements = each * plan->vector * plan->rows_at_once;
-  double loads = dram_latency_ns * rounds + l2_latency_ns * rounds * m->n_phases * (w->again > 0);
-  double arithmetic = elements * instructions * issue_cycles / rates->clock_hz * 1e9;
-  double bytes = elements * plan->threads * plan->groups * (w->bytes_in + w->bytes_out) * ctas_beside;
-  double into_sm = bytes / (rates->l2_bytes_per_s / rates->sm_count) * 1e9;
-  return loads + m->n_phases * exchange_ns(plan) + arithmetic + into_sm;
+  double warps = fmax(1, ceil(plan->threads * plan->groups / (double)(WARP * SCHEDULERS)));
+  double cycles = elements * instructions * fmax(issue_cycles, warps);
+  double bytes = elements * plan->threads * plan->groups * (w->bytes_in + w->bytes_out);
+  cycles += bytes / sm_bytes_a_cycle;
+  return m->n_phases * exchange_ns(plan) + cycles / rates->clock_hz * 1e9;
+}
+
+/* Waiting for the data of a row, from the start of a CTA or from the end of its row before. */
+static double wait_ns(const row_match *m, const row_plan *plan, const work *w) {
+  double each = ceil(w->columns / plan->vector / row_team(plan));
+  double rounds = row_in_registers(plan) ? 1 : ceil(each / plan->vectors);
+  return dram_latency_ns * rounds + l2_latency_ns * rounds * m->n_phases * (w->again > 0);
+}
+
+/* One turn of a CTA. Of rows copied ahead, all but one of the stages are on their way in a turn. */
+static double turn_ns(const row_match *m, const row_plan *plan, const work *w, double instructions,
+                      const target_rates *rates) {
+  double busy = busy_ns(m, plan, w, instructions, rates), wait = wait_ns(m, plan, w);
+  if (plan->held == ROW_AHEAD) return fmax(busy, (wait + busy) / (plan->stages - 1));
+  return wait + busy + (plan->ctas_per_sm ? 0 : cta_start_ns);
+}
+
+/* What the advice to caches is worth, a first guess. What leaves L2 first takes no room from what others have
+ * left there to be written back; what is stored should stay until it is written in whole rows of the memory.
+ */
+static double cache_factor(const row_plan *plan, const work *w) {
+  bool first = plan->loads == GEN_CACHE_EVICT_FIRST, alike = plan->stores == GEN_CACHE_DEFAULT;
+  if (w->bytes_out == 0) return first ? 1 : 1.02;
+  return first && alike ? 1 : alike ? 1.005 : 1.01;
+}
+
+/* A thread's vector of more than 16 bytes comes by several accesses, each of which needs a part of every
+ * sector; where L1 does not keep them they come again. */
+static double width_factor(const row_match *m, const row_plan *plan) {
+  bool in_parts = false;
+  for (int i = 0; i < m->form.n_accesses; i++)
+    if (m->moving >> i & 1 && m->reads[i] && access_bytes(m, i) * plan->vector > 16) in_parts = true;
+  if (!in_parts || plan->held == ROW_AHEAD) return 1;
+  return plan->loads == GEN_CACHE_DEFAULT ? 1.02 : 1.25;
 }
 
 double row_cost_of(const row_match *m, const row_plan *plan, const target *t, const target_rates *rates) {
@@ -122,6 +164,7 @@ double row_cost_of(const row_match *m, const row_plan *plan, const target *t, co
   double again_rate =
       bytes_at_once < (double)rates->l2_bytes / 2 ? rates->l2_bytes_per_s : rates->dram_bytes_per_s;
   memory += elements * w.again / again_rate * 1e9;
+  memory *= cache_factor(plan, &w) * width_factor(m, plan) + (plan->held == ROW_SHARED ? detour : 0);
 
   double busy = fmin(at_once, sms) / sms;
   double arithmetic = elements * instructions / (sms * busy * SCHEDULERS * WARP * rates->clock_hz) * 1e9;
@@ -130,9 +173,12 @@ double row_cost_of(const row_match *m, const row_plan *plan, const target *t, co
 
   double turns = fmax(1, ctas / at_once), whole = ceil(turns);
   turns = (turns + whole) / 2; /* CTAs of the last turn have more of the machine for themselves */
-  double chain = chain_ns(m, plan, &w, instructions, rates, ceil(at_once / sms));
-  double latency =
-      turns * (chain + (plan->ctas_per_sm ? 0 : cta_start_ns)) + (plan->ctas_per_sm ? cta_start_ns : 0);
+  double ctas_started = plan->ctas_per_sm ? at_once : ctas;
+  double latency = turns * turn_ns(m, plan, &w, instructions, rates);
+  latency += ctas_started / sms * cta_issue_ns;
+  if (plan->cluster > 1) latency += (turns - 1) * cluster_start_ns;
+  if (plan->ctas_per_sm) latency += cta_start_ns;
+  if (plan->held == ROW_AHEAD) latency += dram_latency_ns;
   double kernels = plan->split > 1 ? m->n_phases * kernel_ns : 0;
   double sum = pow(memory, power) + pow(arithmetic, power) + pow(lines, power) + pow(latency, power);
   return rates->launch_ns + kernels + pow(sum, 1 / power);
@@ -210,7 +256,7 @@ void row_defaults(const ir_problem *p, const target *t, config *c) {
   if (row_match_make(p, true, false, &a, &held, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK &&
       row_match_make(p, true, true, &a, &online, &reason, NULL, NULL) == ARKE_OK) {
     for (int vector = 1; vector <= 16; vector *= 2) {
-      for (int kind = ROW_REGISTERS; kind <= ROW_AGAIN; kind++) {
+      for (int kind = ROW_REGISTERS; kind <= ROW_AGAIN; kind++) { /* rows ahead need loops */
         for (int batch = 1; batch <= 8; batch *= 2) {
           s.at.values[ROW_VECTOR] = vector;
           s.at.values[ROW_HELD] = kind;
@@ -247,7 +293,7 @@ static bool set_extent(const row_match *m, int loop, int64_t elements, ir_proble
 
 static int64_t reduced_columns(const row_match *m, const row_plan *plan) {
   int64_t columns = row_columns(m), most = 1 << 15;
-  if (plan->held == ROW_REGISTERS || columns <= most) return columns;
+  if (row_in_registers(plan) || columns <= most) return columns;
   /* A whole block of vectors, part of another one, and the same remainder. */
   int64_t block = (int64_t)row_team(plan) * plan->vector * plan->vectors;
   int64_t less = block + block / 2 + columns % plan->vector;

@@ -59,6 +59,9 @@ typedef struct row_emitter {
   gen_accuracy accuracy[ROW_MAX_REDUCTIONS]; /* of the exponentials of sums that follow a maximum */
   gen_value scratch, turn;            /* i32: exchange area; its half of this turn, NULL: there is one */
   gen_value shared[ROW_MAX_ACCESSES]; /* i32: where the thread's elements of a kept access wait */
+  /* Rows copied ahead, i32: the ring and its barriers; the present row's stage, and its barrier's phase. */
+  gen_value ring, filled, stage, parity;
+  gen_value later; /* the row to copy next; the index type */
 } row_emitter;
 
 static inline gen_value row_index(row_emitter *e, int64_t value) {
@@ -100,6 +103,21 @@ arke_status row_exchange(row_emitter *e, int phase, row_state *rows, int n_rows,
 int row_workspace_entries(const row_match *m);
 arke_status row_publish(row_emitter *e, int phase, row_state *row, arke_error *err);
 arke_status row_collect(row_emitter *e, int phase, row_state *row, arke_error *err);
+
+/* --- rows copied ahead (row_ahead.c) --- */
+
+/* The ring and its barriers, ready for all threads. */
+void row_ahead_place(row_emitter *e);
+/* Asks for the first rows of the CTA: `first`, one each `step`. */
+void row_ahead_start(row_emitter *e, gen_value first, gen_value step);
+/* Until the present row is there. */
+void row_ahead_wait(row_emitter *e);
+/* Asks for row `later`, when all threads are done with the row before the present one. */
+void row_ahead_refill(row_emitter *e);
+/* What e->stage and e->parity become for the next row. */
+void row_ahead_advance(row_emitter *e, gen_value *stage, gen_value *parity);
+/* Where the chunk's elements of an access wait, i32. */
+gen_value row_ahead_element(row_chunk *c, int access);
 
 /* --- columns of a thread (row_chunk.c) --- */
 

@@ -96,17 +96,22 @@ static arke_status emit_turn(row_emitter *e, gen_value turn, arke_error *err) {
 static arke_status emit_loop(row_emitter *e, gen_value first, arke_error *err) {
   gen_builder *b = e->b;
   const row_plan *plan = e->plan;
-  bool turns = row_scratch_bytes(e->m, plan) > 0 && e->m->n_phases == 1;
-  gen_value carried[] = {first, gen_i32(b, 0)};
+  bool turns = row_scratch_bytes(e->m, plan) > 0 && e->m->n_phases == 1, ahead = plan->held == ROW_AHEAD;
+  gen_value carried[] = {first, gen_i32(b, 0), gen_i32(b, 0), gen_i32(b, 0)};
   gen_value step = to_index(e, gen_nctaid_x(b));
   gen_value each = row_index(e, (int64_t)plan->groups * plan->rows_at_once);
+  if (ahead) row_ahead_start(e, first, step);
   gen_loop loop;
-  gen_loop_begin(b, &loop, carried, turns ? 2 : 1);
+  gen_loop_begin(b, &loop, carried, ahead ? 4 : turns ? 2 : 1);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, gen_mul(b, carried[0], each), e->rows));
   e->turn = turns ? carried[1] : NULL;
+  e->stage = carried[2];
+  e->parity = carried[3];
+  if (ahead) e->later = gen_add(b, carried[0], gen_mul_imm(b, step, plan->stages - 1));
   arke_status status = emit_turn(e, carried[0], err);
   carried[0] = gen_add(b, carried[0], step);
   carried[1] = gen_xor(b, carried[1], gen_i32(b, 1));
+  if (ahead) row_ahead_advance(e, &carried[2], &carried[3]);
   gen_loop_end(b, &loop);
   return status;
 }
@@ -130,7 +135,10 @@ arke_status row_emit(gen_builder *b, const target *t, void *user, arke_error *er
   }
   /* A CTA must have started before others write to its shared memory. */
   if (k->plan->cluster > 1) gen_cluster_sync(b);
+  if (k->plan->held == ROW_AHEAD) row_ahead_place(e);
   gen_launches_wait(b);
-  gen_launches_release(b);
+  /* CTAs that stay until the end must be as many on each SM: the next launch's would come wherever there is
+   * room while these run, several to an SM that has ended early. */
+  if (!k->plan->ctas_per_sm) gen_launches_release(b);
   return k->plan->ctas_per_sm ? emit_loop(e, first, err) : emit_turn(e, first, err);
 }

@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "templates/lanes.h"
+#include "templates/lanes_index.h"
 #include "templates/row_emit.h"
 
 /* The values of a row of ROW_PARAMS, counted. */
@@ -21,8 +21,9 @@ const space *row_space_of(const target *t) {
   return &row_space;
 }
 
-/* Registers of a thread beside the elements it holds: addresses, sizes, results, temporaries. */
-enum { OVERHEAD_REGISTERS = 28 };
+/* Registers of a thread beside the elements it holds: addresses, sizes, results, temporaries; and more where
+ * elements wait in shared memory (means over what ptxas made of tried configurations). */
+enum { OVERHEAD_REGISTERS = 18, SHARED_REGISTERS = 14 };
 /* Dynamic shared memory begins at a multiple of this. */
 enum { DYNAMIC_ALIGNMENT = 1024 };
 /* More code than this per thread compiles slowly and gains nothing. */
@@ -32,7 +33,8 @@ enum { MOST_GROUPS_OF_WARPS = 8 };
 enum { THREADS_OF_AN_SM = 2048 };
 
 bool row_is_online(const config *c) {
-  return c->values[ROW_HELD] == ROW_AGAIN || c->values[ROW_SPLIT] > 1;
+  const int *v = c->values;
+  return v[ROW_HELD] == ROW_AGAIN || v[ROW_SPLIT] > 1 || v[ROW_CLUSTER] > 1;
 }
 
 /* What does not depend on the problem: most points end here, cheaply. */
@@ -49,6 +51,9 @@ static template_reason shape_reason(const target *t, const int *v) {
   if (v[ROW_HELD] == ROW_SHARED && v[ROW_SPLIT] > 1)
     return TEMPLATE_SCHEDULE; /* a kernel ends with its phase */
   if (v[ROW_HELD] == ROW_REGISTERS && v[ROW_BATCH] > 1 && parts > 1) return TEMPLATE_SCHEDULE;
+  /* The barrier of a row's first phase tells that its CTA is done with the row before. */
+  if (v[ROW_HELD] == ROW_AHEAD && (!t->has.tma || !v[ROW_PERSISTENT] || block != threads || threads < 64))
+    return TEMPLATE_SCHEDULE;
   return TEMPLATE_OK;
 }
 
@@ -78,6 +83,15 @@ static bool starts_anywhere(const row_match *m) {
   return !m->divides_column;
 }
 
+/* Whether some pass needs an element again after the first of its reductions has all of them. */
+static bool returns_to_elements(const row_match *m) {
+  for (int i = 0; i < m->n_reductions; i++) {
+    const row_reduction *r = &m->reductions[i];
+    if (r->maximum >= 0 || r->kind == IR_RED_ARGMAX || r->kind == IR_RED_ARGMIN) return true;
+  }
+  return false;
+}
+
 /* Registers of one element: as it is loaded, and (`held`) what is read again from the first phase to the last
  * in the type it computes in. */
 static double registers_of_element(const row_match *m, int vector, bool held) {
@@ -88,14 +102,29 @@ static double registers_of_element(const row_match *m, int vector, bool held) {
     double loaded = ceil(bits * vector / 32.0) / vector;
     registers += held && m->kept >> i & 1 ? (bits > 32 ? 2 : 1) : loaded;
   }
-  return held ? registers : registers + 0.5; /* some are being converted */
+  return registers + (!held && returns_to_elements(m) ? 0.7 : 0);
 }
 
 double row_registers(const row_match *m, const row_plan *plan) {
-  bool held = plan->held == ROW_REGISTERS;
-  double each = registers_of_element(m, plan->vector, held);
-  if (each < 1) each = 1;
-  return OVERHEAD_REGISTERS + each * plan->vector * plan->vectors * plan->rows_at_once;
+  double each = registers_of_element(m, plan->vector, row_in_registers(plan));
+  double overhead = plan->held == ROW_SHARED ? OVERHEAD_REGISTERS + SHARED_REGISTERS : OVERHEAD_REGISTERS;
+  return overhead + fmax(each, 0.5) * plan->vector * plan->vectors * plan->rows_at_once;
+}
+
+uint64_t row_major(const row_match *m) {
+  const ir_form *form = &m->form;
+  uint64_t set = 0;
+  for (int i = 0; i < form->n_accesses; i++) {
+    const ir_access *access = &form->accesses[i];
+    bool plain = m->unit >> i & 1 && access->n == m->n_rows + 1;
+    for (int s = 0; plain && s < access->n; s++) {
+      const ir_expr *e = access->subscripts[s].e;
+      plain = e->node == IR_INDEX && e->id == (s < m->n_rows ? m->rows[s] : m->column) &&
+              lanes_in_range(form, access, s);
+    }
+    if (plain) set |= UINT64_C(1) << i;
+  }
+  return set;
 }
 
 static int64_t ceildiv(int64_t x, int64_t y) {
@@ -116,16 +145,43 @@ static bool shared_memory_fits(const row_match *m, const target *t, const row_pl
   return bytes * ctas <= t->smem_per_block_bytes;
 }
 
+uint64_t row_ahead(const row_match *m, const row_plan *plan) {
+  uint64_t set = 0, rows = row_major(m);
+  for (int i = 0; i < m->form.n_accesses && plan->held == ROW_AHEAD; i++)
+    if (rows >> i & 1 && m->reads[i]) set |= UINT64_C(1) << i;
+  return set;
+}
+
+/* Copies are of 16 bytes and their multiples, to and from multiples of 16. */
+static template_reason plan_ahead(const row_match *m, const target *t, int stages, row_plan *plan) {
+  int64_t columns = row_columns(m), bytes = 0;
+  uint64_t ahead = row_ahead(m, plan);
+  if (!ahead || (!row_is_dense(m, plan) && m->n_rows != 1)) return TEMPLATE_SCHEDULE;
+  if (plan->peel) return TEMPLATE_TILE;
+  for (int i = 0; i < m->form.n_accesses; i++) {
+    if (!(ahead >> i & 1)) continue;
+    if (access_bits(m, i) * plan->vector % 128 != 0) return TEMPLATE_TILE;
+    bytes += columns * access_bits(m, i) / 8;
+  }
+  int64_t others = ceildiv(row_scratch_bytes(m, plan) + 8 * stages, DYNAMIC_ALIGNMENT) + 1;
+  if ((bytes * stages + others * DYNAMIC_ALIGNMENT) * plan->ctas_per_sm > t->smem_per_block_bytes)
+    return TEMPLATE_SHARED_MEMORY;
+  plan->stages = stages;
+  plan->stage_bytes = (int)bytes;
+  return TEMPLATE_OK;
+}
+
 static template_reason plan_held(const row_match *m, const target *t, int batch, int64_t vectors,
                                  row_plan *plan) {
   int64_t each = ceildiv(vectors, row_team(plan)); /* of a thread */
   if (each < 1) each = 1;
-  if (plan->held == ROW_REGISTERS) {
-    if (each * plan->vector * batch > MOST_ELEMENTS) return TEMPLATE_REGISTERS;
-    plan->rows_at_once = batch;
+  if (row_in_registers(plan)) {
+    plan->rows_at_once = plan->held == ROW_AHEAD ? 1 : batch;
+    if (each * plan->vector * plan->rows_at_once > MOST_ELEMENTS) return TEMPLATE_REGISTERS;
     plan->vectors = (int)each;
     plan->exact = !plan->peel && vectors == each * row_team(plan);
-    return registers_fit(m, t, plan) ? TEMPLATE_OK : TEMPLATE_REGISTERS;
+    if (!registers_fit(m, t, plan)) return TEMPLATE_REGISTERS;
+    return plan->held == ROW_AHEAD ? plan_ahead(m, t, batch + 1, plan) : TEMPLATE_OK;
   }
   plan->rows_at_once = 1;
   plan->vectors = batch;
@@ -154,12 +210,16 @@ bool row_is_dense(const row_match *m, const row_plan *plan) {
  * have written over the rest. */
 static bool keeps_to_itself(const row_plan *plan) {
   if (plan->groups > 1 || plan->rows_at_once > 1 || plan->peel) return false;
-  if (plan->held != ROW_REGISTERS) return true; /* the rest of a row is walked vector by vector */
+  if (!row_in_registers(plan)) return true; /* the rest of a row is walked vector by vector */
   return plan->exact || plan->vectors > 1;
 }
 
 /* How memory is asked for what is touched once, by STREAM. */
-static const gen_cache caches[] = {GEN_CACHE_DEFAULT, GEN_CACHE_STREAM, GEN_CACHE_EVICT_FIRST};
+static const struct {
+  gen_cache loads, stores;
+} caches[] = {{GEN_CACHE_DEFAULT, GEN_CACHE_DEFAULT},
+              {GEN_CACHE_EVICT_FIRST, GEN_CACHE_EVICT_FIRST},
+              {GEN_CACHE_EVICT_FIRST, GEN_CACHE_DEFAULT}};
 
 template_reason row_plan_make(const row_match *m, const target *t, const config *c, row_plan *plan) {
   const int *v = c->values;
@@ -173,8 +233,8 @@ template_reason row_plan_make(const row_match *m, const target *t, const config 
       .cluster = v[ROW_CLUSTER],
       .split = v[ROW_SPLIT],
       .ctas_per_sm = v[ROW_PERSISTENT],
-      .loads = caches[v[ROW_STREAM]],
-      .stores = caches[v[ROW_STREAM]],
+      .loads = caches[v[ROW_STREAM]].loads,
+      .stores = caches[v[ROW_STREAM]].stores,
   };
   /* Rows of no element are the other way's; the kernel is made as if there were one. */
   int64_t columns = row_columns(m), rows = row_rows(m);
@@ -213,6 +273,21 @@ row_plan row_plan_any_view(const row_match *m, const row_plan *fast) {
 
 /* Tensors that are small beside the caches. */
 enum { SMALL_BYTES = 8 << 20 };
+enum { LONG_TURN_BYTES = 16 << 10, LARGE_BLOCK = 256 };
+
+static bool stores_elements(const row_match *m) {
+  for (int i = 0; i < m->form.n_outputs; i++)
+    if (m->outputs[i].by_element) return true;
+  return false;
+}
+
+/* What a CTA reads in a turn. */
+static int64_t turn_bytes(const row_match *m, const row_plan *plan) {
+  int64_t bits = 0;
+  for (int i = 0; i < m->form.n_accesses; i++)
+    if (m->moving >> i & 1 && m->reads[i]) bits += access_bits(m, i);
+  return row_columns(m) * bits / 8 * plan->groups * plan->rows_at_once;
+}
 
 bool row_is_redundant(const row_match *m, const target *t, const config *c, const row_plan *plan) {
   const int *v = c->values;
@@ -224,7 +299,11 @@ bool row_is_redundant(const row_match *m, const target *t, const config *c, cons
   if (plan->groups > 1 && plan->groups >= 2 * rows && v[ROW_BLOCK] > 32) return true;
   if (plan->rows_at_once > 1 && (int64_t)plan->rows_at_once * plan->groups > rows) return true;
   if (plan->held == ROW_SHARED && !m->kept) return true;
-  if (plan->held != ROW_REGISTERS && v[ROW_BATCH] > 1 && v[ROW_BATCH] > each) return true;
+  if (!row_in_registers(plan) && v[ROW_BATCH] > 1 && v[ROW_BATCH] > each) return true;
+  if (v[ROW_STREAM] == 2 && !stores_elements(m)) return true;
+  /* Starting a CTA is nothing beside a long row, which loops wait for again each time. */
+  if (plan->ctas_per_sm && plan->held != ROW_AHEAD && turn_bytes(m, plan) > LONG_TURN_BYTES) return true;
+  if (plan->threads > 32 && v[ROW_BLOCK] > LARGE_BLOCK && plan->groups > 1) return true;
   int64_t ctas = ceildiv(rows, (int64_t)plan->groups * plan->rows_at_once);
   return plan->ctas_per_sm > 0 && ctas <= (int64_t)plan->ctas_per_sm * t->rates.sm_count;
 }

@@ -40,23 +40,6 @@ static uint64_t touched_once(const row_match *m, const row_plan *plan) {
 
 /* --- what the kernels take for granted --- */
 
-/* Aligned rows of a tensor without gaps start a multiple of the row length behind its base, in all tensors
- * that have the rows and columns as their dimensions. */
-static uint64_t row_major(const row_match *m) {
-  const ir_form *form = &m->form;
-  uint64_t set = 0;
-  for (int i = 0; i < form->n_accesses; i++) {
-    const ir_access *access = &form->accesses[i];
-    bool plain = m->unit >> i & 1 && access->n == m->n_rows + 1;
-    for (int s = 0; plain && s < access->n; s++) {
-      const ir_expr *e = access->subscripts[s].e;
-      plain = e->node == IR_INDEX && e->id == (s < m->n_rows ? m->rows[s] : m->column);
-    }
-    if (plain) set |= UINT64_C(1) << i;
-  }
-  return set;
-}
-
 static void require_columns(const row_match *m, const row_plan *plan, recipe *rules, arena *a) {
   const recipe_expr *columns = kernel_extent(&m->form, m->column, a);
   const recipe_expr *missing = recipe_binary(a, RECIPE_SUB, recipe_const(a, 0), columns);
@@ -64,7 +47,9 @@ static void require_columns(const row_match *m, const row_plan *plan, recipe *ru
   if (!plan->peel && plan->vector > 1)
     kernel_require(rules, a, columns, plan->vector, 0, "rows are taken several elements at a time");
   int64_t each = (int64_t)row_team(plan) * plan->vector;
-  if (plan->held == ROW_REGISTERS) {
+  if (plan->held == ROW_AHEAD) {
+    most = least = row_columns(m); /* as many bytes are copied */
+  } else if (plan->held == ROW_REGISTERS) {
     most = each * plan->vectors;
     if (plan->exact) {
       least = most;
@@ -132,6 +117,7 @@ static arke_status make_kernel(const row_match *m, const row_plan *plan, const l
   if (!l->grid[0]) return error_memory(err, STAGE);
   if (plan->held == ROW_SHARED)
     l->smem_bytes = recipe_const(a, plan->shared_vectors * plan->shared_bytes * plan->threads * plan->groups);
+  if (plan->held == ROW_AHEAD) l->smem_bytes = recipe_const(a, (int64_t)plan->stages * plan->stage_bytes);
   lanes_declare(&m->form, o, &l->args, &k->slots);
   k->rows = plan->wide_offsets ? kernel_args_i64(&l->args, extents(m, a))
                                : kernel_args_i32(&l->args, extents(m, a));
@@ -188,7 +174,7 @@ arke_status row_ways(const ir_problem *p, const target *t, const config *c, cons
                      .stores = plan->stores,
                      .fast_math = options && options->fast_math,
                      .check_indices = options && options->check_indices};
-  o.wide = plan->peel ? row_major(fast) : lanes_wide(&fast->form, &o);
+  o.wide = plan->peel ? row_major(fast) : lanes_wide(&fast->form, &o) | row_ahead(fast, plan);
   TRY(make_way(fast, plan, &o, "row", a, &ways[0], err));
   lanes_options any_options = {.loop = any->column,
                                .width = 1,

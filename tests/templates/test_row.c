@@ -86,6 +86,10 @@ static const char alone[] = "alone(X: T[N]) -> (Y: T[]) { Y = sum(j) X[j] }";
   "THREADS=" #threads ",BLOCK=" #block ",VECTOR=" #vector ",HELD=" #held ",BATCH=" #batch                    \
   ",CLUSTER=1,SPLIT=1,PERSISTENT=" #ctas
 
+#define AHEAD(threads, vector, rows, ctas)                                                                   \
+  "THREADS=" #threads ",BLOCK=" #threads ",VECTOR=" #vector ",HELD=3,BATCH=" #rows                           \
+  ",CLUSTER=1,SPLIT=1,PERSISTENT=" #ctas
+
 static const struct {
   const char *text, *bindings, *settings;
 } classes[] = {
@@ -119,6 +123,19 @@ static const struct {
     {softmax, "T=f32 M=17 N=1024", LOOPS(128, 128, 4, 0, 2, 1)},
     {softmax, "T=f32 M=23 N=1024", LOOPS(128, 256, 4, 1, 1, 1)},
     {softmax, "T=f32 M=9 N=1025", LOOPS(128, 128, 4, 2, 2, 2)},
+    {softmax, "T=bf16 M=19 N=512", AHEAD(64, 8, 1, 1)},
+    {softmax, "T=bf16 M=19 N=1000", AHEAD(64, 8, 2, 1)},
+    {softmax, "T=f32 M=29 N=1024", AHEAD(128, 4, 4, 2)},
+    {layernorm, "T=bf16 M=19 N=1152", AHEAD(64, 8, 2, 1) ",STREAM=2"},
+    {rmsnorm, "T=f16 M=19 N=1024", AHEAD(128, 8, 2, 2) ",STREAM=1"},
+    {rmsnorm_residual, "T=bf16 M=19 N=1024", AHEAD(64, 8, 4, 1)},
+    {residual_in_place, "T=bf16 M=19 N=1024", AHEAD(64, 8, 2, 1)},
+    {adaln, "T=bf16 M=19 N=1152", AHEAD(64, 8, 2, 1)},
+    {sums, "T=bf16 M=19 N=1024", AHEAD(64, 8, 2, 1)},
+    {places, "T=bf16 M=19 N=1024", AHEAD(64, 8, 2, 1)},
+    {quantize, "T=bf16 U=e4m3 M=19 N=1024", AHEAD(64, 16, 2, 1)},
+    {leading, "T=bf16 ...=3x5 N=1024", AHEAD(64, 8, 2, 1)},
+    {softmax, "T=bf16 M=3 N=32768", TEAMS(128, 8, 0, 1, 16, 1)},
     {logsumexp, "T=bf16 M=9 N=2048", LOOPS(64, 64, 8, 2, 2, 2)},
     {sums, "T=f32 M=11 N=1024", LOOPS(128, 256, 4, 0, 1, 1)},
     {sums, "T=f32 M=11 N=1024", LOOPS(64, 64, 4, 0, 1, 1)},
@@ -158,7 +175,7 @@ static const struct {
     {alone, "T=bf16 N=10000000", ""},
     {sums, "T=bf16 M=70000 N=3", ""},
     {softmax, "T=bf16 M=9 N=2048", CTAS(128, 8, 0, 1) ",STREAM=1"},
-    {softmax, "T=bf16 M=9 N=2048", CTAS(64, 8, 2, 2) ",STREAM=2"},
+    {softmax, "T=bf16 M=9 N=2048", CTAS(64, 8, 2, 2) ",STREAM=1"},
     {mean, "T=bf16 M=30 N=33", WARPS(32, 32, 1, 1)},
     {extremes, "T=bf16 M=30 N=512", CTAS(64, 8, 0, 1)},
     {extremes, "T=i32 M=30 N=512", CTAS(64, 4, 2, 1)},
@@ -178,6 +195,7 @@ static const struct {
     {quantize, "T=f32 U=i8 M=5 N=513", CTAS(64, 8, 2, 1)},
     {quantize, "T=bf16 U=e4m3 M=5 N=8192", CTAS(64, 16, 1, 2)},
     {gated, "T=bf16 M=5 N=512", CTAS(64, 8, 0, 1)},
+    {gated, "T=bf16 M=5 N=513", CTAS(64, 8, 0, 1)},
     {gated, "T=bf16 M=5 N=4096", CTAS(64, 8, 1, 2)},
     {entropy, "T=bf16 M=5 N=4096", CTAS(64, 8, 2, 4)},
     {entropy, "T=bf16 M=5 N=4096", TEAMS(64, 8, 0, 1, 1, 4)},
@@ -437,6 +455,10 @@ START_TEST(planted_faults_are_found) {
   template_case_miss(&a, &c, "barrier.cluster.wait");
   c = template_case_bind(&a, row(), softmax, "T=f32 M=13 N=1024", LOOPS(128, 256, 4, 0, 1, 1));
   template_case_miss(&a, &c, "bar.sync");
+  c = template_case_bind(&a, row(), softmax, "T=f32 M=13 N=1024", AHEAD(128, 4, 2, 1));
+  template_case_miss(&a, &c, "bar.sync");
+  template_case_miss(&a, &c, "cp.async.bulk");
+  template_case_miss(&a, &c, "mbarrier.init");
   arena_release(&a);
 }
 END_TEST
