@@ -1,5 +1,6 @@
 #include "tuner/compare.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,12 @@ static int64_t slowly(dtype t, const void *a, const void *b, int64_t begin, int6
 
 /* True when some element of the chunk may differ: a NaN, an infinity or a large difference. Single precision
  * is enough, since the caller looks again in double; the factor keeps its rounding from hiding a difference.
- */
+ * What lies infinitely far apart is not within the limit of an infinity. */
+static int is_suspect(float a, float b, float relative, float absolute) {
+  float apart = fabsf(a - b);
+  return !(apart <= relative * fabsf(b) + absolute) | !(apart <= FLT_MAX);
+}
+
 static bool suspect_bf16(const uint16_t *a, const uint16_t *b, int64_t n, float relative, float absolute) {
   int bad = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -29,14 +35,14 @@ static bool suspect_bf16(const uint16_t *a, const uint16_t *b, int64_t n, float 
     float fa, fb;
     memcpy(&fa, &xa, 4);
     memcpy(&fb, &xb, 4);
-    bad |= !(fabsf(fa - fb) <= relative * fabsf(fb) + absolute);
+    bad |= is_suspect(fa, fb, relative, absolute);
   }
   return bad != 0;
 }
 
 static bool suspect_f32(const float *a, const float *b, int64_t n, float relative, float absolute) {
   int bad = 0;
-  for (int64_t i = 0; i < n; i++) bad |= !(fabsf(a[i] - b[i]) <= relative * fabsf(b[i]) + absolute);
+  for (int64_t i = 0; i < n; i++) bad |= is_suspect(a[i], b[i], relative, absolute);
   return bad != 0;
 }
 
@@ -53,8 +59,7 @@ static bool suspect_f16(const uint16_t *a, const uint16_t *b, int64_t n, float r
   int bad = 0;
   for (int64_t i = 0; i < n; i++) {
     float fa = half_value(a[i]), fb = half_value(b[i]);
-    bad |= !(fabsf(fa - fb) <= relative * fabsf(fb) + absolute) | (fabsf(fa) > 65504.0f) |
-           (fabsf(fb) > 65504.0f);
+    bad |= is_suspect(fa, fb, relative, absolute) | (fabsf(fa) > 65504.0f) | (fabsf(fb) > 65504.0f);
   }
   return bad != 0;
 }
@@ -65,7 +70,7 @@ static bool suspect_bytes(const float *values, const uint8_t *a, const uint8_t *
   int bad = 0;
   for (int64_t i = 0; i < n; i++) {
     float fa = values[a[i]], fb = values[b[i]];
-    bad |= !(fabsf(fa - fb) <= relative * fabsf(fb) + absolute);
+    bad |= is_suspect(fa, fb, relative, absolute);
   }
   return bad != 0;
 }

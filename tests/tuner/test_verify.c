@@ -362,6 +362,12 @@ START_TEST(compare_finds_the_first_difference) {
     ck_assert_int_eq(tune_compare(t, x, y, n, relative, absolute), 4096);
     dtype_store(t, y, 4096, NAN);
     ck_assert_int_eq(tune_compare(t, x, y, n, relative, absolute), 9999);
+    for (int i = 0; i < 3 && t != DTYPE_E4M3; i++) { /* which has no infinity */
+      static const double infinities[] = {1, -INFINITY, INFINITY};
+      dtype_store(t, y, 5, INFINITY);
+      dtype_store(t, x, 5, infinities[i]);
+      ck_assert_int_eq(tune_compare(t, x, y, n, relative, absolute), i < 2 ? 5 : 9999);
+    }
     free(x);
     free(y);
   }
