@@ -4,11 +4,13 @@
  * "reference_s"} "info"     -> what the device is "prepare"  -> tensors and expected values are made (other
  * requests do so too when needed) "trial"    {"image", "is_ptx", "recipe", "measure", "reject_ns"} ->
  * outcome, error, times "finals"   {"list": [{"image", "is_ptx", "recipe", "complexity"}], "limit_s"} ->
- * winner, times, ratios A candidate's failure is an answer with status 0 and its outcome; another status
- * means the device or the problem cannot be used at all. */
+ * winner, times, ratios. Where the host has to compare outputs, "host_compares" says why. A candidate's
+ * failure is an answer with status 0 and its outcome; another status means the device or the problem cannot
+ * be used at all. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "generator/target.h"
 #include "tuner/trial_runner.h"
 #include "tuner/worker.h"
 
@@ -60,6 +62,7 @@ static arke_status open_device(device_state *s, const json_t *body, arke_error *
   arke_status status = strcmp(kind, "cuda") == 0 ? tune_worker_open_gpu(s->hooks, index, &dev, err)
                                                  : device_open_emulator(target_name, seed, &dev, err);
   if (status == ARKE_OK) status = tune_runner_open(&s->runner, dev, err);
+  if (status == ARKE_OK) s->runner.target = target_find(target_name, NULL);
   if (status != ARKE_OK) {
     free(wanted);
     return status;
@@ -307,6 +310,8 @@ static arke_status device_handle(void *state, tune_message *request, tune_messag
   if (strcmp(what, "finals") == 0) finals(s, request, reply);
   strbuf policy = STRBUF_INIT;
   tune_runner_policy(&s->runner, &policy);
+  const arke_error *why = &s->runner.comparing.why;
+  if (why->code != ARKE_OK) add_text(reply->body, "host_compares", why->text);
   json_object_set_new(reply->body, "samples", json_integer(s->runner.expected.n));
   json_object_set_new(reply->body, "policy", json_string(strbuf_text(&policy)));
   strbuf_free(&policy);

@@ -133,11 +133,21 @@ static void fill_places(const ir_problem *p, int tensor, dtype t, void *data, in
   }
 }
 
+static bool comes_once(const ir_problem *p, int tensor, int64_t bound) {
+  return bound != INT64_MAX && bound > 0 && places_writes(p, tensor);
+}
+
+int64_t tune_inputs_period(const ir_problem *p, int tensor, int64_t elements) {
+  int64_t period = dtype_bits(ir_tensor_dtype(p, tensor)) < 8 ? 2 * (int64_t)BLOCK : BLOCK;
+  if (elements <= period || comes_once(p, tensor, tune_inputs_bound(p, tensor))) return elements;
+  return period;
+}
+
 arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_t elements, uint64_t seed,
                              arke_error *err) {
   dtype t = ir_tensor_dtype(p, tensor);
   int64_t bound = tune_inputs_bound(p, tensor);
-  if (bound != INT64_MAX && bound > 0 && elements > 0 && places_writes(p, tensor)) {
+  if (elements > 0 && comes_once(p, tensor, bound)) {
     fill_places(p, tensor, t, data, elements, bound, seed);
     return ARKE_OK;
   }

@@ -1,6 +1,5 @@
 #include "tuner/trial_runner.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -35,6 +34,7 @@ static void drop_anchor(tune_runner *r) {
 
 static void forget_problem(tune_runner *r) {
   drop_anchor(r);
+  tune_comparing_forget(&r->comparing);
   tune_expected_release(&r->expected);
   if (r->tensors.dev) tune_tensors_release(&r->tensors);
   arena_release(&r->arena);
@@ -50,6 +50,7 @@ void tune_runner_open_beside(tune_runner *r, const tune_runner *owner) {
 void tune_runner_close(tune_runner *r) {
   if (!r->dev) return;
   forget_problem(r);
+  tune_comparing_close(&r->comparing);
   tune_meter_close(&r->meter);
   if (!r->lent) r->dev->ops->close(r->dev);
   *r = (tune_runner){0};
@@ -75,12 +76,16 @@ arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, ar
   r->cold = r->info.can_measure && p->memory_bound;
   arke_status status = ir_op_parse(&r->arena, p->op_text, &op, err);
   if (status == ARKE_OK) status = ir_problem_bind(op, p->bindings, &r->problem, err);
+  bool compares = status == ARKE_OK && r->target && r->info.can_measure;
+  if (compares) tune_comparing_begin(&r->comparing, r->dev, r->target, r->info.sm_count, &r->problem);
   if (status == ARKE_OK)
     status = tune_tensors_create(r->dev, &r->problem, r->info.kind == ARKE_DEVICE_CUDA,
                                  bursts ? r->info.l2_bytes : 0, p->seed, &r->tensors, err);
   if (status == ARKE_OK) status = tune_launches_view(&r->tensors, r->info.sm_count, &r->arena, &r->view, err);
+  if (status == ARKE_OK && compares) tune_comparing_load(&r->comparing, &r->tensors);
   if (status == ARKE_OK)
     status = tune_expected_compute(&r->tensors, &p->reference, p->seed, &r->expected, err);
+  if (status == ARKE_OK && compares) tune_comparing_end(&r->comparing, &r->tensors, &r->expected);
   if (status != ARKE_OK) {
     forget_problem(r);
     free(key);
@@ -168,16 +173,23 @@ fail:
 
 /* --- verifying ------------------------------------------------------------------------------------------ */
 
-/* Runs once and brings the outputs to the host; *outcome is what a failure at this point would be. */
+/* Runs once and brings to the host what its outputs are checked by; *outcome is what a failure at this point
+ * would be. */
 static arke_status run_once(tune_loaded *l, cache_outcome *outcome, arke_error *err) {
   tune_runner *r = l->runner;
   *outcome = CACHE_LAUNCH_FAILED;
   TRY(tune_tensors_poison(&r->tensors, err));
   TRY(tune_launches_enqueue(r->dev, &l->sets[0], NULL, err));
   *outcome = CACHE_FAULT;
+  if (r->comparing.active) return tune_comparing_wait(&r->comparing, err);
   TRY(r->dev->ops->synchronize(r->dev, err));
   TRY(tune_tensors_check(&r->tensors, err));
   return tune_tensors_fetch(&r->tensors, err);
+}
+
+static arke_status check_outputs(tune_runner *r, tune_check *check, arke_error *err) {
+  if (!r->comparing.active) return tune_expected_check(&r->expected, &r->tensors, check, err);
+  return tune_device_check_outputs(&r->comparing.check, &r->expected, &r->tensors, check, err);
 }
 
 /* A candidate that failed may have written anywhere. */
@@ -193,7 +205,7 @@ arke_status tune_runner_verify(tune_loaded *l, tune_verdict *v, arke_error *err)
   cache_outcome outcome;
   arke_status status = run_once(l, &outcome, err);
   if (status != ARKE_OK) return reject(r, v, outcome, status);
-  status = tune_expected_check(&r->expected, &r->tensors, &v->check, err);
+  status = check_outputs(r, &v->check, err);
   return status == ARKE_OK ? ARKE_OK : reject(r, v, CACHE_WRONG, status);
 }
 
@@ -298,48 +310,18 @@ static arke_status time_candidate(tune_loaded *l, double reject_ns, tune_quick *
   return status;
 }
 
-/* The host's part of verifying, which the device need not wait for. */
-typedef struct output_check {
-  tune_runner *runner;
-  arke_status status;
-  tune_check check;
-  arke_error err;
-} output_check;
-
-static void *check_outputs(void *user) {
-  output_check *c = user;
-  c->status = tune_expected_check(&c->runner->expected, &c->runner->tensors, &c->check, &c->err);
-  return NULL;
-}
-
 arke_status tune_runner_trial(tune_loaded **loaded, double reject_ns, tune_quick *q, tune_verdict *v,
                               arke_error *err) {
   tune_loaded *l = *loaded;
   tune_runner *r = l->runner;
-  cache_outcome outcome;
-  *v = (tune_verdict){.outcome = CACHE_MEASURED};
-  arke_status status = run_once(l, &outcome, err);
-  if (status != ARKE_OK) return reject(r, v, outcome, status);
-  output_check c = {.runner = r, .err = ARKE_ERROR_INIT};
-  pthread_t thread;
-  bool parallel = pthread_create(&thread, NULL, check_outputs, &c) == 0;
-  if (!parallel) check_outputs(&c);
-  tune_verdict timing = *v;
-  arke_error failure = ARKE_ERROR_INIT;
-  status = time_candidate(l, reject_ns, q, &timing, &failure);
-  if (parallel) pthread_join(thread, NULL);
-  v->check = c.check;
-  bool anchored = r->anchor == l;
-  if (anchored) *loaded = NULL;
-  if (c.status == ARKE_OK && status == ARKE_OK) return ARKE_OK;
-  if (anchored) drop_anchor(r); /* what is wrong or fails is no measure of anything */
-  if (c.status != ARKE_OK) {
-    reject(r, v, CACHE_WRONG, c.status);
-    return error_set(err, c.status, c.err.stage, "%s", c.err.text);
-  }
-  v->outcome = timing.outcome;
-  v->context_lost = timing.context_lost;
-  return error_set(err, status, failure.stage, "%s", failure.text);
+  TRY(tune_runner_verify(l, v, err));
+  tune_check check = v->check;
+  arke_status status = time_candidate(l, reject_ns, q, v, err);
+  v->check = check;
+  if (r->anchor == l) *loaded = NULL;
+  if (status == ARKE_OK) v->outcome = CACHE_MEASURED;
+  if (status != ARKE_OK && r->anchor == l) drop_anchor(r); /* what fails is no measure of anything */
+  return status;
 }
 
 void tune_runner_policy(const tune_runner *r, strbuf *out) {

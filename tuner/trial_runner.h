@@ -4,6 +4,7 @@
 #ifndef ARKE_TUNER_TRIAL_RUNNER_H
 #define ARKE_TUNER_TRIAL_RUNNER_H
 
+#include "tuner/comparing.h"
 #include "tuner/measure.h"
 #include "tuner/trial_launches.h"
 #include "tuner/verify.h"
@@ -20,6 +21,8 @@ typedef struct tune_runner {
   tune_tensors tensors;
   recipe_call view; /* the tensors as recipes see them */
   tune_expected expected;
+  const struct target *target; /* to compile comparisons for; NULL: the host compares. Set after opening. */
+  tune_comparing comparing;
   tune_meter meter; /* dev NULL: none yet */
   /* The first timed candidate stays loaded and is timed again now and then: how clocks have drifted since. */
   struct tune_loaded *anchor;

@@ -97,7 +97,7 @@ typedef struct tune_result {
    * by the root mean square of the checked reference values; 0 when an earlier run verified the winner. */
   double tolerance, worst_error;
   const char *cache_path, *set_aside; /* set_aside: name a damaged cache file was moved to, or NULL */
-  const char *warning; /* NULL, or a sentence about the machine: an assembler that cannot run */
+  const char *warning; /* NULL, or a sentence: an assembler that cannot run, outputs compared on the host */
   double elapsed_s, compile_rate_per_s;
   bool stored; /* the cache serves it from now on; false: nothing was stored, or a better one stands */
   bool interrupted;

@@ -91,6 +91,12 @@ static void take_policy(tune_run *run, const json_t *b) {
     run->policy = arena_strdup(run->arena, policy);
 }
 
+static void note_host_compares(tune_run *run, const json_t *b) {
+  const char *why = tune_message_text(b, "host_compares", "");
+  if (!why[0] || run->warning) return;
+  run->warning = arena_printf(run->arena, "outputs are compared on the host, which takes longer: %s", why);
+}
+
 static void take_answer(tune_trial *t, const json_t *b) {
   int64_t outcome = tune_message_integer(b, "outcome", CACHE_LAUNCH_FAILED);
   if (outcome < 0 || outcome >= CACHE_OUTCOME_COUNT) outcome = CACHE_LAUNCH_FAILED;
@@ -106,6 +112,7 @@ static void take_answer(tune_trial *t, const json_t *b) {
     t->rank_ns = tune_message_number(b, "adjusted_ns", t->time.median_ns);
   }
   take_policy(t->run, b);
+  note_host_compares(t->run, b);
   /* A modelled trial has its outcome and its place in the search already; now it is a better known one. */
   if (tune_run_measures(t->run))
     tune_trial_finish(t, (cache_outcome)outcome, tune_message_text(b, "reason", ""));

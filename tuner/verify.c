@@ -97,6 +97,9 @@ static arke_status evaluate_outputs(const tune_tensors *t, const tune_reference 
   ir_evaluator *ev;
   describe_data(t, data);
   TRY(ir_evaluator_create(t->problem, data, &ev, err));
+  for (int i = 0; i < t->n; i++)
+    if (!t->list[i].output && t->list[i].host_elements < t->list[i].elements)
+      ir_evaluator_repeat(ev, i, t->list[i].host_elements);
   double begin = now_s();
   arke_status status = ARKE_OK;
   for (int i = 0, done = 0; i < t->n && status == ARKE_OK; i++) {
@@ -132,40 +135,42 @@ void tune_expected_release(tune_expected *e) {
 
 /* --- checks --------------------------------------------------------------------------------------------- */
 
-static bool is_poison(const tune_tensor *x, int64_t offset) {
-  int bytes = dtype_bits(x->type) / 8;
+static bool is_poison(dtype t, tune_element e) {
+  int bytes = dtype_bits(t) / 8;
   if (bytes == 0) return false; /* a half byte may hold any value */
-  const unsigned char *at = (const unsigned char *)x->host + offset * bytes;
+  const unsigned char *at = (const unsigned char *)e.data + e.at * bytes;
   for (int i = 0; i < bytes; i++)
     if (at[i] != TUNE_POISON) return false;
   return true;
 }
 
-static arke_status mismatch(const tune_tensors *t, int tensor, int64_t offset, double got, double want,
-                            double allowed, const char *against, arke_error *err) {
+arke_status tune_expected_mismatch(const tune_tensors *t, int tensor, int64_t offset, tune_element got,
+                                   double want, double allowed, const char *against, arke_error *err) {
   strbuf where = STRBUF_INIT;
+  dtype type = t->list[tensor].type;
   print_place(t, tensor, offset, &where);
-  if (is_poison(&t->list[tensor], offset) && dtype_class_of(t->list[tensor].type) == DTYPE_CLASS_FLOAT)
+  if (is_poison(type, got) && dtype_class_of(type) == DTYPE_CLASS_FLOAT)
     error_set(err, ARKE_ERR_MISMATCH, STAGE, "%s was not written; %s is %.9g", strbuf_text(&where), against,
               want);
   else
     error_set(err, ARKE_ERR_MISMATCH, STAGE, "%s is %.9g, %s is %.9g, allowed error %.3g",
-              strbuf_text(&where), got, against, want, allowed);
+              strbuf_text(&where), dtype_load(type, got.data, got.at), against, want, allowed);
   strbuf_free(&where);
   return ARKE_ERR_MISMATCH;
 }
 
-static arke_status check_samples(const tune_expected *e, const tune_tensors *t, tune_check *check,
-                                 arke_error *err) {
+arke_status tune_expected_check_samples(const tune_expected *e, const tune_tensors *t,
+                                        const tune_element *elements, tune_check *check, arke_error *err) {
   double worst = -1;
   for (int k = 0; k < e->n; k++) {
     const tune_sample *s = &e->samples[k];
     const tune_tensor *x = &t->list[s->output];
     const tune_tolerance *tolerance = &e->tolerance[s->output];
-    double got = dtype_load(x->type, x->host, s->offset), error;
+    tune_element at = elements ? elements[k] : (tune_element){x->host, s->offset};
+    double got = dtype_load(x->type, at.data, at.at), error;
     double allowed = tune_tolerance_allowed(tolerance, s->value, s->magnitude);
     if (!tune_tolerance_agrees(tolerance, got, s->value, s->magnitude, &error))
-      return mismatch(t, s->output, s->offset, got, s->value, allowed, "the reference", err);
+      return tune_expected_mismatch(t, s->output, s->offset, at, s->value, allowed, "the reference", err);
     if (!isfinite(error) || !isfinite(allowed) || error <= worst * allowed) continue;
     worst = allowed > 0 ? error / allowed : 0;
     *check = (tune_check){error / e->scale[s->output], allowed / e->scale[s->output]};
@@ -173,29 +178,40 @@ static arke_status check_samples(const tune_expected *e, const tune_tensors *t, 
   return ARKE_OK;
 }
 
+void tune_expected_between(const tune_expected *e, int tensor, double *relative, double *absolute) {
+  tune_tolerance_between(&e->tolerance[tensor], e->magnitude[tensor], relative, absolute);
+}
+
+arke_status tune_expected_differs(const tune_expected *e, const tune_tensors *t, int tensor, int64_t offset,
+                                  tune_element got, tune_element want, arke_error *err) {
+  double relative, absolute, value = dtype_load(t->list[tensor].type, want.data, want.at);
+  tune_expected_between(e, tensor, &relative, &absolute);
+  return tune_expected_mismatch(t, tensor, offset, got, value, relative * fabs(value) + absolute,
+                                "the first verified kernel's", err);
+}
+
 static arke_status check_baseline(const tune_expected *e, const tune_tensors *t, arke_error *err) {
   for (int i = 0; i < t->n; i++) {
     const tune_tensor *x = &t->list[i];
     if (!e->baseline[i]) continue;
     double relative, absolute;
-    tune_tolerance_between(&e->tolerance[i], e->magnitude[i], &relative, &absolute);
+    tune_expected_between(e, i, &relative, &absolute);
     int64_t at = tune_compare(x->type, x->host, e->baseline[i], x->elements, relative, absolute);
-    if (at < 0) continue;
-    double want = dtype_load(x->type, e->baseline[i], at);
-    return mismatch(t, i, at, dtype_load(x->type, x->host, at), want, relative * fabs(want) + absolute,
-                    "the first verified kernel's", err);
+    if (at >= 0)
+      return tune_expected_differs(e, t, i, at, (tune_element){x->host, at},
+                                   (tune_element){e->baseline[i], at}, err);
   }
   return ARKE_OK;
 }
 
-/* Without samples, what its values suggest is all that is known of the size of rounding errors. */
-static double largest(const tune_tensor *x) {
+void tune_expected_guess_magnitude(tune_expected *e, const tune_tensors *t, int tensor) {
+  const tune_tensor *x = &t->list[tensor];
   double most = 0;
   for (int64_t i = 0; i < x->elements; i++) {
     double v = fabs(dtype_load(x->type, x->host, i));
     if (isfinite(v) && v > most) most = v;
   }
-  return most;
+  e->magnitude[tensor] = 2 * most;
 }
 
 static void keep_baseline(tune_expected *e, const tune_tensors *t) {
@@ -205,13 +221,13 @@ static void keep_baseline(tune_expected *e, const tune_tensors *t) {
     e->baseline[i] = malloc(x->bytes); /* without memory for it the samples still stand */
     if (!e->baseline[i]) continue;
     memcpy(e->baseline[i], x->host, x->bytes);
-    if (e->n == 0) e->magnitude[i] = 2 * largest(x);
+    if (e->n == 0) tune_expected_guess_magnitude(e, t, i);
   }
 }
 
 arke_status tune_expected_check(tune_expected *e, const tune_tensors *t, tune_check *check, arke_error *err) {
   *check = (tune_check){0};
-  TRY(check_samples(e, t, check, err));
+  TRY(tune_expected_check_samples(e, t, NULL, check, err));
   TRY(check_baseline(e, t, err));
   keep_baseline(e, t);
   return ARKE_OK;

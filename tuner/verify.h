@@ -41,6 +41,26 @@ typedef struct tune_check {
   double error, allowed;
 } tune_check;
 
+/* An element in host memory: number `at` of an array of its tensor's type. */
+typedef struct tune_element {
+  const void *data;
+  int64_t at;
+} tune_element;
+
+/* Compares the samples alone; got[k] is sample k. ARKE_ERR_MISMATCH as below. */
+arke_status tune_expected_check_samples(const tune_expected *e, const tune_tensors *t,
+                                        const tune_element *got, tune_check *check, arke_error *err);
+/* ARKE_ERR_MISMATCH: element `offset` of an output is not what it is `against` ("the reference"). */
+arke_status tune_expected_mismatch(const tune_tensors *t, int tensor, int64_t offset, tune_element got,
+                                   double want, double allowed, const char *against, arke_error *err);
+/* The same of the first verified kernel's outputs, `want`: an element that tune_compare refused. */
+arke_status tune_expected_differs(const tune_expected *e, const tune_tensors *t, int tensor, int64_t offset,
+                                  tune_element got, tune_element want, arke_error *err);
+/* How far two kernels' outputs may lie apart (tune_tolerance_between). */
+void tune_expected_between(const tune_expected *e, int tensor, double *relative, double *absolute);
+/* Where no sample tells an output's magnitude, its fetched values do. */
+void tune_expected_guess_magnitude(tune_expected *e, const tune_tensors *t, int tensor);
+
 /* Compares the fetched outputs (tune_tensors_fetch). ARKE_ERR_MISMATCH with place, value, reference and
  * tolerance. The first outputs to pass become the baseline of later ones. */
 arke_status tune_expected_check(tune_expected *e, const tune_tensors *t, tune_check *check, arke_error *err);
