@@ -56,14 +56,14 @@ static inline bool skinny_is_token(const skinny_match *m, int operand) {
   X(MATH, "0: multiply-add; 1: matrix instructions with 16 rows of weights", 0, 1)                           \
   X(TOKENS, "rows of the short side at once", 1, 2, 4, 8, 16, 32)                                            \
   X(SLOTS, "rows of weights of a thread", 1, 2, 4, 8, 16)                                                    \
-  X(ACROSS, "lanes of a warp with other rows of weights; those beside them share K", 1, 4, 8, 32)            \
+  X(ACROSS, "lanes of a warp with other rows of weights; those beside them share K", 1, 8, 32)               \
   X(VECTOR, "weights loaded at once", 1, 2, 4, 8, 16)                                                        \
   X(UNROLL, "vectors along K that a thread loads before it multiplies", 1, 2, 4, 8)                          \
-  X(WARPS_N, "warps of a CTA with other rows of weights", 1, 2, 4)                                           \
+  X(WARPS_N, "warps of a CTA with other rows of weights", 1, 2)                                              \
   X(WARPS_K, "warps of a CTA that share K", 1, 2, 4, 8, 16)                                                  \
   X(CLUSTER, "CTAs of a cluster that share K", 1, 2, 4, 8)                                                   \
   X(PREFETCH, "1: loads for the next step are under way while one is multiplied", 0, 1)                      \
-  X(STREAM, "weights in caches: 0: as other data, 1: they pass L1 by, 2: and leave L2 first", 0, 1, 2)
+  X(STREAM, "1: weights pass L1 by, and leave L2 first", 0, 1)
 
 typedef enum skinny_param {
 #define X(NAME, ...) SKINNY_##NAME,

@@ -11,8 +11,8 @@ static const double latency_ns = 900;
 static const double cta_start_ns = 250, exchange_ns = 200, cluster_ns = 900, store_ns = 500;
 /* Share of the copy bandwidth at best; bytes of a cycle that an SM gets from the L2 cache. */
 static const double dram_efficiency = 1.03, sm_bytes_per_cycle = 56;
-/* Issued for a word of weights: its load and its unpacking, or its place in a matrix instruction. */
-static const double word_instructions = 4, loop_instructions = 24;
+/* Issued for a word of weights, beside its products; for a load; and for a step. */
+static const double word_instructions = 4, load_instructions = 4, loop_instructions = 24;
 /* How much bounds that come close to the largest one add to it. */
 static const double power = 5;
 enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32, SHARED_OF_AN_SM = 227 * 1024 };
@@ -37,7 +37,8 @@ static double side_words(const skinny_plan *p, bool token) {
 static double step_instructions(const skinny_plan *p) {
   double weights = side_words(p, false), tokens = side_words(p, true);
   double elements = (double)p->slots * p->step * p->unroll;
-  double n = loop_instructions + word_instructions * (weights + tokens);
+  double loads = (double)(p->weight_positions + p->token_positions) * p->unroll;
+  double n = loop_instructions + word_instructions * (weights + tokens) + load_instructions * loads;
   if (p->mma) return n + 4.0 * p->m->c.n_sums * elements / 8 * p->token_positions;
   double unpacked =
       (double)p->tokens * p->step * p->unroll * (p->m->c.n_operands / 2.0) + elements * p->m->c.n_sums;

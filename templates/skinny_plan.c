@@ -46,11 +46,20 @@ double skinny_registers(const skinny_plan *p) {
   return 28 + p->sums * words + loaded + unpacked + addresses;
 }
 
+/* Of a thread: sums, and elements of weights in flight. Every element takes a byte or so. */
+enum { MOST_SUMS = 64, MOST_ELEMENTS = 256 };
+
 template_reason skinny_config_check(const config *c) {
   const int *v = c->values;
   bool mma = v[SKINNY_MATH] == 1;
   if (mma && (v[SKINNY_ACROSS] != 8 || v[SKINNY_TOKENS] < 8 || v[SKINNY_SLOTS] < 2)) return TEMPLATE_TILE;
   if (!mma && v[SKINNY_TOKENS] > 16) return TEMPLATE_TILE;
+  if (mma && v[SKINNY_VECTOR] * v[SKINNY_UNROLL] < 4) return TEMPLATE_TILE;
+  int sums = v[SKINNY_SLOTS] * (mma ? v[SKINNY_TOKENS] / 4 : v[SKINNY_TOKENS]);
+  int elements = v[SKINNY_VECTOR] * v[SKINNY_UNROLL];
+  if (sums > MOST_SUMS || elements * v[SKINNY_SLOTS] > MOST_ELEMENTS ||
+      elements * (mma ? v[SKINNY_TOKENS] / 8 : v[SKINNY_TOKENS]) > MOST_ELEMENTS / 2)
+    return TEMPLATE_REGISTERS;
   int threads = 32 * v[SKINNY_WARPS_N] * v[SKINNY_WARPS_K];
   if (threads > 1024) return TEMPLATE_THREADS;
   return TEMPLATE_OK;
@@ -93,7 +102,7 @@ static void count(skinny_plan *p) {
 
 template_reason skinny_plan_make(const skinny_match *m, const target *t, const config *c, bool dense,
                                  skinny_plan *plan) {
-  static const gen_cache loads[] = {GEN_CACHE_DEFAULT, GEN_CACHE_STREAM, GEN_CACHE_EVICT_FIRST};
+  static const gen_cache loads[] = {GEN_CACHE_DEFAULT, GEN_CACHE_EVICT_FIRST};
   const int *v = c->values;
   template_reason reason = skinny_config_check(c);
   if (reason != TEMPLATE_OK) return reason;

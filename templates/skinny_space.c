@@ -16,11 +16,27 @@ const space *skinny_space_of(const target *t) {
 
 /* --- what is there already with less --- */
 
+enum { MOST_ACCESS_BYTES = 16 };
+
+/* Of the narrowest elements that weights are made of. */
+static int weight_bits(const skinny_match *m) {
+  int bits = 64;
+  for (int i = 0; i < m->c.n_operands; i++) {
+    for (int r = 0; !skinny_is_token(m, i) && r < m->operands[i].n_reads; r++) {
+      int access = m->operands[i].reads[r].access;
+      int own = dtype_bits(ir_tensor_dtype(m->c.form.problem, m->c.form.accesses[access].tensor));
+      if (m->operands[i].reads[r].moves && own < bits) bits = own;
+    }
+  }
+  return bits;
+}
+
 static bool is_redundant(const skinny_plan *p) {
   const contraction *c = &p->m->c;
   int64_t tokens = contraction_extent(c, p->m->tokens), weights = contraction_extent(c, p->m->weights),
           k = contraction_extent(c, &c->k);
   int least = p->mma ? 8 : 1;
+  if (p->vector > 1 && p->vector * weight_bits(p->m) > 8 * MOST_ACCESS_BYTES) return true;
   if (p->tokens > least && p->tokens / 2 >= tokens) return true;
   if (p->warps_n > 1 && p->rows / 2 >= weights) return true;
   int64_t step = (int64_t)skinny_warp_step(p) * p->warps_k * p->cluster;
@@ -92,13 +108,7 @@ static void consider_all(start *s) {
                                  [SKINNY_VECTOR] = vectors[v],
                                  [SKINNY_UNROLL] = unrolls[u],
                                  [SKINNY_WARPS_N] = 1}};
-          if (skinny_config_check(&(config){{[SKINNY_MATH] = mma,
-                                             [SKINNY_TOKENS] = at_once,
-                                             [SKINNY_SLOTS] = slots[n],
-                                             [SKINNY_ACROSS] = c.values[SKINNY_ACROSS],
-                                             [SKINNY_WARPS_N] = 1,
-                                             [SKINNY_WARPS_K] = 1}}) == TEMPLATE_OK)
-            consider_teams(s, c);
+          consider_teams(s, c);
         }
       }
     }
