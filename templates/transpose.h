@@ -24,6 +24,15 @@ enum {
   TRANSPOSE_N_PARAMS
 };
 
+/* Whether a CTA takes one tile, tiles in turn, or those with the next one's loads under way meanwhile. */
+typedef enum transpose_tiles {
+  TRANSPOSE_EACH_TILE,
+  TRANSPOSE_TILES,
+  TRANSPOSE_TILES_AHEAD,
+} transpose_tiles;
+
+enum { TRANSPOSE_MAX_WORDS = 128, TRANSPOSE_WORDS_AHEAD = 16 };
+
 /* What the template sees in a form. */
 typedef struct transpose_match {
   int u, v;
@@ -36,9 +45,10 @@ typedef struct transpose_plan {
   transpose_match match;
   bool dense, wide_offsets;
   int tile_u, tile_v, threads;
-  bool persistent, along_u; /* along_u: neighbouring CTAs have neighbouring u */
-  int load, store;          /* elements of a global access along u, along v */
-  int loads, stores;        /* of a thread in a tile */
+  transpose_tiles tiles;
+  bool along_u;      /* neighbouring CTAs have neighbouring u */
+  int load, store;   /* elements of a global access along u, along v */
+  int loads, stores; /* of a thread in a tile */
   /* Where an element of a turned read lies: tile_offset + v * pitch + (u * bytes ^ twist(v)). */
   int lanes_v; /* threads side by side along v when reading */
   int unit;    /* bytes that stay together under the twist */
@@ -56,6 +66,11 @@ template_reason transpose_fit(const ir_problem *p, bool merged, arena *a, ir_for
 /* `vector`: widest access in bytes; 0: element by element. */
 template_reason transpose_make_plan(const ir_form *form, const transpose_match *match, const target *t,
                                     const config *c, bool dense, int vector, transpose_plan *plan);
+
+/* Registers of a thread that a tile's loads bring. */
+int transpose_words(const transpose_plan *plan);
+/* CTAs of an SM that take tiles in turn. */
+int transpose_resident(const transpose_plan *plan, const target *t);
 
 const space *transpose_space_of(const target *t);
 template_reason transpose_fits(const ir_problem *p, const target *t, strbuf *detail);

@@ -49,7 +49,7 @@ double transpose_cost_ns(const ir_problem *p, const target *t, const target_rate
     double busy_ns = per_sm * issue_ns;
     if (busy_ns > sm_ns) sm_ns = busy_ns;
     ns = rates->launch_ns + (sm_ns > dram_ns ? sm_ns + 0.1 * dram_ns : dram_ns + 0.1 * sm_ns);
-    if (plan.persistent) ns += plan.stores * 2 + (waves < 2 ? 50 : 0);
+    if (plan.tiles != TRANSPOSE_EACH_TILE) ns += plan.stores * 2 + (waves < 2 ? 50 : 0);
   }
   arena_release(&a);
   return ns;

@@ -1,5 +1,6 @@
 /* The body of a transpose kernel. */
 #include "generator/gen_barrier.h"
+#include "generator/gen_bits.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
 #include "templates/transpose.h"
@@ -59,38 +60,87 @@ static gen_value element(const emitter *e, int k, gen_value row_address, gen_val
 
 /* --- into shared memory --- */
 
-static arke_status load_tile(emitter *e, arke_error *err) {
+/* Elements of one access as few registers: what a loop carries. */
+static int pack(const emitter *e, int k, const gen_value *elements, gen_value *words) {
+  gen_builder *b = e->b;
+  int n = e->p->load, bytes = n * e->p->bytes[k];
+  if (n == 1) {
+    words[0] = elements[0];
+    return 1;
+  }
+  gen_value all = gen_vector(b, elements, n);
+  if (bytes <= 4) {
+    words[0] = gen_bitcast(b, all, bytes == 4 ? GEN_I32 : GEN_I16, 1);
+    return 1;
+  }
+  all = gen_bitcast(b, all, GEN_I32, bytes / 4);
+  for (int i = 0; i < bytes / 4; i++) words[i] = gen_lane(b, all, i);
+  return bytes / 4;
+}
+
+static int unpack(const emitter *e, int k, const gen_value *words, gen_value *elements) {
+  gen_builder *b = e->b;
+  int n = e->p->load, bytes = n * e->p->bytes[k];
+  if (n == 1) {
+    elements[0] = words[0];
+    return 1;
+  }
+  gen_value all = bytes <= 4 ? words[0] : gen_vector(b, words, bytes / 4);
+  all = gen_bitcast(b, all, e->types[k], n);
+  for (int i = 0; i < n; i++) elements[i] = gen_lane(b, all, i);
+  return bytes <= 4 ? 1 : bytes / 4;
+}
+
+/* The thread's i-th place in the tile when it is read: u and v. */
+static void place_to_load(const emitter *e, int i, gen_value *u, gen_value *v) {
+  int chunks = e->p->tile_u / e->p->load;
+  gen_value at = gen_add_imm(e->b, e->thread, (int64_t)i * e->p->threads);
+  *u = gen_mul_imm(e->b, modulo(e->b, at, chunks), e->p->load);
+  *v = quotient(e->b, at, chunks);
+}
+
+/* Issues the tile's loads, which bring `words`, *n_words of them. */
+static arke_status load_tile(emitter *e, gen_value *words, int *n_words, arke_error *err) {
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
-  gen_value elements[32][LANES_MAX], us[32], vs[32];
-  int chunks = p->tile_u / p->load, n = 0;
+  gen_value elements[32][LANES_MAX];
+  int n = 0;
   for (int i = 0; i < p->loads; i++) {
-    gen_value at = gen_add_imm(b, e->thread, (int64_t)i * p->threads);
-    us[i] = gen_mul_imm(b, modulo(b, at, chunks), p->load);
-    vs[i] = quotient(b, at, chunks);
+    gen_value u, v;
     lanes *l;
+    place_to_load(e, i, &u, &v);
     TRY(lanes_create(b, p->form, &e->k->load_options, &e->k->load_slots, e->k->a, &l, err));
-    set_loops(e, l, inside(e, gen_add(b, e->u, index_of(e, us[i])), lanes_extent(l, p->match.u), p->load),
-              inside(e, gen_add(b, e->v, index_of(e, vs[i])), lanes_extent(l, p->match.v), 1));
+    set_loops(e, l, inside(e, gen_add(b, e->u, index_of(e, u)), lanes_extent(l, p->match.u), p->load),
+              inside(e, gen_add(b, e->v, index_of(e, v)), lanes_extent(l, p->match.v), 1));
     for (int k = 0; k < p->n_turned; k++, n++) {
       int lanes_n;
       TRY(lanes_elements(l, p->access[k], elements[n], &lanes_n, err));
       e->types[k] = gen_type_of(b, elements[n][0]);
     }
   }
-  n = 0;
+  *n_words = 0;
+  for (int i = 0; i < n; i++) *n_words += pack(e, i % p->n_turned, elements[i], words + *n_words);
+  return ARKE_OK;
+}
+
+static void put_tile(emitter *e, const gen_value *words) {
+  const transpose_plan *p = e->p;
+  gen_builder *b = e->b;
+  gen_value elements[LANES_MAX];
   for (int i = 0; i < p->loads; i++) {
-    for (int k = 0; k < p->n_turned; k++, n++) {
-      gen_value twist, first = row(e, k, vs[i], &twist);
+    gen_value u, v;
+    place_to_load(e, i, &u, &v);
+    for (int k = 0; k < p->n_turned; k++) {
+      gen_value twist, first = row(e, k, v, &twist);
       int pitch = p->tile_u * p->bytes[k], together = p->unit / p->bytes[k];
+      words += unpack(e, k, words, elements);
       if (together > p->load) together = p->load;
       for (int j = 0; j < p->load; j += together) {
-        gen_value value = together == 1 ? elements[n][j] : gen_vector(b, &elements[n][j], together);
-        gen_store_shared(b, value, element(e, k, first, twist, gen_add_imm(b, us[i], j), pitch));
+        gen_value value = together == 1 ? elements[j] : gen_vector(b, &elements[j], together);
+        gen_store_shared(b, value, element(e, k, first, twist, gen_add_imm(b, u, j), pitch));
       }
     }
   }
-  return ARKE_OK;
 }
 
 /* --- and out of it --- */
@@ -150,18 +200,25 @@ static arke_status store_place(emitter *e, const position *at, arke_error *err) 
 /* Reads that are not turned are under way while the tile fills. */
 enum { AHEAD = 8 };
 
-static arke_status emit_tile(emitter *e, arke_error *err) {
-  const transpose_plan *p = e->p;
-  const ir_form *form = p->form;
-  position places[64];
-  TRY(load_tile(e, err));
-  for (int i = 0; i < p->stores; i++) {
+static arke_status load_others(emitter *e, position *places, arke_error *err) {
+  const ir_form *form = e->p->form;
+  for (int i = 0; i < e->p->stores; i++) {
     TRY(place(e, i, &places[i], err));
     for (int o = 0; i < AHEAD && o < form->n_outputs; o++)
       TRY(lanes_load(places[i].l, form->outputs[o].value, err));
   }
+  return ARKE_OK;
+}
+
+static arke_status emit_tile(emitter *e, arke_error *err) {
+  gen_value words[TRANSPOSE_MAX_WORDS];
+  position places[64];
+  int n;
+  TRY(load_tile(e, words, &n, err));
+  put_tile(e, words);
+  TRY(load_others(e, places, err));
   gen_cta_sync(e->b);
-  for (int i = 0; i < p->stores; i++) TRY(store_place(e, &places[i], err));
+  for (int i = 0; i < e->p->stores; i++) TRY(store_place(e, &places[i], err));
   return ARKE_OK;
 }
 
@@ -184,6 +241,51 @@ static void find_tile(emitter *e, gen_value tile) {
   }
 }
 
+/* Tiles in turn. */
+static arke_status emit_tiles(emitter *e, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value carried[] = {gen_ctaid_x(b)};
+  gen_loop loop;
+  gen_loop_begin(b, &loop, carried, 1);
+  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], gen_param(b, e->k->tiles)));
+  find_tile(e, carried[0]);
+  TRY(emit_tile(e, err));
+  gen_cta_sync(b); /* the tile is read before the next one overwrites it */
+  carried[0] = gen_add(b, carried[0], gen_nctaid_x(b));
+  gen_loop_end(b, &loop);
+  return ARKE_OK;
+}
+
+/* The same, while a tile is stored with the next one on its way to registers. There are no more CTAs than
+ * tiles. */
+static arke_status emit_tiles_ahead(emitter *e, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value carried[1 + TRANSPOSE_MAX_WORDS];
+  position places[64];
+  int n;
+  gen_loop loop;
+  gen_branch more;
+  carried[0] = gen_ctaid_x(b);
+  find_tile(e, carried[0]);
+  TRY(load_tile(e, &carried[1], &n, err));
+  gen_loop_begin(b, &loop, carried, 1 + n);
+  put_tile(e, &carried[1]);
+  gen_cta_sync(b);
+  gen_value tile = carried[0];
+  carried[0] = gen_add(b, tile, gen_nctaid_x(b));
+  gen_value exists = gen_compare(b, GEN_ULT, carried[0], gen_param(b, e->k->tiles));
+  gen_if(b, &more, exists, &carried[1], n);
+  find_tile(e, carried[0]);
+  TRY(load_tile(e, &carried[1], &n, err));
+  gen_if_end(b, &more);
+  find_tile(e, tile);
+  TRY(load_others(e, places, err));
+  for (int i = 0; i < e->p->stores; i++) TRY(store_place(e, &places[i], err));
+  gen_cta_sync(b);
+  gen_loop_end_while(b, &loop, exists);
+  return ARKE_OK;
+}
+
 arke_status transpose_emit(gen_builder *b, const target *t, void *user, arke_error *err) {
   (void)t;
   transpose_kernel *k = user;
@@ -193,18 +295,10 @@ arke_status transpose_emit(gen_builder *b, const target *t, void *user, arke_err
   e.thread = gen_tid_x(b);
   e.smem = gen_shared_dynamic(b);
   gen_launches_wait(b);
-  gen_value carried[] = {gen_ctaid_x(b)};
-  if (!k->plan.persistent) {
-    find_tile(&e, carried[0]);
-    return emit_tile(&e, err);
+  switch (k->plan.tiles) {
+  case TRANSPOSE_EACH_TILE: find_tile(&e, gen_ctaid_x(b)); return emit_tile(&e, err);
+  case TRANSPOSE_TILES: return emit_tiles(&e, err);
+  case TRANSPOSE_TILES_AHEAD: break;
   }
-  gen_loop loop;
-  gen_loop_begin(b, &loop, carried, 1);
-  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], gen_param(b, k->tiles)));
-  find_tile(&e, carried[0]);
-  TRY(emit_tile(&e, err));
-  gen_cta_sync(b); /* the tile is read before the next one overwrites it */
-  carried[0] = gen_add(b, carried[0], gen_nctaid_x(b));
-  gen_loop_end(b, &loop);
-  return ARKE_OK;
+  return emit_tiles_ahead(&e, err);
 }

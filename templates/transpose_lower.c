@@ -17,15 +17,8 @@ static const recipe_expr *tiles_of(const transpose_plan *p, int loop, int tile, 
   return recipe_binary(a, RECIPE_CEILDIV, kernel_extent(p->form, loop, a), recipe_const(a, tile));
 }
 
-/* CTAs that an SM holds, by threads and shared memory. */
-static int resident(const transpose_plan *p) {
-  int by_threads = 2048 / p->threads, by_memory = 227 * 1024 / (p->smem_bytes + 1024);
-  int n = by_threads < by_memory ? by_threads : by_memory;
-  return n < 1 ? 1 : n;
-}
-
-static arke_status make_way(const char *name, const transpose_plan *plan, const lower_options *o, arena *a,
-                            kernel_way *way, arke_error *err) {
+static arke_status make_way(const char *name, const transpose_plan *plan, const target *t,
+                            const lower_options *o, arena *a, kernel_way *way, arke_error *err) {
   transpose_kernel *k = ARENA_NEW(a, transpose_kernel);
   kernel_launch *l = ARENA_NEW(a, kernel_launch);
   if (!k || !l) return error_memory(err, "generate");
@@ -69,11 +62,12 @@ static arke_status make_way(const char *name, const transpose_plan *plan, const 
     k->outer[i] = kernel_args_i32(&l->args, extent);
   }
   l->grid[0] = tiles;
-  if (p->persistent) {
+  if (p->tiles != TRANSPOSE_EACH_TILE) {
+    int resident = transpose_resident(p, t);
     k->tiles = kernel_args_i32(&l->args, tiles);
-    l->grid[0] =
-        recipe_binary(a, RECIPE_MIN, tiles,
-                      recipe_binary(a, RECIPE_MUL, recipe_var(a, "SMS"), recipe_const(a, resident(p))));
+    l->min_ctas_per_sm = resident;
+    l->grid[0] = recipe_binary(a, RECIPE_MIN, tiles,
+                               recipe_binary(a, RECIPE_MUL, recipe_var(a, "SMS"), recipe_const(a, resident)));
   }
   recipe *rules = make_rules(k, tiles, a);
   if (!rules || !l->grid[0] || !l->smem_bytes) return error_memory(err, "generate");
@@ -118,7 +112,7 @@ arke_status transpose_ways(const ir_problem *p, const target *t, const config *c
     if (i > 0 && reason != TEMPLATE_OK) continue;
     if (reason != TEMPLATE_OK)
       return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(reason));
-    TRY(make_way(variants[i].name, &plan, o, a, &ways[(*n)++], err));
+    TRY(make_way(variants[i].name, &plan, t, o, a, &ways[(*n)++], err));
   }
   if (*n == 0)
     return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(TEMPLATE_OPERATOR));

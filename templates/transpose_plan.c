@@ -55,6 +55,27 @@ static void lay_out(transpose_plan *p) {
   p->unit = 128 / most(8, p->lanes_v);
 }
 
+int transpose_words(const transpose_plan *p) {
+  int words = 0;
+  for (int k = 0; k < p->n_turned; k++) {
+    int bytes = p->load * p->bytes[k];
+    words += p->loads * (bytes <= 4 ? 1 : p->load == 1 ? 2 : bytes / 4);
+  }
+  return words;
+}
+
+/* Of a thread beside what it loads: addresses, which the loop over tiles keeps. */
+enum { OVERHEAD_REGISTERS = 48, STORE_REGISTERS = 4 };
+
+int transpose_resident(const transpose_plan *p, const target *t) {
+  int registers = (OVERHEAD_REGISTERS + STORE_REGISTERS * p->stores + transpose_words(p) + 7) / 8 * 8;
+  int n = t->registers_per_sm / (registers * p->threads);
+  int by_memory = t->smem_per_block_bytes / (p->smem_bytes + 1024), by_threads = 2048 / p->threads;
+  if (by_memory < n) n = by_memory;
+  if (by_threads < n) n = by_threads;
+  return n < 1 ? 1 : n;
+}
+
 template_reason transpose_make_plan(const ir_form *form, const transpose_match *match, const target *t,
                                     const config *c, bool dense, int vector, transpose_plan *plan) {
   *plan = (transpose_plan){.form = form,
@@ -63,7 +84,7 @@ template_reason transpose_make_plan(const ir_form *form, const transpose_match *
                            .tile_v = c->values[TRANSPOSE_TILE_X],
                            .tile_u = c->values[TRANSPOSE_TILE_Y],
                            .threads = c->values[TRANSPOSE_THREADS],
-                           .persistent = c->values[TRANSPOSE_PERSISTENT],
+                           .tiles = (transpose_tiles)c->values[TRANSPOSE_PERSISTENT],
                            .along_u = c->values[TRANSPOSE_RASTER]};
   transpose_plan *p = plan;
   int n_turned = __builtin_popcountll(match->turned);
@@ -84,6 +105,9 @@ template_reason transpose_make_plan(const ir_form *form, const transpose_match *
   if (p->loads * n_turned > 32 || p->stores > 64) return TEMPLATE_REGISTERS;
   if (p->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   lay_out(p);
+  int words = transpose_words(p);
+  if (words > (p->tiles == TRANSPOSE_TILES_AHEAD ? TRANSPOSE_WORDS_AHEAD : TRANSPOSE_MAX_WORDS))
+    return TEMPLATE_REGISTERS;
   if (p->smem_bytes > t->smem_per_block_bytes) return TEMPLATE_SHARED_MEMORY;
   return TEMPLATE_OK;
 }

@@ -13,9 +13,10 @@ static const space_param params[TRANSPOSE_N_PARAMS] = {
     [TRANSPOSE_THREADS] = {"THREADS", "threads of a CTA", 3, {128, 256, 512}},
     [TRANSPOSE_VECTOR] = {"VECTOR", "bytes of a global access, at most", 3, {4, 8, 16}},
     [TRANSPOSE_PERSISTENT] = {"PERSISTENT",
-                              "1: as many CTAs as the device holds take tiles in turn",
-                              2,
-                              {0, 1}},
+                              "1: as many CTAs as the device holds take tiles in turn; 2: and each has loads "
+                              "of the next one under way",
+                              3,
+                              {0, 1, 2}},
     [TRANSPOSE_RASTER] = {"RASTER",
                           "neighbouring CTAs are neighbours along the outputs' rows (0) or the inputs' (1)",
                           2,
