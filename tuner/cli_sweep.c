@@ -28,28 +28,35 @@ static arke_status print_stored(const cache_entry *e, const cli_sweep_line *line
   return status;
 }
 
-/* Whether the cache holds the outcome of a whole search for this problem on the session's device: a partial
- * one publishes too, but its policy says so. */
+/* Whether the cache holds the outcome of a whole search for this problem on the session's device, and that
+ * entry: a partial one publishes too, but its policy says so. */
+static arke_status find_tuned(const sweep *w, const cli_problem *p, arena *a, cache_entry *e, bool *yes,
+                              arke_error *err) {
+  const tune_session *s = w->session;
+  bool measures = s->kind == TUNE_DEVICE_CUDA;
+  strbuf bindings = STRBUF_INIT;
+  arke_error failure = ARKE_ERROR_INIT;
+  ir_problem_print_bindings(&p->problem, &bindings);
+  const char *ptx = tune_session_ptx(s, p->spec->text, a);
+  arke_status status = strbuf_failed(&bindings) || ptx == NULL
+                           ? error_memory(&failure, "sweep")
+                           : cache_find_entry(s->cache, p->spec->name, strbuf_text(&bindings),
+                                              s->target->name, cache_variant(ptx), !measures, a, e, &failure);
+  *yes = status == ARKE_OK && strcmp(e->environment.device, s->environment.device) == 0 &&
+         strcmp(e->environment.generator, s->environment.generator) == 0 &&
+         strcmp(e->problem.bucket, p->bucket) == 0 && tune_search_is_whole(&s->options, e->winner.policy);
+  strbuf_free(&bindings);
+  return status == ARKE_ERR_MEMORY ? error_memory(err, "sweep") : ARKE_OK;
+}
+
+/* Nothing to do for the problem: its line says what the cache holds. */
 static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep_line *line, bool *yes,
                                  arke_error *err) {
   const tune_session *s = w->session;
-  bool measures = s->kind == TUNE_DEVICE_CUDA;
   cache_entry e;
   arena a = ARENA_INIT;
-  strbuf bindings = STRBUF_INIT;
-  arke_error failure = ARKE_ERROR_INIT;
-  arke_status printed = ARKE_OK;
-  ir_problem_print_bindings(&p->problem, &bindings);
-  const char *ptx = tune_session_ptx(s, p->spec->text, &a);
-  arke_status status =
-      strbuf_failed(&bindings) || ptx == NULL
-          ? error_memory(&failure, "sweep")
-          : cache_find_entry(s->cache, p->spec->name, strbuf_text(&bindings), s->target->name,
-                             cache_variant(ptx), !measures, &a, &e, &failure);
-  *yes = status == ARKE_OK && strcmp(e.environment.device, s->environment.device) == 0 &&
-         strcmp(e.environment.generator, s->environment.generator) == 0 &&
-         strcmp(e.problem.bucket, p->bucket) == 0 && tune_search_is_whole(&s->options, e.winner.policy);
-  if (*yes) {
+  arke_status status = find_tuned(w, p, &a, &e, yes, err);
+  if (status == ARKE_OK && *yes) {
     *line = (cli_sweep_line){.problem = p,
                              .state = CLI_SKIPPED,
                              .origin = e.winner.origin,
@@ -57,13 +64,27 @@ static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep
                              .flops = ir_flops(&p->problem),
                              .config = arena_strdup(w->memory, e.winner.config)};
     line->speed_of_light_ns = tune_speed_of_light_ns(&p->problem, &s->rates);
-    if (w->settings->json) printed = print_stored(&e, line, cache_path(s->cache), err);
+    if (w->settings->json) status = print_stored(&e, line, cache_path(s->cache), err);
+    if (status == ARKE_OK && line->config == NULL) status = error_memory(err, "sweep");
   }
-  strbuf_free(&bindings);
   arena_release(&a);
-  TRY(printed);
-  if (*yes && line->config == NULL) return error_memory(err, "sweep");
-  return status == ARKE_ERR_MEMORY ? error_memory(err, "sweep") : ARKE_OK;
+  return status;
+}
+
+/* The first problem after `i` that will be tuned, if it is tuned in the same session; else NULL. */
+static const ir_problem *next_to_tune(const sweep *w, int i) {
+  while (++i < w->workload.n_problems) {
+    const cli_problem *p = &w->workload.problems[i];
+    if (strcmp(w->settings->tune.bucket, p->bucket) != 0) return NULL;
+    if (w->settings->line->given[CLI_OPT_FORCE]) return &p->problem;
+    cache_entry e;
+    arena a = ARENA_INIT;
+    bool tuned = false;
+    arke_status status = find_tuned(w, p, &a, &e, &tuned, NULL);
+    arena_release(&a);
+    if (status != ARKE_OK || !tuned) return status == ARKE_OK ? &p->problem : NULL;
+  }
+  return NULL;
 }
 
 /* Tunes one problem; what fails is written into the line, and only what ends the sweep is returned. */
@@ -140,10 +161,12 @@ static arke_status run(sweep *w, arke_error *err) {
     *line = (cli_sweep_line){.problem = p, .state = CLI_FAILED, .config = ""};
     bool done = false;
     if (!w->settings->line->given[CLI_OPT_FORCE]) TRY(already_tuned(w, p, line, &done, err));
-    if (done)
+    if (done) {
       tell_skipped(w, p);
-    else
-      TRY(tune_one(w, p, line, err));
+      continue;
+    }
+    tune_session_expect(w->session, next_to_tune(w, i));
+    TRY(tune_one(w, p, line, err));
   }
   return ARKE_OK;
 }

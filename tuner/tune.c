@@ -11,8 +11,6 @@
 
 #define STAGE           "tune"
 #define PROGRESS_S      0.1
-#define MODEL_QUICK     8 /* compiled without a GPU: only the leading one will be used */
-#define MODEL_FULL      32
 #define INCOMPLETE_MOST 32 /* winners whose whole image failed */
 
 double tune_now_s(void) {
@@ -84,58 +82,6 @@ void tune_run_progress(tune_run *run, tune_phase phase, bool now) {
 
 /* --- the steps ------------------------------------------------------------------------------------------ */
 
-static arke_status begin(tune_run *run, arke_error *err) {
-  strbuf text = STRBUF_INIT;
-  ir_op_print(run->problem->op, &text);
-  run->op_text = arena_strdup(run->arena, strbuf_text(&text));
-  strbuf_clear(&text);
-  ir_problem_print_bindings(run->problem, &text);
-  run->bindings = arena_strdup(run->arena, strbuf_text(&text));
-  strbuf_free(&text);
-  if (!run->op_text || !run->bindings) return error_memory(err, STAGE);
-  tune_run_progress(run, TUNE_RANKING, true);
-  const tune_session *s = run->session;
-  return tune_candidates_rank(run->problem, s->target, &s->rates, s->options.templates, &run->candidates,
-                              err);
-}
-
-/* `trials`: as in tune_options. */
-static tune_search_plan make_plan(const tune_run *run, int trials) {
-  const tune_options *o = &run->session->options;
-  tune_search_plan plan = tune_search_plan_for(o->effort, run->candidates.n, trials);
-  if (!tune_run_measures(run) && o->effort != TUNE_EXHAUSTIVE) {
-    /* The model's order is all there is: results would teach a search nothing. */
-    int n = o->effort == TUNE_QUICK ? MODEL_QUICK : MODEL_FULL;
-    if (trials > 0 && trials < n) n = trials;
-    plan = (tune_search_plan){.model_best = n, .limit = n};
-  }
-  return plan;
-}
-
-static arke_status open_search(tune_run *run, arke_error *err) {
-  const tune_session *s = run->session;
-  const char *wanted = s->options.config;
-  int64_t index = -1;
-  if (wanted)
-    TRY(tune_candidates_admit(&run->candidates, run->problem, s->target, &s->rates, wanted, &index, err));
-  tune_search_plan plan =
-      wanted ? (tune_search_plan){.limit = 1, .ahead = 1} : make_plan(run, s->options.trials);
-  run->planned = plan.limit > 0 && plan.limit < run->candidates.n ? plan.limit : run->candidates.n;
-  TRY(tune_search_create(&run->candidates, &plan, s->options.seed, &run->search, err));
-  if (wanted) { /* asked for by name: tried whatever is known of it */
-    tune_search_seed(run->search, index);
-    return ARKE_OK;
-  }
-  if (!s->options.fresh) TRY(tune_store_resume(run, err));
-  /* Only where nothing is known yet: a problem tuned in the meantime must not reopen a search that had ended.
-   */
-  if (tune_run_measures(run) && run->n_trials == 0) {
-    tune_store_seed_nearby(run);
-    tune_search_seed_templates(run->search);
-  }
-  return run->status == ARKE_OK ? ARKE_OK : error_set(err, run->status, STAGE, "%s", run->error.text);
-}
-
 bool tune_search_is_whole(const tune_options *o, const char *policy) {
   const char *partial = policy ? strstr(policy, CACHE_POLICY_PARTIAL) : NULL;
   if (!partial) return true;
@@ -168,7 +114,7 @@ static tune_trial *recall_unchanged(tune_run *run, cache_winner *w, char *kernel
 static bool is_limited(const tune_run *run) {
   const tune_options *o = &run->session->options;
   if (o->trials <= 0 || run->n_trials < o->trials) return false;
-  int64_t limit = make_plan(run, o->trials).limit, effort = make_plan(run, 0).limit;
+  int64_t limit = tune_run_plan(run, o->trials).limit, effort = tune_run_plan(run, 0).limit;
   return limit > 0 && limit < run->candidates.n && limit != effort;
 }
 
@@ -260,7 +206,7 @@ static void fill_facts(const tune_run *run, tune_result *r) {
   r->set_aside = s->set_aside ? arena_strdup(run->arena, s->set_aside) : NULL;
   r->elapsed_s = tune_now_s() - run->begin_s;
   r->interrupted = s->interrupted;
-  r->warning = run->warning;
+  r->warning = run->warning ? arena_strdup(run->arena, run->warning) : NULL;
   double compiling = run->compile_end_s - run->compile_begin_s;
   if (compiling > 0) r->compile_rate_per_s = run->compilations / compiling;
   fill_trials(run, &r->trials);
@@ -336,19 +282,23 @@ static tune_trial *decide(tune_run *run) {
   }
 }
 
+static arke_status dry_run(tune_run *run, tune_result *r, arke_error *err) {
+  const tune_session *s = run->session;
+  int64_t index = 0;
+  TRY(tune_run_rank(run, err));
+  if (s->options.config)
+    TRY(tune_candidates_admit(&run->candidates, run->problem, s->target, &s->rates, s->options.config, &index,
+                              err));
+  fill_dry(run, index, r);
+  return ARKE_OK;
+}
+
 static arke_status run_steps(tune_run *run, tune_result *r, arke_error *err) {
-  TRY(begin(run, err));
-  TRY(tune_store_open(run, err));
-  const tune_options *o = &run->session->options;
-  if (o->dry_run) {
-    int64_t index = 0;
-    if (o->config)
-      TRY(tune_candidates_admit(&run->candidates, run->problem, run->session->target, &run->session->rates,
-                                o->config, &index, err));
-    fill_dry(run, index, r);
-    return ARKE_OK;
+  if (run->session->options.dry_run) return dry_run(run, r, err);
+  if (!run->search) {
+    TRY(tune_run_rank(run, err));
+    TRY(tune_run_open(run, err));
   }
-  TRY(open_search(run, err));
   tune_run_search(run);
   cache_winner w = {0};
   char kernel_sha256[SHA256_HEX_SIZE] = "";
@@ -372,13 +322,17 @@ static arke_status run_steps(tune_run *run, tune_result *r, arke_error *err) {
 arke_status tune_problem(tune_session *s, const ir_problem *p, tune_progress_fn fn, void *user, arena *a,
                          tune_result *result, arke_error *err) {
   *result = (tune_result){0};
-  tune_run run = {.session = s, .problem = p, .fn = fn, .user = user, .arena = a, .begin_s = tune_now_s()};
-  arke_status status = run_steps(&run, result, err);
-  fill_facts(&run, result);
-  tune_run_progress(&run, TUNE_DONE, true);
-  tune_trials_release(&run);
-  tune_search_destroy(run.search);
-  tune_candidates_release(&run.candidates);
+  tune_run *run = tune_ahead_take(s, p);
+  if (!run) run = tune_run_create(s, p);
+  if (!run) return error_memory(err, STAGE);
+  run->fn = fn;
+  run->user = user;
+  run->arena = a;
+  run->begin_s = tune_now_s();
+  arke_status status = run_steps(run, result, err);
+  fill_facts(run, result);
+  tune_run_progress(run, TUNE_DONE, true);
+  tune_run_destroy(run);
   if (status != ARKE_OK) error_context(err, p->op->name, result->config_text);
   return status;
 }

@@ -123,6 +123,11 @@ void tune_worker_main_with(int argc, char **argv, const tune_templates *template
 arke_status tune_session_open(const tune_options *options, tune_session **s, arke_error *err);
 void tune_session_close(tune_session *s);
 
+/* Says which problem will be tuned after the next one (NULL: none): its first candidates are compiled while
+ * the device is busy with the finals of that. It must stay as it is until then, or until the session is
+ * closed. */
+void tune_session_expect(tune_session *s, const ir_problem *p);
+
 /* Tunes and publishes. ARKE_ERR_INTERRUPTED after SIGINT or SIGTERM with the best so far published (result is
  * filled; without a GPU the best that was compiled is verified first, which takes up to half a minute and
  * which a second signal ends), or, with nothing in the result, if there is none; ARKE_ERR_NOT_FOUND when no

@@ -38,7 +38,7 @@ static void note_unassembled(tune_run *run, const json_t *b) {
   const char *why = tune_message_text(b, "unassembled", "");
   if (!why[0] || run->warning) return;
   run->warning = arena_printf(
-      run->arena, "some kernels have no cubin, the driver will compile their PTX when it loads them: %s",
+      &run->memory, "some kernels have no cubin, the driver will compile their PTX when it loads them: %s",
       why);
 }
 

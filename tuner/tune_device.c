@@ -88,7 +88,7 @@ bool tune_device_survives(tune_run *run, const tune_reply *reply) {
 static void take_policy(tune_run *run, const json_t *b) {
   const char *policy = tune_message_text(b, "policy", "");
   if (policy[0] && (!run->policy || strcmp(run->policy, policy) != 0))
-    run->policy = arena_strdup(run->arena, policy);
+    run->policy = arena_strdup(&run->memory, policy);
 }
 
 static void note_host_compares(tune_run *run, const json_t *b) {

@@ -102,7 +102,7 @@ static void take_times(finals *f, const json_t *b) {
   f->winner = winner >= 0 && winner < f->n ? (int)winner : 0;
   f->timed = true;
   f->run->policy =
-      arena_printf(f->run->arena, "%s finals=interleaved rounds=%lld finalists=%d tie=%g%%",
+      arena_printf(&f->run->memory, "%s finals=interleaved rounds=%lld finalists=%d tie=%g%%",
                    tune_message_text(b, "policy", ""), (long long)tune_message_integer(b, "rounds", 0), f->n,
                    100 * tune_finals_default.tie);
 }
@@ -171,6 +171,7 @@ static void hold(finals *f) {
                               f, &err);
   tune_message_release(&m);
   if (status != ARKE_OK) tune_run_fail(run, status, err.stage, err.text);
+  tune_ahead_start(s);
   while (!f->done && !tune_run_stopped(run)) {
     uv_run(&s->loop, UV_RUN_ONCE);
     tune_run_progress(run, TUNE_FINALS, false);

@@ -51,12 +51,14 @@ typedef struct tune_run {
   const ir_problem *problem;
   tune_progress_fn fn;
   void *user;
-  arena *arena; /* the caller's */
+  arena *arena; /* the caller's, for the result; NULL while the run is only prepared */
+  arena memory; /* the run's own, for what follows */
   const char *op_text, *bindings, *key;
   const char *ptx;                     /* PTX version and variant, as in the key */
   cache_id problem_id, environment_id; /* 0: nothing is stored */
   tune_candidates candidates;
   tune_search *search; /* NULL until trials begin */
+  bool seeded;         /* with winners of nearby problems, since nothing was known of this one */
   int64_t planned;     /* most trials, for progress */
   tune_trial **trials; /* in the order they began */
   int n_trials, capacity;
@@ -84,6 +86,28 @@ bool tune_run_stopped(const tune_run *run);
 void tune_run_fail(tune_run *run, arke_status status, const char *stage, const char *text);
 /* At most ten times a second unless the phase is new. */
 void tune_run_progress(tune_run *run, tune_phase phase, bool now);
+
+/* --- opening (tune_open.c) --- */
+
+/* NULL: out of memory. */
+tune_run *tune_run_create(tune_session *s, const ir_problem *p);
+/* What still compiles of it is forgotten. NULL is allowed. */
+void tune_run_destroy(tune_run *run);
+/* Prunes and ranks. */
+arke_status tune_run_rank(tune_run *run, arke_error *err);
+/* Opens the cache's rows and the search, with what is known already. */
+arke_status tune_run_open(tune_run *run, arke_error *err);
+/* How the search goes about it. `trials`: as in tune_options. */
+tune_search_plan tune_run_plan(const tune_run *run, int trials);
+
+/* --- the next problem (tune_ahead.c) --- */
+
+/* Ranks the problem the session expects and lets idle workers compile its first candidates, from here on
+ * whenever the loop runs. Where that fails, its own turn will tell. */
+void tune_ahead_start(tune_session *s);
+/* The run made ready for the problem, from now on the caller's, or NULL. One for another problem is given up.
+ */
+tune_run *tune_ahead_take(tune_session *s, const ir_problem *p);
 
 /* --- trials (tune_trials.c) --- */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "generator/gen_context.h"
+#include "tuner/tune_run.h"
 
 #define STAGE          "tune"
 #define COMPILE_S      60
@@ -291,8 +292,13 @@ arke_status tune_session_open(const tune_options *options, tune_session **sessio
   return ARKE_OK;
 }
 
+void tune_session_expect(tune_session *s, const ir_problem *p) {
+  s->expected = p;
+}
+
 void tune_session_close(tune_session *s) {
   if (!s) return;
+  tune_ahead_take(s, NULL);
   tune_pool_close(s->compilers);
   tune_pool_close(s->devices);
   close_loop(s);

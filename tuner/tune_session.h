@@ -26,6 +26,8 @@ struct tune_session {
   int interrupts; /* signals received: the second one ends even what is left to do after the first */
   void (*old_sigpipe)(int);
   tune_pool *compilers, *devices;
+  const ir_problem *expected; /* what is tuned next; NULL: unknown */
+  struct tune_run *ahead;     /* it, made ready while the one before is in its finals */
 };
 
 /* A request for the session's device worker with `what` as its "do"; NULL when memory is out. */

@@ -42,7 +42,7 @@ arke_status tune_store_open(tune_run *run, arke_error *err) {
   const ir_op *op = run->problem->op;
   arena scratch = ARENA_INIT;
   cache_tensor *tensors = NULL;
-  run->ptx = tune_session_ptx(s, run->op_text, run->arena);
+  run->ptx = tune_session_ptx(s, run->op_text, &run->memory);
   if (!run->ptx) return error_memory(err, STAGE);
   arke_status status = describe_tensors(op, &scratch, &tensors, err);
   if (status != ARKE_OK) goto fail;
@@ -56,7 +56,7 @@ arke_status tune_store_open(tune_run *run, arke_error *err) {
                      .tensors = tensors};
   strbuf key = STRBUF_INIT;
   cache_key_print(&p, &key);
-  run->key = arena_strdup(run->arena, strbuf_text(&key));
+  run->key = arena_strdup(&run->memory, strbuf_text(&key));
   strbuf_free(&key);
   if (!run->key) status = error_memory(err, STAGE);
   if (status == ARKE_OK && s->cache) status = cache_problem_id(s->cache, &p, &run->problem_id, err);
@@ -267,7 +267,7 @@ tune_trial *tune_store_recall(tune_run *run, cache_winner *w, char kernel_sha256
   if (t) {
     memcpy(kernel_sha256, e.kernel.sha256, SHA256_HEX_SIZE);
     *w = e.winner;
-    w->policy = arena_strdup(run->arena, e.winner.policy ? e.winner.policy : "");
+    w->policy = arena_strdup(&run->memory, e.winner.policy ? e.winner.policy : "");
     w->template_name = tune_trial_template(t)->name;
     w->config = t->config;
     if (!w->policy) t = NULL;

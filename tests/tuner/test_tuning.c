@@ -14,6 +14,7 @@
 
 #include "tests/tuner/fake_gpu.h"
 #include "tests/tuner/tuning_fixture.h"
+#include "tuner/tune_session.h"
 
 static const cache_outcome on_emulator[] = {
 #define X(NAME, emulator, gpu, meaning) CACHE_##emulator,
@@ -111,6 +112,70 @@ START_TEST(every_fault_is_recorded_on_a_gpu) {
   ck_assert_ptr_nonnull(strstr(f.result.policy, "l2=flushed sets=1 timer=events clocks=as-found"));
   ck_assert_double_le(f.result.worst_error, f.result.tolerance);
   ck_assert_str_eq(f.result.environment.driver, "1.2.3 (CUDA 13.0)");
+  check_no_workers();
+  close_fixture(&f);
+}
+END_TEST
+
+/* Tunes M=1000, having said that M=2000 follows, and then `then`; *first: lowerings until the first ended. */
+static void tune_in_turn(fixture *f, bool say, const char *then, int *first) {
+  ir_problem expected, second;
+  tune_session *s;
+  ck_assert_int_eq(ir_problem_bind(f->problem.op, "T=f32 M=2000", &expected, &f->err), ARKE_OK);
+  ck_assert_int_eq(ir_problem_bind(f->problem.op, then, &second, &f->err), ARKE_OK);
+  ck_assert_msg(tune_session_open(&f->options, &s, &f->err) == ARKE_OK, "%s", f->err.text);
+  const ir_problem *next = second.sizes[0] == expected.sizes[0] ? &expected : &second;
+  if (say) tune_session_expect(s, &expected);
+  ck_assert_msg(tune_problem(s, &f->problem, NULL, NULL, &f->a, &f->result, &f->err) == ARKE_OK, "%s",
+                f->err.text);
+  ck_assert_str_eq(f->result.config_text, "KIND=0,BLOCK=256,SPEED=5");
+  for (int i = 0; i < 20; i++) uv_run(&s->loop, UV_RUN_ONCE); /* a second, in which workers may go on */
+  *first = read_log(f).total;
+  ck_assert_msg(tune_problem(s, next, NULL, NULL, &f->a, &f->result, &f->err) == ARKE_OK, "%s", f->err.text);
+  ck_assert_str_eq(f->result.config_text, "KIND=0,BLOCK=256,SPEED=5");
+  ck_assert_int_eq(f->result.trials.measured, 8);
+  tune_session_close(s);
+  check_no_workers();
+}
+
+START_TEST(the_next_problem_compiles_during_the_finals) {
+  int alone, ahead, total;
+  for (int say = 0; say < 2; say++) {
+    fixture f;
+    open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+    f.options.templates = &viewing_templates;
+    tune_in_turn(&f, say, "T=f32 M=2000", say ? &ahead : &alone);
+    if (!say) total = read_log(&f).total;
+    if (say) ck_assert_int_eq(read_log(&f).total, total); /* nothing is compiled twice */
+    close_fixture(&f);
+  }
+  ck_assert_int_eq(ahead, alone + 8);
+}
+END_TEST
+
+START_TEST(another_problem_than_expected_is_tuned_as_ever) {
+  fixture f;
+  int first;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  f.options.templates = &viewing_templates;
+  tune_in_turn(&f, true, "T=f32 M=3000", &first);
+  close_fixture(&f);
+}
+END_TEST
+
+START_TEST(what_was_expected_need_not_follow) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  ir_problem expected;
+  tune_session *s;
+  f.options.templates = &viewing_templates;
+  setenv(PLANTED_SLOW_MS, "100", 1); /* so that it still compiles when the session is closed */
+  ck_assert_int_eq(ir_problem_bind(f.problem.op, "T=f32 M=2000", &expected, &f.err), ARKE_OK);
+  ck_assert_msg(tune_session_open(&f.options, &s, &f.err) == ARKE_OK, "%s", f.err.text);
+  tune_session_expect(s, &expected);
+  ck_assert_msg(tune_problem(s, &f.problem, NULL, NULL, &f.a, &f.result, &f.err) == ARKE_OK, "%s",
+                f.err.text);
+  tune_session_close(s);
   check_no_workers();
   close_fixture(&f);
 }
@@ -713,6 +778,9 @@ int main(int argc, char **argv) {
   tcase_add_test(c, every_fault_is_recorded_on_the_emulator);
   tcase_add_test(c, every_fault_is_recorded_on_a_gpu);
   tcase_add_test(c, what_arithmetic_bounds_is_timed_back_to_back);
+  tcase_add_test(c, the_next_problem_compiles_during_the_finals);
+  tcase_add_test(c, another_problem_than_expected_is_tuned_as_ever);
+  tcase_add_test(c, what_was_expected_need_not_follow);
   tcase_add_loop_test(c, the_family_that_wins_at_the_power_limit_is_found, 0, 2);
   tcase_add_test(c, nothing_that_works_is_said_so);
   tcase_add_test(c, the_model_verifies_a_reduced_problem);
