@@ -94,7 +94,7 @@ static void take_policy(tune_run *run, const json_t *b) {
 static void note_host_compares(tune_run *run, const json_t *b) {
   const char *why = tune_message_text(b, "host_compares", "");
   if (!why[0] || run->warning) return;
-  run->warning = arena_printf(run->arena, "outputs are compared on the host, which takes longer: %s", why);
+  run->warning = arena_printf(&run->memory, "outputs are compared on the host, which takes longer: %s", why);
 }
 
 static void take_answer(tune_trial *t, const json_t *b) {
