@@ -97,6 +97,12 @@ int ir_form_reductions(const ir_form *form, const ir_expr **list, int capacity);
  * gaps alone. */
 arke_status ir_form_merge(const ir_form *form, arena *a, ir_form *merged, arke_error *err);
 
+/* The same operator where every loop over k * D (an axis D, a small constant k) whose index is compared with
+ * D or divided by it is a loop over D: each output over it becomes k outputs, of d, d + D, …, in which those
+ * comparisons and divisions are decided. Where there is none, or the form would get too large, *split is
+ * *form. Reductions are not split. */
+arke_status ir_form_split(const ir_form *form, arena *a, ir_form *split, arke_error *err);
+
 /* How an access moves with a loop, the others fixed. */
 typedef enum ir_motion {
   IR_MOTION_NONE,      /* it does not depend on the loop */

@@ -152,7 +152,8 @@ arke_status ir_form_merge(const ir_form *form, arena *a, ir_form *merged, arke_e
   r->from = form;
   if (!form_builder_init(&r->b, form->problem, a, merged, err)) return r->b.status;
   r->nodes = ARENA_NEW_N(a, const ir_expr *, (size_t)form->n_nodes + 1);
-  if (r->nodes == NULL) return error_memory(err, "form");
+  merged->outputs = ARENA_NEW_N(a, ir_form_output, (size_t)form->n_outputs + 1);
+  if (r->nodes == NULL || merged->outputs == NULL) return error_memory(err, "form");
   merge_loops(r, joins);
   for (int i = 0; i < form->n_outputs; i++) {
     ir_form_output out = form->outputs[i];

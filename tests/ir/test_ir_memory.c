@@ -33,9 +33,10 @@ static arke_status work(const char *text, arke_error *err) {
     status = error_memory(err, "print");
     goto done;
   }
-  ir_form form, merged;
+  ir_form form, split, merged;
   status = ir_form_make(&p, &a, &form, err);
-  if (status == ARKE_OK) status = ir_form_merge(&form, &a, &merged, err);
+  if (status == ARKE_OK) status = ir_form_split(&form, &a, &split, err);
+  if (status == ARKE_OK) status = ir_form_merge(&split, &a, &merged, err);
   if (status != ARKE_OK) goto done;
   ir_form_print(&merged, &out);
   if (strbuf_failed(&out)) {
