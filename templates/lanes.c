@@ -45,11 +45,13 @@ arke_status lanes_create(gen_builder *b, const ir_form *form, const lanes_option
   l->scope = (lanes_scope){.form = form, .loop = o->loop, .width = o->width, .dense = o->dense};
   l->index_type = o->wide_offsets ? GEN_I64 : GEN_I32;
   l->memo = ARENA_NEW_N(a, lanes_memo *, n_nodes);
+  l->first_equal = ARENA_NEW_N(a, signed char, n_nodes *LANES_MAX);
   l->visited = ARENA_NEW_N(a, unsigned, n_nodes *LANES_MAX);
   l->references = ARENA_NEW_N(a, lanes_reference, n_accesses * LANES_MAX);
   l->given = ARENA_NEW_N(a, gen_value, n_accesses * LANES_MAX);
   l->accuracy = ARENA_NEW_N(a, gen_accuracy, n_nodes);
-  if (!l->accuracy || !l->memo || !l->visited || !l->references || !l->given) return error_memory(err, STAGE);
+  if (!l->accuracy || !l->memo || !l->first_equal || !l->visited || !l->references || !l->given)
+    return error_memory(err, STAGE);
   want_accuracies(l);
   *out = l;
   return ARKE_OK;
@@ -201,30 +203,6 @@ static arke_status apply_node(lanes *l, const ir_expr *e, int lane, gen_value *v
 
 /* --- kinds of node --- */
 
-/* Whether index arithmetic cannot be negative, so that divisions need no care. */
-static bool is_natural(const ir_expr *e) {
-  if (e->node == IR_INDEX || e->node == IR_SIZE) return true;
-  if (e->node == IR_INT) return e->integer >= 0;
-  if (e->node != IR_OPERATOR || e->n_args != 2) return false;
-  switch ((ir_operator)e->id) {
-  case IR_OP_ADD:
-  case IR_OP_MUL:
-  case IR_OP_DIV:
-  case IR_OP_MOD: return is_natural(e->args[0]) && is_natural(e->args[1]);
-  default: return false;
-  }
-}
-
-static arke_status natural_division(lanes *l, const ir_expr *e, int lane, gen_value *value, arke_error *err) {
-  gen_value args[2];
-  for (int i = 0; i < 2; i++) {
-    lanes_sum sum = lanes_sum_of(&l->scope, e->args[i], lane);
-    TRY(lanes_sum_value(l, &sum, true, l->index_type, &args[i], err));
-  }
-  *value = e->id == IR_OP_DIV ? gen_udiv(l->b, args[0], args[1]) : gen_urem(l->b, args[0], args[1]);
-  return ARKE_OK;
-}
-
 static arke_status comparison(lanes *l, const lanes_comparison *c, gen_value *value, arke_error *err) {
   gen_builder *b = l->b;
   if (c->known) {
@@ -255,7 +233,7 @@ static arke_status index_arithmetic(lanes *l, const ir_expr *e, int lane, gen_va
   bool itself = sum.n == 1 && sum.terms[0].e == e && !sum.terms[0].quotient && sum.terms[0].coefficient == 1;
   if (!itself) return lanes_sum_value(l, &sum, true, l->index_type, value, err);
   bool divides = e->node == IR_OPERATOR && (e->id == IR_OP_DIV || e->id == IR_OP_MOD);
-  if (divides && is_natural(e)) return natural_division(l, e, lane, value, err);
+  if (divides && lanes_is_natural(e)) return lanes_divide(l, e, lane, value, err);
   *done = false;
   return ARKE_OK;
 }
@@ -319,8 +297,46 @@ static arke_status compute(lanes *l, const ir_expr *e, int lane, gen_value *valu
   return error_set(err, ARKE_ERR_INTERNAL, STAGE, "a node of unknown kind %d", (int)e->node);
 }
 
+/* --- lanes of one value --- */
+
+static int first_equal(lanes *l, const ir_expr *e, int lane);
+
+static bool equal_in(lanes *l, const ir_expr *e, int x, int y) {
+  return first_equal(l, e, x) == first_equal(l, e, y);
+}
+
+static bool equal_operands(lanes *l, const ir_expr *e, int x, int y) {
+  if (e->node == IR_INDEX || e->node == IR_REDUCE) return false;
+  for (int i = 0; i < e->n_args; i++) {
+    if (!equal_in(l, e->args[i], x, y)) return false;
+  }
+  if (e->node != IR_READ) return true;
+  const ir_access *a = &l->form->accesses[e->id];
+  for (int i = 0; i < a->n; i++) {
+    if (!equal_in(l, a->subscripts[i].e, x, y)) return false;
+  }
+  return !a->other || equal_in(l, a->other, x, y);
+}
+
+static bool equal_sums(lanes *l, const ir_expr *e, int x, int y) {
+  if (!is_index_arithmetic(l, e)) return false;
+  lanes_sum of_x = lanes_sum_of(&l->scope, e, x), of_y = lanes_sum_of(&l->scope, e, y);
+  return of_x.constant == of_y.constant && lanes_same_terms(&of_x, &of_y);
+}
+
+static int first_equal(lanes *l, const ir_expr *e, int lane) {
+  if (!lanes_moves(&l->scope, e)) return 0;
+  signed char *known = &l->first_equal[ir_form_number(l->form, e) * LANES_MAX + lane];
+  if (*known > 0) return *known - 1;
+  int first = 0;
+  while (first < lane && !equal_operands(l, e, first, lane) && !equal_sums(l, e, first, lane)) first++;
+  *known = (signed char)(first + 1);
+  return first;
+}
+
 arke_status lanes_value(lanes *l, const ir_expr *e, int lane, gen_value *value, arke_error *err) {
-  if (!lanes_moves(&l->scope, e)) lane = 0;
+  if (lanes_is_outer(l, e)) return lanes_value(l->o.outer, e, lane, value, err);
+  lane = first_equal(l, e, lane);
   lanes_memo **m = &l->memo[ir_form_number(l->form, e)];
   if (!*m) {
     *m = ARENA_NEW(l->a, lanes_memo);
@@ -330,6 +346,26 @@ arke_status lanes_value(lanes *l, const ir_expr *e, int lane, gen_value *value, 
   if (!(*m)->values[lane]) TRY(compute(l, e, lane, &(*m)->values[lane], err));
   *value = (*m)->values[lane];
   return ARKE_OK;
+}
+
+static bool is_literal_or_size(const ir_expr *e) {
+  return is_literal(e) || e->node == IR_SIZE;
+}
+
+arke_status lanes_prepare(lanes *l, const ir_expr *e, unsigned own, arke_error *err) {
+  gen_value value;
+  if (is_literal_or_size(e)) return ARKE_OK; /* whose type depends on what they meet */
+  if (!(ir_form_free(l->form, e) & own)) {
+    TRY(lanes_load(l, e, err));
+    for (int lane = 0; lane < (lanes_moves(&l->scope, e) ? l->o.width : 1); lane++)
+      TRY(lanes_value(l, e, lane, &value, err));
+    return ARKE_OK;
+  }
+  for (int i = 0; i < e->n_args; i++) TRY(lanes_prepare(l, e->args[i], own, err));
+  if (e->node != IR_READ) return ARKE_OK;
+  const ir_access *x = &l->form->accesses[e->id];
+  for (int i = 0; i < x->n; i++) TRY(lanes_prepare(l, x->subscripts[i].e, own, err));
+  return x->other ? lanes_prepare(l, x->other, own, err) : ARKE_OK;
 }
 
 arke_status lanes_eval(lanes *l, const ir_expr *e, gen_value *values, int *n, arke_error *err) {

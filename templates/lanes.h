@@ -10,7 +10,8 @@
  * Elements at constant distances are taken from one vector (d + 1 under d % 2 == 0, cos[d / 2]), by accesses
  * as wide as alignment allows; what does not move is loaded once; the rest is loaded lane by lane. A read
  * that may lie outside its tensor happens only where it lies inside. Values are remembered by node and lane
- * until a loop they depend on is set again. */
+ * until a loop they depend on is set again; lanes in which a node is known to have one value (cos(d / 2))
+ * compute it once. */
 #ifndef ARKE_TEMPLATES_LANES_H
 #define ARKE_TEMPLATES_LANES_H
 
@@ -44,6 +45,10 @@ typedef struct lanes_options {
   /* Bit i: access i is not loaded but asked for (it waits in shared memory): its elements, of the tensor's
    * own type as gen_load_global gives it, `width` where it moves with the lane loop, else one. */
   uint64_t given;
+  /* An evaluator of the same form and lanes that has the values of what depends on no loop in `own` (bit l:
+   * loop l): copies that differ in those loops alone share the rest. NULL: none. */
+  lanes *outer;
+  unsigned own;
   arke_status (*read)(void *user, int access, gen_value *elements, arke_error *err);
 } lanes_options;
 
@@ -92,6 +97,8 @@ gen_value lanes_lead_extent(lanes *l, int axis);
 void lanes_forget(lanes *l);
 
 arke_status lanes_load(lanes *l, const ir_expr *e, arke_error *err);
+/* Evaluates what of e depends on no loop in `own`, as outer of evaluators that are used in a loop. */
+arke_status lanes_prepare(lanes *l, const ir_expr *e, unsigned own, arke_error *err);
 /* The elements of one access as loaded, of the tensor's own type (4-bit ones in the low half of an I8): what
  * a template stages in shared memory. n as lanes_eval. */
 arke_status lanes_elements(lanes *l, int access, gen_value *elements, int *n, arke_error *err);

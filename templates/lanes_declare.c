@@ -256,6 +256,7 @@ static void fold(lanes_scope *s, const lanes_options *o, const ir_expr *e, int l
   } else if (e->node == IR_OPERATOR) {
     lanes_compare(s, e, lane, &c);
     lanes_sum_of(s, e, lane);
+    lanes_divides_by_steps(s, e, lane);
   }
   for (int i = 0; i < e->n_args; i++) fold(s, o, e->args[i], lane, seen);
 }
@@ -273,6 +274,7 @@ static void require_needs(const lanes_scope *s, recipe *rules, arena *a) {
       if (need->dim.factor != 1)
         value = recipe_binary(a, RECIPE_MUL, recipe_const(a, need->dim.factor), value);
     }
+    if (need->divisor == 0) value = recipe_binary(a, RECIPE_SUB, recipe_const(a, need->least), value);
     kernel_require(rules, a, value, need->divisor, 0, "elements are taken several at a time");
   }
 }

@@ -178,15 +178,22 @@ int64_t lanes_divisor(lanes_scope *s, const lanes_sum *sum) {
   return divisor;
 }
 
-static void note_need(lanes_scope *s, const ir_expr *e, ir_dim dim, int64_t divisor) {
+static void note_need(lanes_scope *s, lanes_need need) {
   for (int i = 0; i < s->n_needs && i < LANES_NEEDS; i++) {
     lanes_need *known = &s->needs[i];
-    if (known->e != e || known->dim.axis != dim.axis || known->dim.factor != dim.factor) continue;
-    if (known->divisor < divisor) known->divisor = divisor;
+    if (known->e != need.e || known->dim.axis != need.dim.axis || known->dim.factor != need.dim.factor ||
+        (known->divisor == 0) != (need.divisor == 0))
+      continue;
+    if (known->divisor < need.divisor) known->divisor = need.divisor;
+    if (known->least < need.least) known->least = need.least;
     return;
   }
-  if (s->n_needs < LANES_NEEDS) s->needs[s->n_needs] = (lanes_need){e, dim, divisor};
+  if (s->n_needs < LANES_NEEDS) s->needs[s->n_needs] = need;
   s->n_needs++; /* lanes_require reports too many */
+}
+
+void lanes_note_least(lanes_scope *s, const ir_expr *e, int64_t least) {
+  if (s->needs && e->node != IR_INT) note_need(s, (lanes_need){.e = e, .least = least});
 }
 
 void lanes_rest_on(lanes_scope *s, const lanes_sum *sum, int64_t divisor) {
@@ -200,7 +207,7 @@ void lanes_rest_on(lanes_scope *s, const lanes_sum *sum, int64_t divisor) {
       lanes_sum inner = lanes_sum_of(s, t->e->args[0], t->lane), by = lanes_sum_of(s, t->e->args[1], t->lane);
       lanes_rest_on(s, &inner, divisor / of * by.constant);
     } else if (lanes_static_value(s->form, t->e, &value)) {
-      note_need(s, t->e, (ir_dim){0}, divisor / of);
+      note_need(s, (lanes_need){.e = t->e, .divisor = divisor / of});
     }
   }
 }
@@ -371,7 +378,7 @@ bool lanes_inside_together(lanes_scope *s, int access, const lanes_place *x, con
     if (of_size < divisor) divisor = of_size;
     if (floor_div(a->constant, divisor) != floor_div(b->constant, divisor)) return false;
     lanes_rest_on(s, a, divisor);
-    if (size.axis >= 0 && s->needs) note_need(s, NULL, size, divisor);
+    if (size.axis >= 0 && s->needs) note_need(s, (lanes_need){.dim = size, .divisor = divisor});
   }
   return true;
 }

@@ -22,11 +22,12 @@ typedef struct lanes_sum {
   lanes_term terms[LANES_TERMS];
 } lanes_sum;
 
-/* An expression of sizes, or (e is NULL) a dimension, whose value must remain a multiple. */
+/* An expression of sizes, or (e is NULL) a dimension, whose value must remain a multiple, or (divisor 0) at
+ * least so much. */
 typedef struct lanes_need {
   const ir_expr *e;
   ir_dim dim;
-  int64_t divisor;
+  int64_t divisor, least;
 } lanes_need;
 
 /* What index arithmetic is seen in: the form, the lanes, and (if `needs` is there) what conclusions rest on.
@@ -49,6 +50,9 @@ int64_t lanes_divisor(lanes_scope *s, const lanes_sum *sum);
 int64_t lanes_power_in(int64_t v); /* the largest such power that divides v */
 /* Notes what must hold of sizes for `divisor` to be one. */
 void lanes_rest_on(lanes_scope *s, const lanes_sum *sum, int64_t divisor);
+void lanes_note_least(lanes_scope *s, const ir_expr *e, int64_t least);
+/* Whether a quotient or remainder in a lane follows from lane 0's (lanes_division.c). */
+bool lanes_divides_by_steps(lanes_scope *s, const ir_expr *e, int lane);
 /* A cast to i64 of integers that are i64 anyway: how forms keep temporaries' types. */
 bool lanes_is_index_cast(const ir_form *form, const ir_expr *e);
 /* Whether a term's value comes from a tensor. */

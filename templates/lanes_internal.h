@@ -58,6 +58,7 @@ struct lanes {
   gen_type index_type;
   gen_value loops[IR_FORM_LOOPS], lead[LANES_LEAD];
   lanes_memo **memo;           /* by node */
+  signed char *first_equal;    /* by node and lane: 1 + the first lane of the same value; 0: not known yet */
   gen_accuracy *accuracy;      /* by node */
   lanes_reference *references; /* by access and lane */
   gen_value *given;            /* by access and lane */
@@ -80,11 +81,21 @@ arke_status lanes_line_address(lanes *l, lanes_line *line, arke_error *err);
 /* Address of an element of a line whose elements are whole bytes. */
 gen_value lanes_element_address(lanes *l, const lanes_line *line, int64_t at);
 
+/* --- divisions (lanes_division.c) --- */
+/* Whether index arithmetic cannot be negative, so that divisions need no care. */
+bool lanes_is_natural(const ir_expr *e);
+/* The value of a / b or a % b for such a and b. */
+arke_status lanes_divide(lanes *l, const ir_expr *e, int lane, gen_value *value, arke_error *err);
+
 /* --- loads (lanes_load.c) --- */
 /* The element of an access, as storage or as what it computes in. */
 arke_status lanes_element_of(lanes *l, int access, int lane, bool storage, gen_value *value, arke_error *err);
 
 /* --- evaluation (lanes.c) --- */
+/* Whether another evaluator has the value. */
+static inline bool lanes_is_outer(const lanes *l, const ir_expr *e) {
+  return l->o.outer && !(ir_form_free(l->form, e) & l->o.own);
+}
 arke_status lanes_value(lanes *l, const ir_expr *e, int lane, gen_value *value, arke_error *err);
 
 #endif

@@ -246,6 +246,7 @@ static arke_status visit_read(lanes *l, int access, int lane, arke_error *err) {
 
 /* Wants what the evaluation will read. Reductions are the template's. */
 static arke_status visit(lanes *l, const ir_expr *e, int lane, arke_error *err) {
+  if (lanes_is_outer(l, e)) return visit(l->o.outer, e, lane, err);
   if (!lanes_moves(&l->scope, e)) lane = 0;
   unsigned *mark = &l->visited[ir_form_number(l->form, e) * LANES_MAX + lane];
   if (*mark == l->visit) return ARKE_OK;
@@ -268,6 +269,7 @@ static arke_status visit(lanes *l, const ir_expr *e, int lane, arke_error *err) 
 
 /* Lines whose subscripts are read come last: those reads are in flight by then. */
 static arke_status load_wanted(lanes *l, arke_error *err) {
+  if (l->o.outer) TRY(load_wanted(l->o.outer, err));
   for (int gathered = 0; gathered < 2; gathered++) {
     for (int i = 0; i < l->n_lines; i++) {
       if (l->lines[i]->gathered == (bool)gathered) TRY(load_line(l, l->lines[i], err));
@@ -276,8 +278,12 @@ static arke_status load_wanted(lanes *l, arke_error *err) {
   return ARKE_OK;
 }
 
+static void start_visit(lanes *l) {
+  for (; l; l = l->o.outer) l->visit++;
+}
+
 arke_status lanes_load(lanes *l, const ir_expr *e, arke_error *err) {
-  l->visit++;
+  start_visit(l);
   for (int lane = 0; lane < (lanes_moves(&l->scope, e) ? l->o.width : 1); lane++) TRY(visit(l, e, lane, err));
   return load_wanted(l, err);
 }
@@ -288,7 +294,7 @@ arke_status lanes_elements(lanes *l, int access, gen_value *elements, int *n, ar
   for (int i = 0; i < x->n; i++) {
     if (lanes_moves(&l->scope, x->subscripts[i].e)) *n = l->o.width;
   }
-  l->visit++;
+  start_visit(l);
   for (int lane = 0; lane < *n; lane++) TRY(visit_read(l, access, lane, err));
   TRY(load_wanted(l, err));
   for (int lane = 0; lane < *n; lane++) TRY(lanes_element_of(l, access, lane, true, &elements[lane], err));
