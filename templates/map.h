@@ -14,7 +14,12 @@
 
 /* --- what the operator is --- */
 
-enum { MAP_GROUPS = LIMIT_TENSORS, MAP_ROWS = IR_FORM_LOOPS + LANES_LEAD };
+enum {
+  MAP_GROUPS = LIMIT_TENSORS,
+  MAP_ROWS = IR_FORM_LOOPS + LANES_LEAD,
+  MAP_MOST_COPIES = 8,
+  MAP_MOST_REUSE = 32
+};
 
 /* A loop of the rows or of the columns. Of the leading loop of views one axis (recipe.h), else -1. */
 typedef struct map_loop {
@@ -29,6 +34,12 @@ typedef struct map_group {
   map_loop column;
   int n_rows;
   map_loop rows[MAP_ROWS]; /* outermost first */
+  /* The row on whose loop costly expressions do not depend, so that a thread takes several of its values (a
+   * rotation's angles, for several heads); -1: none. */
+  int reuse;
+  /* Instructions of an element, loads and stores left out: [they move with the columns][with the reuse row]
+   */
+  double work[2][2];
 } map_group;
 
 typedef struct map_match {
@@ -46,9 +57,16 @@ arke_status map_match_make(const ir_problem *p, bool dense, arena *a, map_match 
 int map_subscript_loop(const ir_form *form, const ir_access *x, int i);
 /* Requires that outputs which share a tensor write different elements, as they do in this problem. */
 void map_require_disjoint(const map_match *m, recipe *rules, arena *a);
-/* Elements along the columns and number of rows in this problem (views: as if without gaps). */
+/* Loops that an access moves with. */
+unsigned map_access_loops(const ir_form *form, int access);
+/* Elements along the columns and number of rows in this problem (views: as if without gaps); rows count
+ * `reuse` values of the reuse row as one. */
 int64_t map_columns(const map_match *m, const map_group *g);
-int64_t map_row_count(const map_match *m, const map_group *g);
+int64_t map_row_count(const map_match *m, const map_group *g, int reuse);
+/* Fills `reuse` and `work` of all groups; false: out of memory. */
+bool map_work_fill(map_match *m, arena *a);
+/* The most values of the reuse row that a thread can take, which divide it. */
+int64_t map_reuse_most(const map_match *m, const map_group *g);
 
 /* --- tuning parameters --- */
 
@@ -60,6 +78,8 @@ int64_t map_row_count(const map_match *m, const map_group *g);
   X(COLUMNS, "threads along the last dimension; the others are in further rows", 1, 2, 4, 8, 16, 32, 64,     \
     128, 256, 512, 1024)                                                                                     \
   X(PERSISTENT, "0: a CTA for each tile; else CTAs of an SM, which loop over tiles", 0, 1, 2, 4, 8)          \
+  X(REUSE, "vectors of a thread for which it computes once what they share, where that is much", 1, 2, 4, 8, \
+    16, 32)                                                                                                  \
   X(STREAM, "0: caches as they are; 1: what is touched once passes L1 by; 2: and leaves L2 first", 0, 1, 2)
 
 typedef enum map_param {
@@ -77,10 +97,12 @@ extern const space map_space;
 typedef struct map_plan {
   int threads, columns, rows; /* of a CTA; along the last dimension and across it */
   int persistent;             /* CTAs of an SM; 0: no loop over tiles */
+  int reuse;                  /* values of a reuse row for a thread, if it has as many */
   gen_cache loads, stores;
   lanes_options lanes; /* width is the vector; loop and masks are a group's */
   struct map_tile {
-    int vectors, rows; /* a thread's, along the columns and across them */
+    int reuse;                  /* values of the reuse row that a thread takes, `at_once` in flight */
+    int at_once, vectors, rows; /* a thread's in flight: of the reuse row, along the columns, across */
   } tiles[MAP_GROUPS];
 } map_plan;
 
@@ -95,7 +117,9 @@ typedef enum map_reach {
 map_plan map_plan_views(const map_match *m, const map_plan *dense, map_reach reach);
 /* Options of the evaluator for a group; `width` as in the plan or 1. */
 lanes_options map_lanes(const map_match *m, const map_plan *plan, int group, int width);
-/* Elements of a CTA's tile along the columns, and its rows. */
+/* Vectors of a thread in flight. */
+int map_copies(const map_plan *plan, int group);
+/* Elements of a CTA's tile along the columns, and its rows (as map_row_count counts them). */
 int64_t map_tile_columns(const map_plan *plan, int group);
 int64_t map_tile_rows(const map_plan *plan, int group);
 /* Tiles of all groups in this problem. */

@@ -16,23 +16,26 @@ static double smaller(double x, double y) {
   return x < y ? x : y;
 }
 
-/* Instructions of a thread for one element, roughly: arithmetic, and accesses of its vector. */
+/* Instructions of a thread for one place in the loops, roughly: accesses of its vectors, and arithmetic, of
+ * which copies share what does not move with them. */
 static double instructions(const map_match *m, const map_plan *plan) {
   const ir_problem *p = m->form.problem;
-  double per_vector = 12, elements = 0;
+  const map_group *g = &m->groups[0];
+  const struct map_tile *tile = &plan->tiles[0];
+  double per_vector = 12, width = plan->lanes.width;
   lanes_options o = map_lanes(m, plan, 0, plan->lanes.width);
   for (int i = 0; i < m->form.n_accesses; i++) {
     int bits = dtype_bits(ir_tensor_dtype(p, m->form.accesses[i].tensor));
-    double accesses = plan->lanes.width * bits / 128.0;
+    if (map_access_loops(&m->form, i) & ~g->loops) continue;
+    double accesses = width * bits / 128.0;
     if (accesses < 1) accesses = 1;
-    if (!(o.wide >> i & 1)) accesses = plan->lanes.width;
-    per_vector += 3 * accesses + plan->lanes.width * (bits < 32 ? 0.6 : 0.1);
+    if (!(o.wide >> i & 1)) accesses = width;
+    per_vector += 3 * accesses + width * (bits < 32 ? 0.6 : 0.1);
   }
-  for (int i = 0; i < m->form.n_outputs; i++) {
-    elements += (double)ir_tensor_elements(p, m->form.accesses[m->form.outputs[i].access].tensor);
-  }
-  if (elements < 1) return per_vector / plan->lanes.width;
-  return per_vector / plan->lanes.width + 1.5 * ir_flops(p) / elements;
+  double vectors = tile->reuse * tile->vectors, /* those of further rows share nothing */
+      work = g->work[1][1] * width * vectors + g->work[1][0] * width * tile->vectors +
+             g->work[0][1] * tile->reuse + g->work[0][0];
+  return per_vector / width + 1.5 * work / (width * vectors);
 }
 
 /* What share of the bytes that accesses move is asked for: a warp's part of a row fills sectors of 32 bytes
@@ -60,23 +63,23 @@ static double raggedness(const map_match *m, const map_plan *plan) {
   const map_group *g = &m->groups[0];
   int64_t columns = map_columns(m, g), wide = map_tile_columns(plan, 0);
   double tiles = (double)((columns + wide - 1) / wide);
-  int copies = plan->tiles[0].vectors * plan->tiles[0].rows;
+  int copies = map_copies(plan, 0);
   if (tiles < 1 || columns % wide == 0 || copies == 1) return 1;
   return 1 + smaller(0.5, 0.25 * (copies - 1) * (double)(columns % wide) / (double)wide) / tiles;
 }
 
+/* `places` are those in the loops of all groups: of each a thread takes the elements of all outputs. */
 typedef struct map_load {
-  double bytes, elements, tiles, resident, efficiency;
+  double bytes, places, tiles, resident, efficiency;
 } map_load;
 
 static map_load load_of(const map_match *m, const map_plan *plan, const target *t,
                         const target_rates *rates) {
   const ir_problem *p = m->form.problem;
-  map_load l = {.bytes = ir_min_bytes(p), .elements = 1, .tiles = (double)map_tile_count(m, plan)};
-  for (int i = 0; i < m->form.n_outputs; i++)
-    l.elements += (double)ir_tensor_elements(p, m->form.accesses[m->form.outputs[i].access].tensor);
-  double thread_bytes =
-      l.bytes / l.elements * plan->lanes.width * plan->tiles[0].vectors * plan->tiles[0].rows;
+  map_load l = {.bytes = ir_min_bytes(p), .places = 1, .tiles = (double)map_tile_count(m, plan)};
+  for (int i = 0; i < m->n_groups; i++)
+    l.places += (double)(map_columns(m, &m->groups[i]) * map_row_count(m, &m->groups[i], 1));
+  double thread_bytes = l.bytes / l.places * plan->lanes.width * map_copies(plan, 0);
   double registers = 24 + thread_bytes / 2, sms = rates->sm_count;
   l.resident = smaller(smaller((double)THREADS_PER_SM / plan->threads, MOST_RESIDENT),
                        t->registers_per_sm / registers / plan->threads);
@@ -97,7 +100,7 @@ static double time_of(const map_match *m, const map_plan *plan, const target *t,
   double sms = rates->sm_count, bandwidth = rates->dram_bytes_per_s;
   if (l.bytes <= (double)rates->l2_bytes / 2) bandwidth = smaller(rates->l2_bytes_per_s, 1.5 * bandwidth);
   double memory_ns = l.bytes / (bandwidth * 0.96 * l.efficiency) * 1e9;
-  double issue_ns = l.elements / 32 * instructions(m, plan) / (sms * SLOTS_PER_CLOCK * rates->clock_hz) * 1e9;
+  double issue_ns = l.places / 32 * instructions(m, plan) / (sms * SLOTS_PER_CLOCK * rates->clock_hz) * 1e9;
   /* SMs that wait for the last tiles: of several waves the last one costs little. */
   double waves = l.tiles / (sms * l.resident), whole = (double)(int64_t)(waves + 0.999999);
   double idle = whole > 1 ? (whole - waves) / whole * 0.3 : 0;

@@ -4,8 +4,6 @@
 #include "generator/gen_control.h"
 #include "templates/map.h"
 
-enum { MOST_COPIES = 8 };
-
 typedef struct map_emitter {
   gen_builder *b;
   const map_kernel *k;
@@ -37,9 +35,41 @@ static gen_value extent_of(const map_emitter *e, map_loop l) {
 
 /* --- one vector --- */
 
-/* Gives an evaluator the loops' values at a row and a column. */
-static void set_place(map_emitter *e, lanes *l, gen_value row, gen_value column) {
+/* Where a vector lies: the row loops' values, and the column of its first element. */
+typedef struct map_place {
+  gen_value rows[MAP_ROWS], column;
+} map_place;
+
+static int reuse_of(const map_emitter *e) {
+  return e->plan->tiles[e->group].reuse;
+}
+
+/* Elements of a row loop, of the reuse row how often a thread can take all its values. */
+static gen_value row_extent(map_emitter *e, int i) {
+  const map_group *g = &e->m->groups[e->group];
+  gen_value extent = extent_of(e, g->rows[i]);
+  if (i != g->reuse || reuse_of(e) == 1) return extent;
+  return gen_udiv(e->b, gen_add_imm(e->b, extent, reuse_of(e) - 1), constant(e, reuse_of(e)));
+}
+
+/* The row loops' values in a row, of the reuse row number `repeat` of those that a thread takes. */
+static void find_rows(map_emitter *e, gen_value row, gen_value repeat, map_place *place) {
   gen_builder *b = e->b;
+  const map_group *g = &e->m->groups[e->group];
+  for (int i = g->n_rows - 1; i >= 0; i--) {
+    gen_value at = row;
+    if (i > 0) { /* the outermost loop takes what is left */
+      gen_value extent = row_extent(e, i), above = gen_udiv(b, row, extent);
+      at = gen_sub(b, row, gen_mul(b, above, extent));
+      row = above;
+    }
+    if (i == g->reuse) at = gen_add(b, gen_mul_imm(b, at, reuse_of(e)), repeat);
+    place->rows[i] = at;
+  }
+}
+
+/* Gives an evaluator the loops' values. */
+static void set_place(map_emitter *e, lanes *l, const map_place *place) {
   const map_group *g = &e->m->groups[e->group];
   gen_value lead[LANES_LEAD];
   bool has_lead = false;
@@ -47,25 +77,19 @@ static void set_place(map_emitter *e, lanes *l, gen_value row, gen_value column)
   for (int i = 0; i < e->m->form.n_loops; i++) {
     if (e->m->dense && ir_form_extent(&e->m->form, i) == 1) lanes_set(l, i, constant(e, 0));
   }
-  for (int i = g->n_rows - 1; i >= 0; i--) {
-    gen_value at = row;
-    if (i > 0) { /* the outermost loop takes what is left */
-      gen_value extent = extent_of(e, g->rows[i]), above = gen_udiv(b, row, extent);
-      at = gen_sub(b, row, gen_mul(b, above, extent));
-      row = above;
-    }
+  for (int i = 0; i < g->n_rows; i++) {
     if (g->rows[i].axis < 0) {
-      lanes_set(l, g->rows[i].loop, at);
+      lanes_set(l, g->rows[i].loop, place->rows[i]);
     } else {
-      lead[g->rows[i].axis] = at;
+      lead[g->rows[i].axis] = place->rows[i];
       has_lead = true;
     }
   }
   if (g->column.axis >= 0) {
-    lead[0] = column;
+    lead[0] = place->column;
     has_lead = true;
   } else if (g->column.loop >= 0) {
-    lanes_set(l, g->column.loop, column);
+    lanes_set(l, g->column.loop, place->column);
   }
   if (has_lead) lanes_set_lead(l, lead);
 }
@@ -90,96 +114,159 @@ static arke_status store_all(map_emitter *e, lanes *l, arke_error *err) {
   return ARKE_OK;
 }
 
-static arke_status make_lanes(map_emitter *e, int width, lanes **l, arke_error *err) {
+/* Loops in which a thread's vectors differ. */
+static unsigned copied_loops(const map_emitter *e) {
+  const map_group *g = &e->m->groups[e->group];
+  unsigned loops = 0;
+  if (g->reuse >= 0) loops |= 1u << g->rows[g->reuse].loop;
+  if (g->column.loop >= 0 && e->plan->tiles[e->group].vectors > 1) loops |= 1u << g->column.loop;
+  return loops;
+}
+
+static arke_status make_lanes(map_emitter *e, int width, lanes *outer, lanes **l, arke_error *err) {
   lanes_options o = map_lanes(e->m, e->plan, e->group, width);
+  o.outer = outer;
+  o.own = copied_loops(e);
   return lanes_create(e->b, &e->m->form, &o, &e->k->slots, e->k->a, l, err);
 }
 
 /* --- tiles --- */
 
-/* Where a thread's vector number `copy` of the tile starts. */
+/* Where a thread's vector number `copy` of the tile starts, but for its place in the reuse row. */
 static void copy_place(map_emitter *e, gen_value tile_column, gen_value tile_row, gen_value copy,
                        gen_value *row, gen_value *column) {
   gen_builder *b = e->b;
-  int vectors = e->plan->tiles[e->group].vectors, width = e->plan->lanes.width;
-  gen_value across = gen_udiv(b, copy, constant(e, vectors)), along = gen_urem(b, copy, constant(e, vectors));
+  const struct map_tile *t = &e->plan->tiles[e->group];
+  int width = e->plan->lanes.width;
+  gen_value across = gen_udiv(b, copy, constant(e, t->vectors)),
+            along = gen_urem(b, copy, constant(e, t->vectors));
   *column = gen_add(b, tile_column, gen_mul_imm(b, along, (int64_t)e->plan->columns * width));
   *column = gen_add(b, *column, gen_mul_imm(b, e->thread_column, width));
   *row = gen_add(b, tile_row, gen_mul_imm(b, across, e->plan->rows));
   *row = gen_add(b, *row, e->thread_row);
 }
 
-static int copies(const map_emitter *e) {
-  return e->plan->tiles[e->group].vectors * e->plan->tiles[e->group].rows;
+static void whole_place(map_emitter *e, gen_value tile_column, gen_value tile_row, int copy, gen_value repeat,
+                        map_place *place) {
+  gen_value row;
+  copy_place(e, tile_column, tile_row, constant(e, copy), &row, &place->column);
+  find_rows(e, row, repeat, place);
 }
 
-/* A tile that lies inside: all loads, then all results. */
-static arke_status whole_tile(map_emitter *e, gen_value tile_column, gen_value tile_row, arke_error *err) {
-  lanes *all[MOST_COPIES];
-  for (int i = 0; i < copies(e); i++) {
-    gen_value row, column;
-    TRY(make_lanes(e, e->plan->lanes.width, &all[i], err));
-    copy_place(e, tile_column, tile_row, constant(e, i), &row, &column);
-    set_place(e, all[i], row, column);
+/* What a thread has in flight, from `repeat` on of the reuse row: all loads, then all results. */
+static arke_status whole_vectors(map_emitter *e, gen_value tile_column, gen_value tile_row, gen_value repeat,
+                                 lanes *outer, arke_error *err) {
+  lanes *all[MAP_MOST_COPIES];
+  int n = map_copies(e->plan, e->group), at_once = e->plan->tiles[e->group].at_once;
+  for (int i = 0; i < n; i++) {
+    map_place place;
+    whole_place(e, tile_column, tile_row, i / at_once, gen_add_imm(e->b, repeat, i % at_once), &place);
+    TRY(make_lanes(e, e->plan->lanes.width, outer, &all[i], err));
+    set_place(e, all[i], &place);
     TRY(load_all(e, all[i], err));
   }
-  for (int i = 0; i < copies(e); i++) TRY(store_all(e, all[i], err));
+  for (int i = 0; i < n; i++) TRY(store_all(e, all[i], err));
   return ARKE_OK;
 }
 
-static arke_status one_vector(map_emitter *e, int width, gen_value row, gen_value column, arke_error *err) {
+/* The rest of the reuse row, for which `outer` has been computed. */
+static arke_status repeat_vectors(map_emitter *e, gen_value tile_column, gen_value tile_row, lanes *outer,
+                                  arke_error *err) {
+  gen_builder *b = e->b;
+  gen_loop loop;
+  gen_value repeat = constant(e, 0);
+  gen_loop_begin(b, &loop, &repeat, 1);
+  arke_status status = whole_vectors(e, tile_column, tile_row, repeat, outer, err);
+  repeat = gen_add_imm(b, repeat, e->plan->tiles[e->group].at_once);
+  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, repeat, constant(e, reuse_of(e))));
+  return status;
+}
+
+/* A tile that lies inside. Vectors share what does not depend on where they differ. */
+static arke_status whole_tile(map_emitter *e, gen_value tile_column, gen_value tile_row, arke_error *err) {
+  const struct map_tile *t = &e->plan->tiles[e->group];
+  lanes *outer = NULL;
+  if (t->rows == 1 && t->reuse * t->vectors > 1) {
+    map_place place;
+    whole_place(e, tile_column, tile_row, 0, constant(e, 0), &place);
+    TRY(make_lanes(e, e->plan->lanes.width, NULL, &outer, err));
+    set_place(e, outer, &place);
+  }
+  if (t->reuse == t->at_once) return whole_vectors(e, tile_column, tile_row, constant(e, 0), outer, err);
+  for (int i = 0; i < e->m->form.n_outputs; i++) {
+    if (e->m->groups[e->group].outputs >> i & 1)
+      TRY(lanes_prepare(outer, e->m->form.outputs[i].value, copied_loops(e), err));
+  }
+  return repeat_vectors(e, tile_column, tile_row, outer, err);
+}
+
+static arke_status one_vector(map_emitter *e, int width, const map_place *place, arke_error *err) {
   lanes *l;
-  TRY(make_lanes(e, width, &l, err));
-  set_place(e, l, row, column);
+  TRY(make_lanes(e, width, NULL, &l, err));
+  set_place(e, l, place);
   TRY(load_all(e, l, err));
   return store_all(e, l, err);
 }
 
-/* The elements from `column` on that are inside, fewer than a vector. */
-static arke_status last_elements(map_emitter *e, gen_value row, gen_value column, arke_error *err) {
+/* The elements from the place on that are inside, fewer than a vector. */
+static arke_status last_elements(map_emitter *e, const map_place *place, arke_error *err) {
   gen_builder *b = e->b;
   gen_loop loop;
-  gen_value at = column, end = gen_umin(b, gen_add_imm(b, column, e->plan->lanes.width), e->columns);
+  map_place here = *place;
+  gen_value at = place->column, end = gen_umin(b, gen_add_imm(b, at, e->plan->lanes.width), e->columns);
   gen_loop_begin(b, &loop, &at, 1);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, at, end));
-  arke_status status = one_vector(e, 1, row, at, err);
+  here.column = at;
+  arke_status status = one_vector(e, 1, &here, err);
   at = gen_add_imm(b, at, 1);
   gen_loop_end(b, &loop);
   return status;
 }
 
-static arke_status ragged_vector(map_emitter *e, gen_value row, gen_value column, arke_error *err) {
+static arke_status columns_inside(map_emitter *e, const map_place *place, arke_error *err) {
   gen_builder *b = e->b;
   int width = e->plan->lanes.width;
-  gen_branch inside;
-  gen_value row_inside = gen_compare(b, GEN_ULT, row, e->rows),
-            end = gen_add_imm(b, column, width); /* also of columns past the row: no wrap in 32 bits */
-  if (width == 1) {
-    gen_if(b, &inside, gen_and(b, row_inside, gen_compare(b, GEN_ULT, column, e->columns)), NULL, 0);
-    arke_status status = one_vector(e, 1, row, column, err);
-    gen_if_end(b, &inside);
-    return status;
-  }
   gen_branch whole;
-  gen_if(b, &inside, row_inside, NULL, 0);
+  gen_value end = gen_add_imm(b, place->column, width); /* also past the row: no wrap in 32 bits */
   gen_if(b, &whole, gen_compare(b, GEN_ULE, end, e->columns), NULL, 0);
-  arke_status status = one_vector(e, width, row, column, err);
-  gen_else(b, &whole);
-  if (status == ARKE_OK) status = last_elements(e, row, column, err);
+  arke_status status = one_vector(e, width, place, err);
+  if (width > 1) {
+    gen_else(b, &whole);
+    if (status == ARKE_OK) status = last_elements(e, place, err);
+  }
   gen_if_end(b, &whole);
+  return status;
+}
+
+static arke_status ragged_vector(map_emitter *e, gen_value row, gen_value repeat, gen_value column,
+                                 arke_error *err) {
+  gen_builder *b = e->b;
+  const map_group *g = &e->m->groups[e->group];
+  gen_branch inside, repeats;
+  map_place place = {.column = column};
+  gen_if(b, &inside, gen_compare(b, GEN_ULT, row, e->rows), NULL, 0);
+  find_rows(e, row, repeat, &place);
+  if (reuse_of(e) > 1)
+    gen_if(b, &repeats, gen_compare(b, GEN_ULT, place.rows[g->reuse], extent_of(e, g->rows[g->reuse])), NULL,
+           0);
+  arke_status status = columns_inside(e, &place, err);
+  if (reuse_of(e) > 1) gen_if_end(b, &repeats);
   gen_if_end(b, &inside);
   return status;
 }
 
 static arke_status ragged_tile(map_emitter *e, gen_value tile_column, gen_value tile_row, arke_error *err) {
   gen_builder *b = e->b;
+  const struct map_tile *t = &e->plan->tiles[e->group];
+  int n = t->reuse * t->vectors * t->rows;
   gen_loop loop;
   gen_value copy = constant(e, 0), row, column;
   gen_loop_begin(b, &loop, &copy, 1);
-  copy_place(e, tile_column, tile_row, copy, &row, &column);
-  arke_status status = ragged_vector(e, row, column, err);
+  gen_value repeat = gen_urem(b, copy, constant(e, reuse_of(e)));
+  copy_place(e, tile_column, tile_row, gen_udiv(b, copy, constant(e, reuse_of(e))), &row, &column);
+  arke_status status = ragged_vector(e, row, repeat, column, err);
   copy = gen_add_imm(b, copy, 1);
-  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, copy, constant(e, copies(e))));
+  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, copy, constant(e, n)));
   return status;
 }
 
@@ -190,6 +277,11 @@ static arke_status tile(map_emitter *e, gen_value x, gen_value y, arke_error *er
   gen_value column = gen_mul_imm(b, x, wide), row = gen_mul_imm(b, y, high);
   gen_value inside = gen_and(b, gen_compare(b, GEN_ULE, gen_add_imm(b, column, wide), e->columns),
                              gen_compare(b, GEN_ULE, gen_add_imm(b, row, high), e->rows));
+  const map_group *g = &e->m->groups[e->group];
+  if (reuse_of(e) > 1) {
+    gen_value extent = extent_of(e, g->rows[g->reuse]), rest = gen_urem(b, extent, constant(e, reuse_of(e)));
+    inside = gen_and(b, inside, gen_compare_imm(b, GEN_EQ, rest, 0));
+  }
   gen_branch whole;
   gen_if(b, &whole, inside, NULL, 0);
   arke_status status = whole_tile(e, column, row, err);
@@ -207,7 +299,7 @@ static void enter_group(map_emitter *e, int group) {
   e->group = group;
   e->columns = extent_of(e, g->column);
   e->rows = constant(e, 1);
-  for (int i = 0; i < g->n_rows; i++) e->rows = gen_mul(b, e->rows, extent_of(e, g->rows[i]));
+  for (int i = 0; i < g->n_rows; i++) e->rows = gen_mul(b, e->rows, row_extent(e, i));
 }
 
 /* Tile `number` of those of all groups from `group` on. */

@@ -167,6 +167,7 @@ static void fill_group(const map_match *m, map_group *g, const ir_access *x) {
   while (last >= 0 && map_subscript_loop(form, x, last) < 0) last--;
   g->scalar = last < 0;
   g->column = (map_loop){-1, -1};
+  g->reuse = -1;
   for (int i = 0; i <= last; i++) {
     int loop = map_subscript_loop(form, x, i);
     if (loop < 0) continue;
@@ -243,14 +244,15 @@ static template_reason match(map_match *m, bool *seen, strbuf *detail) {
 
 arke_status map_match_make(const ir_problem *p, bool dense, arena *a, map_match *m, template_reason *reason,
                            strbuf *detail, arke_error *err) {
-  ir_form form;
+  ir_form form, split;
   arke_error why = ARKE_ERROR_INIT;
   *m = (map_match){.dense = dense};
   arke_status status = ir_form_make(p, a, &form, &why);
+  if (status == ARKE_OK) status = ir_form_split(&form, a, &split, &why);
   if (status == ARKE_OK && dense) {
-    status = ir_form_merge(&form, a, &m->form, &why);
-  } else {
-    m->form = form;
+    status = ir_form_merge(&split, a, &m->form, &why);
+  } else if (status == ARKE_OK) {
+    m->form = split;
   }
   if (status == ARKE_ERR_UNSUPPORTED) {
     *reason = refuse(TEMPLATE_OPERATOR, detail, "%s", why.text);
@@ -259,6 +261,7 @@ arke_status map_match_make(const ir_problem *p, bool dense, arena *a, map_match 
   bool *seen = status == ARKE_OK ? ARENA_NEW_N(a, bool, (size_t)m->form.n_nodes + 1) : NULL;
   if (!seen) return error_memory(err, "generate");
   *reason = match(m, seen, detail);
+  if (*reason == TEMPLATE_OK && !map_work_fill(m, a)) return error_memory(err, "generate");
   return ARKE_OK;
 }
 
@@ -274,9 +277,12 @@ int64_t map_columns(const map_match *m, const map_group *g) {
   return extent(m, g->column);
 }
 
-int64_t map_row_count(const map_match *m, const map_group *g) {
+int64_t map_row_count(const map_match *m, const map_group *g, int reuse) {
   int64_t rows = 1;
-  for (int i = 0; i < g->n_rows; i++) rows *= extent(m, g->rows[i]);
+  for (int i = 0; i < g->n_rows; i++) {
+    int64_t of = extent(m, g->rows[i]);
+    rows *= i == g->reuse ? (of + reuse - 1) / reuse : of;
+  }
   return rows;
 }
 

@@ -35,6 +35,7 @@ static const recipe_expr *tiles_high(const map_kernel *k, int group, arena *a) {
   const recipe_expr *rows = recipe_const(a, 1);
   for (int i = 0; i < g->n_rows; i++) {
     const recipe_expr *e = extent(k->m, g->rows[i], a);
+    if (i == g->reuse) e = ceildiv(a, e, k->plan->tiles[group].reuse);
     rows = i == 0 ? e : product(a, rows, e);
   }
   return ceildiv(a, rows, map_tile_rows(k->plan, group));

@@ -22,6 +22,13 @@ static int64_t ceildiv(int64_t x, int64_t y) {
 
 /* --- evaluator --- */
 
+unsigned map_access_loops(const ir_form *form, int access) {
+  const ir_access *x = &form->accesses[access];
+  unsigned loops = 0;
+  for (int s = 0; s < x->n; s++) loops |= ir_form_free(form, x->subscripts[s].e);
+  return loops;
+}
+
 lanes_options map_lanes(const map_match *m, const map_plan *plan, int group, int width) {
   const map_group *g = &m->groups[group];
   lanes_options o = plan->lanes;
@@ -31,10 +38,7 @@ lanes_options map_lanes(const map_match *m, const map_plan *plan, int group, int
   o.stores = plan->stores;
   o.wide = width > 1 ? lanes_wide(&m->form, &o) : 0;
   for (int i = 0; i < m->form.n_accesses; i++) {
-    const ir_access *x = &m->form.accesses[i];
-    unsigned loops = 0;
-    for (int s = 0; s < x->n; s++) loops |= ir_form_free(&m->form, x->subscripts[s].e);
-    if (loops == g->loops) o.streamed |= UINT64_C(1) << i;
+    if (map_access_loops(&m->form, i) == g->loops) o.streamed |= UINT64_C(1) << i;
   }
   return o;
 }
@@ -65,13 +69,22 @@ int64_t map_tile_rows(const map_plan *plan, int group) {
   return (int64_t)plan->rows * plan->tiles[group].rows;
 }
 
-/* A thread's vectors lie along the columns as far as those reach, then across. */
+int map_copies(const map_plan *plan, int group) {
+  return plan->tiles[group].at_once * plan->tiles[group].vectors * plan->tiles[group].rows;
+}
+
+/* A thread's vectors lie where they share costly values as far as that reaches, then along the columns, then
+ * across. */
 static void make_tiles(const map_match *m, map_plan *plan, int unroll) {
   for (int i = 0; i < m->n_groups; i++) {
     const map_group *g = &m->groups[i];
-    int64_t needed = ceil_power(ceildiv(map_columns(m, g), (int64_t)plan->columns * plan->lanes.width));
-    plan->tiles[i].vectors = needed < unroll ? (int)needed : unroll;
-    plan->tiles[i].rows = g->n_rows > 0 ? unroll / plan->tiles[i].vectors : 1;
+    int64_t reuse = map_reuse_most(m, g),
+            needed = ceil_power(ceildiv(map_columns(m, g), (int64_t)plan->columns * plan->lanes.width));
+    plan->tiles[i].reuse = reuse < plan->reuse ? (int)reuse : plan->reuse;
+    plan->tiles[i].at_once = plan->tiles[i].reuse < unroll ? plan->tiles[i].reuse : unroll;
+    int left = unroll / plan->tiles[i].at_once;
+    plan->tiles[i].vectors = needed < left ? (int)needed : left;
+    plan->tiles[i].rows = g->n_rows > 0 ? left / plan->tiles[i].vectors : 1;
   }
 }
 
@@ -80,7 +93,7 @@ int64_t map_tile_count(const map_match *m, const map_plan *plan) {
   for (int i = 0; i < m->n_groups; i++) {
     const map_group *g = &m->groups[i];
     tiles += ceildiv(map_columns(m, g), map_tile_columns(plan, i)) *
-             ceildiv(map_row_count(m, g), map_tile_rows(plan, i));
+             ceildiv(map_row_count(m, g, plan->tiles[i].reuse), map_tile_rows(plan, i));
   }
   return tiles;
 }
@@ -91,24 +104,34 @@ bool map_is_linear(const map_match *m, const map_plan *plan) {
 
 /* --- feasibility --- */
 
-/* Registers that a thread's loads fill, and the widest access. */
-static int loaded_registers(const map_match *m, const map_plan *plan, int unroll, int *widest_bytes) {
+/* Registers that the loads of a group's thread fill; what the copies of the reuse row share counts once. */
+static int group_registers(const map_match *m, const map_plan *plan, int group, int *widest_bytes) {
   const ir_problem *p = m->form.problem;
-  int registers = 0;
-  *widest_bytes = 0;
+  const map_group *g = &m->groups[group];
+  int registers = 0, copies = map_copies(plan, group);
   for (int i = 0; i < m->form.n_accesses; i++) {
     const ir_access *x = &m->form.accesses[i];
-    int tensor = x->tensor, n = 1;
-    for (int g = 0; g < m->n_groups; g++) {
-      for (int s = 0; s < x->n && m->groups[g].column.loop >= 0; s++) {
-        if (ir_form_free(&m->form, x->subscripts[s].e) >> m->groups[g].column.loop & 1) n = plan->lanes.width;
-      }
-    }
-    int bytes = (n * dtype_bits(ir_tensor_dtype(p, tensor)) + 7) / 8;
-    if (tensor < p->op->n_inputs) registers += (bytes + 3) / 4;
+    unsigned loops = map_access_loops(&m->form, i);
+    if (loops & ~g->loops) continue;
+    bool moves = g->column.loop >= 0 && (loops >> g->column.loop & 1);
+    bool shared = g->reuse >= 0 && !(loops >> g->rows[g->reuse].loop & 1);
+    int bytes = ((moves ? plan->lanes.width : 1) * dtype_bits(ir_tensor_dtype(p, x->tensor)) + 7) / 8;
+    if (x->tensor < p->op->n_inputs)
+      registers += (bytes + 3) / 4 * (shared ? copies / plan->tiles[group].at_once : copies);
     if (*widest_bytes < bytes) *widest_bytes = bytes;
   }
-  return registers * unroll;
+  return registers;
+}
+
+/* Of the group that needs most, and the widest access. */
+static int loaded_registers(const map_match *m, const map_plan *plan, int *widest_bytes) {
+  int most = 0;
+  *widest_bytes = 0;
+  for (int i = 0; i < m->n_groups; i++) {
+    int of_group = group_registers(m, plan, i, widest_bytes);
+    if (most < of_group) most = of_group;
+  }
+  return most;
 }
 
 /* Whether a warp's part of a row is too short for whole cache lines though rows are longer: right, but never
@@ -129,16 +152,18 @@ static bool is_scattered(const map_match *m, const map_plan *plan) {
 }
 
 static bool is_redundant(const map_match *m, const map_plan *plan, const config *c, int sm_count) {
-  bool rows = false, unrolled = false;
+  bool rows = false, unrolled = false, reused = false;
   int64_t columns = 1;
   for (int i = 0; i < m->n_groups; i++) {
     const map_group *g = &m->groups[i];
     rows = rows || g->n_rows > 0;
     if (columns < map_columns(m, g)) columns = map_columns(m, g);
-    unrolled = unrolled || plan->tiles[i].vectors * plan->tiles[i].rows == c->values[MAP_UNROLL];
-    if (map_tile_rows(plan, i) / 2 >= map_row_count(m, g) && plan->tiles[i].rows > 1) unrolled = false;
+    reused = reused || plan->tiles[i].reuse == plan->reuse;
+    unrolled = unrolled || map_copies(plan, i) == c->values[MAP_UNROLL];
+    if (map_tile_rows(plan, i) / 2 >= map_row_count(m, g, plan->tiles[i].reuse) && plan->tiles[i].rows > 1)
+      unrolled = false;
   }
-  if (!rows && plan->columns != plan->threads) return true;
+  if (!reused || (!rows && plan->columns != plan->threads)) return true;
   if (rows && plan->columns > 1 && plan->columns / 2 * (int64_t)plan->lanes.width >= columns) return true;
   if (!unrolled) return true;
   return plan->persistent > 0 && map_tile_count(m, plan) <= (int64_t)plan->persistent * sm_count;
@@ -151,6 +176,7 @@ template_reason map_plan_make(const map_match *m, const target *t, const config 
   *plan = (map_plan){.threads = v[MAP_THREADS],
                      .columns = v[MAP_COLUMNS],
                      .persistent = v[MAP_PERSISTENT],
+                     .reuse = v[MAP_REUSE],
                      .loads = loads[v[MAP_STREAM]],
                      .stores = stores[v[MAP_STREAM]]};
   if (plan->columns > plan->threads) return TEMPLATE_TILE;
@@ -159,13 +185,13 @@ template_reason map_plan_make(const map_match *m, const target *t, const config 
                                 .dense = m->dense,
                                 .wide_offsets = lanes_need_wide_offsets(&m->form),
                                 .access_bytes = t->has.access_32 ? 32 : 16};
-  int widest, registers = loaded_registers(m, plan, v[MAP_UNROLL], &widest);
+  make_tiles(m, plan, v[MAP_UNROLL]);
+  int widest, registers = loaded_registers(m, plan, &widest);
   if (widest > MOST_VECTOR_BYTES && plan->lanes.width > 1) return TEMPLATE_TILE;
   if (registers > MOST_LOADED_REGISTERS ||
       (2 * registers + OTHER_REGISTERS) * plan->threads > t->registers_per_sm)
     return TEMPLATE_REGISTERS;
   if (plan->lanes.width > 1 && !stores_are_wide(m, plan)) return TEMPLATE_ALIGNMENT;
-  make_tiles(m, plan, v[MAP_UNROLL]);
   bool skipped = is_scattered(m, plan) || is_redundant(m, plan, c, t->rates.sm_count);
   return skipped ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
@@ -193,7 +219,7 @@ map_plan map_plan_views(const map_match *m, const map_plan *dense, map_reach rea
   }
   while (plan.lanes.width > 1 && !stores_are_wide(m, &plan)) plan.lanes.width /= 2;
   spread(m, &plan);
-  int unroll = dense->tiles[0].vectors * dense->tiles[0].rows;
+  int unroll = map_copies(dense, 0);
   if (reach == MAP_ANY_STRIDES) unroll = STRIDES_UNROLL;
   if (reach == MAP_ANY_VIEW) unroll = ANY_UNROLL;
   make_tiles(m, &plan, unroll);

@@ -1,6 +1,6 @@
 #include "templates/map.h"
 
-enum { DEFAULT_THREADS = 256, DEFAULT_LOADED_BYTES = 64 };
+enum { DEFAULT_THREADS = 256, DEFAULT_LOADED_BYTES = 64, DEFAULT_REUSE = 8 };
 
 #define X(NAME, meaning, ...) {#NAME, meaning, (int)COUNT_OF(((int[]){__VA_ARGS__})), {__VA_ARGS__}},
 static const space_param params[MAP_PARAM_COUNT] = {MAP_PARAMS(X)};
@@ -63,6 +63,7 @@ void map_defaults(const ir_problem *p, const target *t, config *c) {
   v[MAP_THREADS] = v[MAP_COLUMNS] = DEFAULT_THREADS;
   v[MAP_UNROLL] = 1;
   v[MAP_PERSISTENT] = v[MAP_STREAM] = 0;
+  v[MAP_REUSE] = 1;
   v[MAP_VECTOR] = ceil_power((t->has.access_32 ? 256 : 128) / widest, LANES_MAX);
   if (map_match_make(p, true, &a, &m, &reason, NULL, &err) == ARKE_OK && reason == TEMPLATE_OK) {
     reason = map_plan_make(&m, t, c, &plan);
@@ -73,6 +74,8 @@ void map_defaults(const ir_problem *p, const target *t, config *c) {
     bool rows = false;
     int64_t columns = 1;
     for (int i = 0; i < m.n_groups; i++) {
+      int reuse = ceil_power(map_reuse_most(&m, &m.groups[i]), DEFAULT_REUSE);
+      if (v[MAP_REUSE] < reuse) v[MAP_REUSE] = reuse;
       rows = rows || m.groups[i].n_rows > 0;
       if (columns < map_columns(&m, &m.groups[i])) columns = map_columns(&m, &m.groups[i]);
     }

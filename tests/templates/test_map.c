@@ -24,6 +24,17 @@ static const char ROPE_PARTS[] = "rope(X: T[B,S,H,2*E], C, Z: T[S,E]) -> (Y: T[B
                                  "Y[b,s,h,e + 0] = X[b,s,h,e + 0] * C[s,e] - X[b,s,h,e + E] * Z[s,e] "
                                  "Y[b,s,h,e + E] = X[b,s,h,e + E] * C[s,e] + X[b,s,h,e + 0] * Z[s,e] }";
 
+static const char TURNED[] =
+    "turned(X: T[B,H,S,2*E], P: i32[S]) -> (Y: T[B,H,S,2*E]) { a[s,d] = P[s] * pow(50.0, -1.0 * (d % E) / E) "
+    "Y[b,h,s,d] = d < E ? X[b,h,s,d] * cos(a[s,d]) - X[b,h,s,d+E] * sin(a[s,d]) "
+    ": X[b,h,s,d] * cos(a[s,d]) + X[b,h,s,d-E] * sin(a[s,d]) }";
+static const char TURNED_PAIRS[] =
+    "turned(X: T[B,H,S,2*E], P: i32[S]) -> (Y: T[B,H,S,2*E]) { a[s,d] = P[s] * pow(50.0, -1.0 * (d/2) / E) "
+    "Y[b,h,s,d] = d % 2 == 0 ? X[b,h,s,d] * cos(a[s,d]) - X[b,h,s,d+1] * sin(a[s,d]) "
+    ": X[b,h,s,d] * cos(a[s,d]) + X[b,h,s,d-1] * sin(a[s,d]) }";
+static const char WEIGHED[] =
+    "weighed(X: T[M,N], A: T[M]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] * tanh(exp(A[i])) }";
+
 static const char JOINED[] =
     "joined(X: T[M,A], Z: T[M,B], V: T[M,C]) -> (Y: T[M,N]) { Y[i,a + 0] = X[i,a] Y[i,b + A] = Z[i,b] "
     "Y[i,c + A + B] = V[i,c] }";
@@ -59,7 +70,7 @@ static const map_case cases[] = {
     {ROPE_HALVES, "T=bf16 B=2 S=3 H=4 G=2 R=16", ""},
     {ROPE_HALVES, "T=f16 B=2 S=3 H=4 G=1 R=12", "VECTOR=4"},
     {ROPE_HALVES, "T=f16 B=2 S=3 H=4 G=1 R=12", "VECTOR=8"},
-    {ROPE_HALVES, "T=f16 B=2 S=3 H=4 G=1 R=5", "VECTOR=2"},
+    {ROPE_HALVES, "T=f16 B=2 S=3 H=4 G=1 R=5", "VECTOR=1"},
     {"embedding(W: T[V,D], I: i64[B,S]) -> (Y: T[B,S,D]) { Y[b,s,d] = W[I[b,s] % V, d] }",
      "T=f16 V=17 D=40 B=3 S=5", ""},
     {"gather(X: T[M,N], I: i32[M,K]) -> (Y: T[M,K]) { Y[i,k] = X[i, I[i,k] % N] }", "T=bf16 M=9 N=33 K=24",
@@ -92,6 +103,19 @@ static const map_case cases[] = {
     {ROPE_PARTS, "T=bf16 B=2 S=3 H=4 E=13", ""},
     {ROPE_PARTS, "T=f32 B=2 S=3 H=4 E=12", "VECTOR=8"},
     {JOINED, "T=bf16 M=5 A=24 B=0 C=40 N=64", ""},
+    /* what heads share is computed once for several of them: all at once, in a loop, for some of them */
+    {TURNED, "T=bf16 B=2 H=4 S=5 E=16", ""},
+    {TURNED, "T=f32 B=2 H=4 S=5 E=16", "VECTOR=4,UNROLL=4,REUSE=4"},
+    {TURNED, "T=bf16 B=2 H=8 S=70 E=16", "VECTOR=8,UNROLL=2,REUSE=8,THREADS=64,COLUMNS=2"},
+    {TURNED, "T=bf16 B=2 H=8 S=70 E=16", "VECTOR=8,UNROLL=1,REUSE=2,THREADS=64,COLUMNS=2,PERSISTENT=1"},
+    {TURNED, "T=f16 B=1 H=6 S=9 E=40", "VECTOR=8,UNROLL=4,REUSE=2,THREADS=64,COLUMNS=8"},
+    {TURNED, "T=f16 B=1 H=3 S=9 E=7", ""},
+    {TURNED_PAIRS, "T=bf16 B=2 H=8 S=33 E=16", "VECTOR=8,UNROLL=2,REUSE=8,THREADS=64,COLUMNS=4"},
+    {TURNED_PAIRS, "T=f32 B=2 H=2 S=33 E=5", "VECTOR=2"},
+    {WEIGHED, "T=f32 M=7 N=4100", "VECTOR=4,UNROLL=4"},
+    {"thirds(X: T[M,3*N], V: T[N]) -> (Y: T[M,3*N]) { Y[i,j] = j / N == 1 ? X[i,j - N] : j < 2 * N && j != i "
+     "? V[j % N] * (j % N) : X[i,3 * N - 1 - j] }",
+     "T=f32 M=9 N=24", ""},
     {"stacked(X: T[M,N], Z: T[M,N]) -> (Y: T[2,M,N]) { Y[0,i,j] = X[i,j] Y[1,i,j] = -Z[i,j] }",
      "T=f16 M=5 N=37", ""},
     {"turned(D: T[M,2*E], S: T[E]) -> (D) { D[i,e + E] = D[i,e + E] * S[e] }", "T=f32 M=5 E=16", ""},
@@ -277,6 +301,7 @@ START_TEST(other_sizes_are_right) {
       {ROPE_HALVES, "T=bf16 B=2 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=24", 0},
       {ROPE_HALVES, "T=bf16 B=2 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=10", 2},
       {ROPE_HALVES, "T=bf16 B=1 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=16", 1},
+      {TURNED, "T=bf16 B=2 H=8 S=70 E=16", "T=bf16 B=2 H=7 S=71 E=24", 0},
   };
   arena a = ARENA_INIT;
   const kernel_template *k = template_find("map");
@@ -353,6 +378,7 @@ static const map_case class_cases[] = {
     {RELU, "T=f32 ...=1000000", "PERSISTENT=0,UNROLL=8,VECTOR=8,STREAM=2"},
     {ROPE_HALVES, "T=bf16 B=2 S=64 H=8 G=2 R=64", ""},
     {ROPE_PAIRS, "T=bf16 B=2 S=64 H=8 R=64", "UNROLL=2"},
+    {TURNED, "T=bf16 B=1 H=32 S=64 E=64", "UNROLL=2,REUSE=16"},
     {TYPED, "T=e4m3 U=bf16 M=64 N=1024", "UNROLL=2"},
     {TYPED, "T=f32 U=i8 M=64 N=1024", ""},
     {JOINED, "T=bf16 M=4096 A=1024 B=512 C=512 N=2048", ""},
@@ -387,6 +413,34 @@ START_TEST(accesses_are_wide_and_loads_come_first) {
   ck_assert_int_ge(longest, 8); /* four of X, and of B as many as there are columns */
   ck_assert_ptr_nonnull(strstr(entry, "st.global.v4.b32"));
   ck_assert_ptr_nonnull(strstr(entry, "griddepcontrol.wait"));
+  arena_release(&a);
+}
+END_TEST
+
+static int count(const char *text, const char *end, const char *word) {
+  int n = 0;
+  for (const char *at = strstr(text, word); at && at < end; at = strstr(at + 1, word)) n++;
+  return n;
+}
+
+/* Angles are one for a pair and for all heads: twice as many vectors take no more of them. */
+START_TEST(costly_values_are_shared) {
+  static const char *const texts[] = {TURNED, TURNED_PAIRS};
+  static const char *const settings[] = {"VECTOR=4,UNROLL=1,REUSE=1", "VECTOR=4,UNROLL=2,REUSE=2",
+                                         "VECTOR=4,UNROLL=2,REUSE=8"};
+  arena a = ARENA_INIT;
+  int turns[3];
+  for (int i = 0; i < 3; i++) {
+    template_case c =
+        template_case_bind(&a, template_find("map"), texts[_i], "T=bf16 B=1 H=8 S=64 E=16", settings[i]);
+    lowered l = template_case_lower(&a, &c);
+    const char *entry = strstr(l.ptx, ".entry map("), *end = strstr(entry, ".entry map_views(");
+    ck_assert_ptr_nonnull(end);
+    turns[i] = count(entry, end, "ld.const"); /* digits of pi */
+  }
+  ck_assert_int_gt(turns[0], 0);
+  ck_assert_int_eq(turns[1], turns[0]);
+  ck_assert_int_eq(turns[2], turns[0]);
   arena_release(&a);
 }
 END_TEST
@@ -447,11 +501,12 @@ int main(void) {
   tcase_add_loop_test(tests, every_pair_is_cast, 0, (int)COUNT_OF(types));
   tcase_add_test(tests, rows_go_beyond_a_grid_dimension);
   tcase_add_loop_test(tests, offsets_have_64_bits_where_needed, 0, 3);
-  tcase_add_loop_test(tests, other_sizes_are_right, 0, 6);
+  tcase_add_loop_test(tests, other_sizes_are_right, 0, 7);
   tcase_add_loop_test(tests, sizes_that_leave_a_tensor_are_refused, 0, 3);
   tcase_add_loop_test(tests, what_is_no_map_is_refused, 0, 8);
   tcase_add_loop_test(tests, classes_assemble_without_spills, 0, (int)COUNT_OF(class_cases));
   tcase_add_test(tests, accesses_are_wide_and_loads_come_first);
+  tcase_add_loop_test(tests, costly_values_are_shared, 0, 2);
   tcase_add_test(tests, every_feasible_point_is_cheap_to_judge_and_costs_something);
   tcase_add_test(tests, indices_are_tested_on_request);
   tcase_add_test(tests, allocations_may_fail);
