@@ -4,7 +4,8 @@
 
 enum {
   MOST_ACCUMULATORS = 160, /* registers that leave room for fragments and addresses */
-  MOST_PER_THREAD = 32,    /* vectors that a thread loads of a tile */
+  MOST_COPIES = 32,        /* that a thread issues of a tile in a step */
+  MOST_VECTORS = 16,       /* that a thread holds of it */
   OVERHEAD_REGISTERS = 64
 };
 
@@ -133,7 +134,7 @@ static template_reason make_tile(const mma_plan *p, mma_tile *t, bool wide) {
   int elements = t->extent * p->block_k;
   t->vectors = elements / t->options.width;
   t->per_thread = (t->vectors + p->threads - 1) / p->threads;
-  return t->per_thread > MOST_PER_THREAD ? TEMPLATE_REGISTERS : TEMPLATE_OK;
+  return t->per_thread > (t->copied ? MOST_COPIES : MOST_VECTORS) ? TEMPLATE_REGISTERS : TEMPLATE_OK;
 }
 
 /* Operands of one side lie in shared memory alike where threads multiply one by one, so that accumulators
@@ -205,8 +206,8 @@ config mma_narrow_config(const config *v, const mma_product *product) {
   x[MMA_BLOCK_N] = smaller(x[MMA_BLOCK_N], 64);
   x[MMA_BLOCK_K] = product->fma ? 16 : 32;
   x[MMA_STAGES] = 2;
-  x[MMA_WARPS_M] = x[MMA_BLOCK_M] == 64 ? 2 : 1;
-  x[MMA_WARPS_N] = x[MMA_BLOCK_N] == 64 ? 2 : 1;
+  x[MMA_WARPS_M] = x[MMA_BLOCK_M] == 64 && x[MMA_BLOCK_N] == 16 ? 4 : x[MMA_BLOCK_M] > 16 ? 2 : 1;
+  x[MMA_WARPS_N] = x[MMA_BLOCK_N] == 64 && x[MMA_BLOCK_M] == 16 ? 4 : x[MMA_BLOCK_N] > 16 ? 2 : 1;
   return n;
 }
 

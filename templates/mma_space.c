@@ -63,7 +63,8 @@ static const struct {
     {64, 128, 64, 2, 2},  {64, 64, 128, 2, 2},  {64, 64, 64, 2, 2},   {64, 32, 128, 2, 1},
     {32, 64, 128, 1, 2},  {32, 128, 128, 1, 4}, {32, 32, 128, 1, 1},  {16, 128, 128, 1, 4},
     {16, 64, 128, 1, 2},  {16, 32, 128, 1, 1},  {16, 16, 128, 1, 1},  {32, 16, 64, 1, 1},
-    {64, 16, 64, 2, 1},   {32, 32, 64, 1, 1},   {16, 16, 64, 1, 1},
+    {64, 16, 64, 2, 1},   {32, 32, 64, 1, 1},   {16, 16, 64, 1, 1},   {64, 64, 32, 2, 2},
+    {32, 32, 32, 2, 2},   {16, 16, 32, 1, 1},
 };
 
 static bool start_at(const contraction *c, const target *t, int i, int stages, int split, config *v,
@@ -96,13 +97,12 @@ void mma_defaults(const ir_problem *p, const target *t, config *best) {
   contraction c;
   mma_plan plan;
   double least = INFINITY;
-  /* A tile that is possible whatever the problem is. */
   *best = (config){.values = {[MMA_BLOCK_M] = 32,
                               [MMA_BLOCK_N] = 32,
                               [MMA_BLOCK_K] = 32,
                               [MMA_STAGES] = 2,
-                              [MMA_WARPS_M] = 1,
-                              [MMA_WARPS_N] = 1,
+                              [MMA_WARPS_M] = 2,
+                              [MMA_WARPS_N] = 2,
                               [MMA_GROUP] = 1,
                               [MMA_SPLIT_K] = 1}};
   bool found = mma_match(p, t, true, &a, &c, NULL) == TEMPLATE_OK;

@@ -1,6 +1,7 @@
 /* Products by warps: what fits, every class of configuration on the emulator, views, the small problem, and
  * planted faults. */
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "template_cases.h"
@@ -81,7 +82,7 @@ static const struct {
     /* Parts of the terms. */
     {linear, "T=bf16 M=20 N=40 K=500", "BLOCK_M=16,BLOCK_N=32,BLOCK_K=32,WARPS_M=1,WARPS_N=1,SPLIT_K=4"},
     {biased, "T=f16 M=20 N=44 K=72", "BLOCK_M=32,BLOCK_N=64,BLOCK_K=16,WARPS_M=1,WARPS_N=2,SPLIT_K=16"},
-    {gated, "T=bf16 M=20 N=33 K=100", "BLOCK_M=32,BLOCK_N=32,BLOCK_K=32,WARPS_M=1,WARPS_N=1,SPLIT_K=2"},
+    {gated, "T=bf16 M=20 N=33 K=100", "BLOCK_M=32,BLOCK_N=32,BLOCK_K=32,WARPS_M=2,WARPS_N=2,SPLIT_K=2"},
     {batches, "T=f32 B=3 M=20 N=33 K=100", "BLOCK_M=32,BLOCK_N=32,BLOCK_K=16,WARPS_M=1,WARPS_N=1,SPLIT_K=8"},
     /* Other types. */
     {matmul, "T=f32 M=72 N=68 K=40", ""},
@@ -123,27 +124,158 @@ static const struct {
     {dequantised, "T=f16 U=i4 M=20 N=40 K=64", ""},
     {dequantised, "T=f16 U=u8 M=20 N=37 K=63", ""},
     {group_scales, "T=f16 M=20 N=40 K=2", ""},
-    {gathered, "T=bf16 P=20 E=20 B=2 M=20 N=40 K=72", ""},
     {two_loops, "T=bf16 M=20 N=24 C=5 S=8", ""},
     {some, "T=bf16 B=3 M=20 N=24 K=40", ""},
     {in_place, "T=f32 M=20 N=24 K=40", ""},
     {two_outputs, "T=bf16 M=20 N=24 K=40", ""},
 };
 
-START_TEST(every_class) {
+START_TEST(classes_are_right) {
   arena a = ARENA_INIT;
   template_case c =
       template_case_bind(&a, mma(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, -1);
+  template_case_run(&a, &c, NULL, 0);
+  arena_release(&a);
+}
+END_TEST
+
+/* A fifth of them, as each takes seconds; all with ARKE_MMA_FULL=1. */
+START_TEST(classes_assemble) {
+  if (_i % 5 != 0 && !getenv("ARKE_MMA_FULL")) return;
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, mma(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
+  template_case_assemble(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+/* The tiles that matter at large sizes: they must not spill, and their small problems come out right. */
+static const struct {
+  const char *text, *bindings, *settings;
+} large[] = {
+    {linear, "T=bf16 M=4096 N=4096 K=4096",
+     "BLOCK_M=128,BLOCK_N=256,BLOCK_K=32,STAGES=4,WARPS_M=2,WARPS_N=4"},
+    {matmul, "T=bf16 M=4096 N=4096 K=4096",
+     "BLOCK_M=128,BLOCK_N=128,BLOCK_K=64,STAGES=3,WARPS_M=2,WARPS_N=2"},
+    {gated, "T=bf16 M=4096 N=4096 K=4096", "BLOCK_M=128,BLOCK_N=128,BLOCK_K=32,STAGES=3,WARPS_M=2,WARPS_N=4"},
+    {linear, "T=bf16 M=16 N=4096 K=4096", ""},
+    {matmul, "T=f32 M=4096 N=4096 K=4096", "BLOCK_M=128,BLOCK_N=128,BLOCK_K=16,STAGES=3,WARPS_M=2,WARPS_N=4"},
+    {dequantised, "T=bf16 U=i4 M=512 N=4096 K=4096", ""},
+    {whole, "T=i8 M=512 N=4096 K=4096", ""},
+};
+
+START_TEST(large_tiles_do_not_spill) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, mma(), large[_i].text, large[_i].bindings, large[_i].settings);
+  template_case_assemble(&a, &c);
+  template_case_run_reduced(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+/* Rows with gaps that still line up, then any strides. */
+START_TEST(views_are_right) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, mma(), linear, "T=bf16 M=20 N=40 K=72", "");
+  run_view views[LIMIT_TENSORS] = {{0}};
+  run_view_permuted(&c.p, 0, (int[]){1, 0}, 8, &views[0]);
+  template_case_run(&a, &c, views, 1);
+  run_view_permuted(&c.p, 0, (int[]){1, 0}, 1, &views[0]);
+  template_case_run(&a, &c, views, 2);
+  run_view_permuted(&c.p, 0, (int[]){0, 1}, 0, &views[0]);
+  run_view_permuted(&c.p, 1, (int[]){0, 1}, 3, &views[1]);
+  run_view_permuted(&c.p, 2, (int[]){0, 1}, 1, &views[2]);
+  template_case_run(&a, &c, views, 2);
+  views[0] = (run_view){.strided = true, .stride = {0, 1}, .offset = 1};
+  template_case_run(&a, &c, views, 2);
+  c = template_case_bind(&a, mma(), linear, "T=f32 M=20 N=40 K=24", "");
+  template_case_run(&a, &c, views, 2);
+  c = template_case_bind(&a, mma(), leading, "T=f16 ...=2x3 M=17 N=40 K=24", "");
+  views[1] = views[2] = (run_view){0};
+  run_view_permuted(&c.p, 0, (int[]){3, 0, 2, 1}, 1, &views[0]);
+  template_case_run(&a, &c, views, -1);
+  views[0] = (run_view){.strided = true, .stride = {0, 17 * 24, 24, 1}};
+  template_case_run(&a, &c, views, 1);
+  c = template_case_bind(&a, mma(), gathered, "T=bf16 P=9 E=3 B=2 M=20 N=40 K=72", "");
+  views[0] = (run_view){0};
+  views[2] = (run_view){.below = 9};
+  views[3] = (run_view){.below = 3};
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(special_values_are_right) {
+  static const double values[] = {1, NAN, -INFINITY, 2, 2, -0.0, 0, INFINITY, -3, -INFINITY, 5};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, mma(), linear, "T=bf16 M=20 N=24 K=44", "");
+  template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{.values = values, .n_values = 11}}, 0);
+  template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{0}, {.values = values + 3, .n_values = 5}}, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(large_tensors_have_wide_offsets) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, mma(), matmul, "T=bf16 M=65536 N=65536 K=65536",
+                                       "BLOCK_M=32,BLOCK_N=32,BLOCK_K=32,WARPS_M=1,WARPS_N=1");
+  template_case small = c;
+  mma()->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
+  template_case_run_kernel(&small, template_case_lower(&a, &c), NULL, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(what_is_no_contraction_is_refused) {
+  template_refuses(mma(), "m(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=f32 M=8 N=8",
+                   TEMPLATE_OPERATOR);
+  template_refuses(mma(),
+                   "m(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k: k <= m) X[m,k] * W[n,k] }",
+                   "T=f32 M=8 N=8 K=8", TEMPLATE_OPERATOR);
+  template_refuses(mma(), scaled, "T=i8 M=8 N=8 K=200000", TEMPLATE_SIZE);
+}
+END_TEST
+
+START_TEST(missing_waits_are_found) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, mma(), linear, "T=bf16 M=40 N=40 K=200",
+                                       "BLOCK_M=64,BLOCK_N=64,BLOCK_K=32,WARPS_M=2,WARPS_N=2,STAGES=3");
+  template_case_miss(&a, &c, "cp.async.wait_group");
+  template_case_miss(&a, &c, "cp.async.commit_group");
+  template_case_miss(&a, &c, "bar.sync");
+  template_case_miss(&a, &c, "griddepcontrol.wait");
+  template_case_miss(&a, &c, "ldmatrix");
+  template_case_miss(&a, &c, "mma.sync");
+  c = template_case_bind(&a, mma(), matmul, "T=f32 M=33 N=35 K=70",
+                         "BLOCK_M=32,BLOCK_N=32,BLOCK_K=16,WARPS_M=2,WARPS_N=2,STAGES=2,SPLIT_K=2");
+  template_case_miss(&a, &c, "bar.sync");
+  template_case_miss(&a, &c, "griddepcontrol.wait");
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(out_of_memory_is_reported) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, mma(), gated, "T=bf16 M=20 N=33 K=100", "SPLIT_K=2");
+  template_case_fail_allocations(&c);
   arena_release(&a);
 }
 END_TEST
 
 int main(void) {
   Suite *suite = suite_create("mma");
-  TCase *tests = tcase_create("emulator");
+  TCase *tests = tcase_create("mma");
   tcase_set_timeout(tests, 120);
-  tcase_add_loop_test(tests, every_class, 0, (int)(sizeof classes / sizeof classes[0]));
+  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
+  tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, special_values_are_right);
+  tcase_add_test(tests, large_tensors_have_wide_offsets);
+  tcase_add_test(tests, what_is_no_contraction_is_refused);
+  tcase_add_test(tests, missing_waits_are_found);
+  tcase_add_test(tests, out_of_memory_is_reported);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
