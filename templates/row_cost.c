@@ -20,8 +20,11 @@ static const double cluster_start_ns = 3000;
 static const double detour = 0.05;
 /* Share of the copy bandwidth that a kernel reaches at best. */
 static const double dram_efficiency = 0.97;
-/* Instructions of an element (conversion, arithmetic, the output), of each reduction, and of an access. */
-static const double element_instructions = 5, reduction_instructions = 3, access_instructions = 2;
+/* Instructions of an element: converting what is read; each reduction, and an exponential in it; the
+ * arithmetic of an output and its conversion; and of an access (means over what ptxas made of the catalogue).
+ */
+static const double read_instructions = 1, reduction_instructions = 2.5, exponential_instructions = 4,
+                    output_instructions = 5, access_instructions = 2;
 /* Cycles between two instructions of one warp. */
 static const double issue_cycles = 1.5;
 /* Between an SM and the L2 cache, where the others leave it to this one. */
@@ -97,7 +100,9 @@ static double lines_of(const row_match *m, const row_plan *plan, const work *w) 
   double width = fmin(WARP, plan->threads), lines = 0;
   double accesses = w->rows * ceil(w->columns / plan->vector) / width; /* of one warp for one row */
   for (int i = 0; i < m->form.n_accesses; i++) {
-    if (m->moving >> i & 1) lines += accesses * ceil(width * plan->vector * access_bytes(m, i) / 128);
+    /* What has no rows of its own is not aligned with theirs: it comes element by element. */
+    double each = plan->peel && !(row_major(m) >> i & 1) ? plan->vector : 1;
+    if (m->moving >> i & 1) lines += each * accesses * ceil(width * plan->vector * access_bytes(m, i) / 128);
   }
   return lines;
 }
@@ -148,13 +153,24 @@ static double width_factor(const row_match *m, const row_plan *plan) {
   return plan->loads == GEN_CACHE_DEFAULT ? 1.02 : 1.25;
 }
 
+static double instructions_of(const row_match *m) {
+  double n = reduction_instructions * m->n_reductions;
+  for (int i = 0; i < m->form.n_accesses; i++)
+    if (m->moving >> i & 1 && m->reads[i]) n += read_instructions;
+  for (int i = 0; i < m->n_reductions; i++)
+    if (m->reductions[i].maximum >= 0) n += exponential_instructions;
+  for (int i = 0; i < m->form.n_outputs; i++)
+    if (m->outputs[i].by_element) n += output_instructions;
+  return n;
+}
+
 double row_cost_of(const row_match *m, const row_plan *plan, const target *t, const target_rates *rates) {
   work w = work_of(m, plan);
   double sms = rates->sm_count, elements = w.rows * w.columns;
   double ctas = ceil(w.rows / (plan->groups * plan->rows_at_once)) * plan->cluster * plan->split;
   double at_once = fmin(ctas, resident(m, plan, t) * sms);
-  double instructions = element_instructions + reduction_instructions * m->n_reductions +
-                        access_instructions * accesses_of(m) / plan->vector + (plan->peel ? 2 : 0);
+  double instructions = instructions_of(m) + access_instructions * accesses_of(m) / plan->vector;
+  if (plan->peel) instructions += 2;
   /* Into shared memory and out of it again. */
   if (plan->held == ROW_SHARED) instructions += access_instructions * (1 + m->n_phases) / plan->vector;
 
@@ -173,8 +189,10 @@ double row_cost_of(const row_match *m, const row_plan *plan, const target *t, co
 
   double turns = fmax(1, ctas / at_once), whole = ceil(turns);
   turns = (turns + whole) / 2; /* CTAs of the last turn have more of the machine for themselves */
+  double turn = turn_ns(m, plan, &w, instructions, rates);
+  memory += turn / 2; /* at the end fewer and fewer CTAs share it, each as fast as it is alone */
   double ctas_started = plan->ctas_per_sm ? at_once : ctas;
-  double latency = turns * turn_ns(m, plan, &w, instructions, rates);
+  double latency = turns * turn;
   latency += ctas_started / sms * cta_issue_ns;
   if (plan->cluster > 1) latency += (turns - 1) * cluster_start_ns;
   if (plan->ctas_per_sm) latency += cta_start_ns;
