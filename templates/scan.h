@@ -58,8 +58,11 @@ template_reason scan_fit(const ir_problem *p, const target *t, arena *a, scan_ma
   X(THREADS, "threads of a CTA", 32, 64, 128, 256, 512, 1024)                                                \
   X(VECTOR, "elements of a thread, loaded and stored at once", 1, 2, 4, 8, 16)                               \
   X(STRIPS, "vectors of a thread in flight", 1, 2, 4, 8, 16)                                                 \
-  X(PLACE, "0: a row by a warp; 1: by a CTA, chunk after chunk; 2: by a CTA for each chunk, looking back",   \
-    0, 1, 2)                                                                                                 \
+  X(PLACE,                                                                                                   \
+    "0: a row by a warp; 1: by a CTA, chunk after chunk; 2: by a CTA for each chunk, looking back; 3: by a " \
+    "CTA that takes rows in turn, with later ones on their way to shared memory",                            \
+    0, 1, 2, 3)                                                                                              \
+  X(STAGES, "rows of a CTA in shared memory, in the works or on their way (PLACE=3)", 2, 3, 4)               \
   X(STREAM, "0: caches as they are; 1: what is touched once passes L1 by; 2: and leaves L2 first", 0, 1, 2)
 
 typedef enum scan_param {
@@ -69,7 +72,7 @@ typedef enum scan_param {
       SCAN_PARAM_COUNT,
 } scan_param;
 
-typedef enum scan_place { SCAN_BY_WARP, SCAN_BY_CTA, SCAN_LOOK_BACK } scan_place;
+typedef enum scan_place { SCAN_BY_WARP, SCAN_BY_CTA, SCAN_LOOK_BACK, SCAN_AHEAD } scan_place;
 
 /* A configuration with everything that follows from it. */
 typedef struct scan_plan {
@@ -80,6 +83,8 @@ typedef struct scan_plan {
   int64_t chunk;   /* elements along the scan that its owner holds at once */
   int64_t width;   /* columns of a CTA; rows: 1 */
   int state_words; /* 64-bit words of a chunk's record */
+  int stages;      /* SCAN_AHEAD: rows in shared memory */
+  int resident;    /* SCAN_AHEAD: CTAs of an SM */
   gen_cache loads, stores;
   bool wide_offsets;
 } scan_plan;
@@ -99,10 +104,11 @@ typedef struct scan_emitter {
   lanes_args before_slots[SCAN_MAX_TERMS], after_slots;
   int along_size, lane_size; /* parameters: elements of the loops */
   int outer_size[IR_FORM_LOOPS];
-  int rows, chunks, blocks;     /* parameters: how many rows; chunks of each; CTAs across the columns */
-  int state, ticket;            /* parameters: what chunks publish; whose turn it is */
-  bool by_ticket;               /* chunks are taken in the order in which CTAs start */
-  int clear_state, clear_pairs; /* parameters of the kernel that clears: where, how many 16 bytes */
+  int rows, chunks, blocks;       /* parameters: how many rows; chunks of each; CTAs across the columns */
+  int row_pointer[LIMIT_TENSORS]; /* parameters: inputs whose rows are copied */
+  int state, ticket;              /* parameters: what chunks publish; whose turn it is */
+  bool by_ticket;                 /* chunks are taken in the order in which CTAs start */
+  int clear_state, clear_pairs;   /* parameters of the kernel that clears: where, how many 16 bytes */
   arena *a;
 } scan_emitter;
 
@@ -111,6 +117,35 @@ enum { SCAN_CLEAR_THREADS = 256 };
 arke_status scan_emit_rows(gen_builder *b, const target *t, void *user, arke_error *err);
 arke_status scan_emit_columns(gen_builder *b, const target *t, void *user, arke_error *err);
 arke_status scan_emit_clear(gen_builder *b, const target *t, void *user, arke_error *err);
+
+/* --- rows copied ahead --- */
+
+/* Accesses that are copied, and bytes of a row of their tensors; whether there are some, in whole copies. */
+uint64_t scan_ahead(const scan_match *m);
+int64_t scan_stage_bytes(const scan_match *m);
+bool scan_can_copy(const scan_match *m);
+/* What the copies take for granted. */
+void scan_require_copies(const scan_match *m, recipe *rules, arena *a);
+
+typedef struct scan_ring {
+  gen_builder *b;
+  const scan_emitter *e;
+  const scan_match *m;
+  int stage_bytes;
+  gen_value base, filled; /* shared addresses: stages, their mbarriers */
+} scan_ring;
+
+/* By all threads, as the next three. */
+void scan_ring_open(scan_ring *r, gen_builder *b, const scan_emitter *e);
+/* Asks for row `row` (I32), where there is one, in `stage` (I32), which nobody reads any more. */
+void scan_ring_copy(const scan_ring *r, gen_value row, gen_value stage);
+/* Until the stage's copies of its turn are there; parity 0, 1, 0, … for each stage. */
+void scan_ring_wait(const scan_ring *r, gen_value stage, gen_value parity);
+/* `n` elements of an access from `at` on. */
+void scan_ring_read(const scan_ring *r, gen_value stage, int access, gen_value at, int n,
+                    gen_value *elements);
+
+/* --- arithmetic --- */
 
 /* Values of the terms (by number) in one place of the scan. */
 typedef struct scan_values {

@@ -25,6 +25,7 @@ double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
   double chunks = (double)scan_chunks(p), owners = (double)scan_owners(p);
   double ctas = p->place == SCAN_LOOK_BACK ? owners * chunks
                 : p->place == SCAN_BY_WARP ? ceil(owners / p->warps)
+                : p->place == SCAN_AHEAD   ? fmin(owners, (double)rates->sm_count * p->resident)
                                            : owners;
   double steps = p->place == SCAN_LOOK_BACK ? 1 : chunks;
   int registers = 40 + scan_element_registers(p);
@@ -34,7 +35,14 @@ double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
   double busy_sms = fmin(ctas, rates->sm_count);
 
   /* Memory: half of the bytes are loads, which a thread issues a chunk at a time. */
-  double flight = each_sm * p->threads * p->strips * p->vector * element_bytes / 2;
+  double held = each_sm * p->threads * p->strips * p->vector * element_bytes / 2;
+  if (p->place == SCAN_AHEAD) each_sm = fmin(p->resident, ceil(ctas / rates->sm_count));
+  double per_chunk = p->strips * (p->vector * element_instructions + vector_instructions) * m->n_terms;
+  double computing = per_chunk * p->threads / 32 * each_sm / 4 / rates->clock_hz * 1e9;
+  double working = (p->scanners > 1 ? exchange_ns : 200) + computing;
+  /* Nothing is under way while a chunk is worked on, unless it was copied ahead. */
+  double flight = held * load_ns / (load_ns + working);
+  if (p->place == SCAN_AHEAD) flight = each_sm * (p->stages - 1) * (double)scan_stage_bytes(m);
   double share = rates->dram_bytes_per_s / rates->sm_count;
   double rate = busy_sms * share *
                 fmin(most_share * rates->sm_count / busy_sms > 1 ? most_share : 1,
@@ -54,9 +62,9 @@ double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
   double issue = elements / fmin(1, lanes_used) / 32 / (p->strips * p->vector) * per_thread /
                  (busy_sms * 4 * rates->clock_hz) * 1e9;
   double waves = ceil(ctas / (rates->sm_count * resident));
-  double compute = per_thread * p->threads / 32 * each_sm / 4 / rates->clock_hz * 1e9;
-  double step = load_ns + (p->scanners > 1 ? exchange_ns : 200) + compute;
+  double step = load_ns + working;
   double latency = waves * steps * step * (waves > 1 ? 0.5 : 1); /* CTAs of a wave overlap with the next */
+  if (p->place == SCAN_AHEAD) latency = load_ns + ceil(owners / ctas) * working * 0.6;
   /* Nearly the largest of them: what comes close to it still gets in its way. */
   double total = cbrt(pow(memory, 3) + pow(issue, 3) + pow(latency, 3));
   if (p->place == SCAN_LOOK_BACK)

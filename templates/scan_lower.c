@@ -90,6 +90,9 @@ static const recipe_expr *grid_of(scan_way *w, const recipe_expr *rows, const re
   switch (w->plan.place) {
   case SCAN_BY_WARP: return ceildiv(a, rows, w->plan.warps);
   case SCAN_BY_CTA: return rows;
+  case SCAN_AHEAD:
+    return recipe_binary(a, RECIPE_MIN, rows,
+                         mul(a, recipe_var(a, "SMS"), recipe_const(a, w->plan.resident)));
   case SCAN_LOOK_BACK: break;
   }
   return mul(a, rows, chunks);
@@ -127,7 +130,15 @@ static void add_main_kernel(scan_way *w, int way, bool dense, bool by_ticket, co
     e->lane_size = index_arg(&l->args, p, width);
     e->blocks = kernel_args_i32(&l->args, ceildiv(a, width, p->width));
   }
-  if (p->place == SCAN_BY_WARP) e->rows = kernel_args_i32(&l->args, rows);
+  if (p->place == SCAN_BY_WARP || p->place == SCAN_AHEAD) e->rows = kernel_args_i32(&l->args, rows);
+  if (p->place == SCAN_AHEAD) {
+    l->min_ctas_per_sm = p->resident;
+    l->smem_bytes = recipe_const(a, p->stages * scan_stage_bytes(m));
+    for (int i = 0; i < m->form.problem->op->n_inputs; i++)
+      e->row_pointer[i] = kernel_args_pointer(&l->args, i);
+    scan_require_copies(m, &w->rules, a);
+    kernel_require(&w->rules, a, rows, 0, INT32_MAX / 2, "rows are counted in 32 bits");
+  }
   if (p->place == SCAN_LOOK_BACK) {
     e->ticket = kernel_args_workspace(&l->args, recipe_const(a, 0));
     e->state = kernel_args_workspace(&l->args, recipe_const(a, TICKET_BYTES));
@@ -185,6 +196,7 @@ static scan_plan plan_of_any(const scan_plan *plan) {
   any.strips = plan->strips * plan->vector < SCAN_MAX_STRIPS ? plan->strips * plan->vector : SCAN_MAX_STRIPS;
   any.chunk = columns ? (int64_t)any.warps * any.strips : (int64_t)any.scanners * 32 * any.strips;
   any.width = columns ? 32 : 1;
+  if (any.place == SCAN_AHEAD) any.place = SCAN_BY_CTA;
   return any;
 }
 
@@ -204,7 +216,11 @@ arke_status scan_ways(const ir_problem *p, const target *t, const config *c, con
   bool at_once = plan.place == SCAN_LOOK_BACK && scan_owners(&plan) <= t->rates.sm_count / scan_chunks(&plan);
   if (at_once) TRY(add_way(&plan, true, false, o, a, ways, n, err));
   TRY(add_way(&plan, true, true, o, a, ways, n, err));
-  /* Rows apart, but each as wide as before. */
+  /* Rows of other lengths, or apart, but each as wide as before. */
+  if (plan.place == SCAN_AHEAD) {
+    plan.place = SCAN_BY_CTA;
+    TRY(add_way(&plan, true, true, o, a, ways, n, err));
+  }
   if (plan.vector > 1 && match->form.n_loops > match->n_terms + 1)
     TRY(add_way(&plan, false, true, o, a, ways, n, err));
   scan_plan any = plan_of_any(&plan);

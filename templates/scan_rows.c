@@ -16,7 +16,7 @@ typedef struct rows_kernel rows_kernel;
 typedef struct strip {
   rows_kernel *k;
   lanes *before[SCAN_MAX_TERMS], *after;          /* evaluators; terms over one loop share theirs */
-  gen_value at;                                   /* its first element */
+  gen_value at, from;                             /* its first element; the one that is read, in the row */
   gen_value inclusive[SCAN_MAX_TERMS][LANES_MAX]; /* within the thread's vector */
   scan_values base;                               /* of all that comes before the vector */
 } strip;
@@ -29,6 +29,8 @@ struct rows_kernel {
   gen_value lane, warp; /* number of the warp in its CTA */
   gen_value shared;     /* address: two sets of the warps' sums, then the sums before the CTA's chunk */
   gen_value size;       /* elements of a row */
+  scan_ring ring;       /* SCAN_AHEAD, and the stage of the present row */
+  gen_value stage;
   strip strips[SCAN_MAX_STRIPS];
 };
 
@@ -57,6 +59,21 @@ static arke_status prefix_value(void *user, const ir_expr *node, gen_value *valu
   return ARKE_OK;
 }
 
+/* Elements that were copied ahead. */
+static arke_status copied_elements(void *user, int access, gen_value *elements, arke_error *err) {
+  const strip *s = user;
+  (void)err;
+  scan_ring_read(&s->k->ring, s->k->stage, access, s->from, s->k->p->vector, elements);
+  return ARKE_OK;
+}
+
+static void give_copied(const rows_kernel *k, strip *s, lanes_options *o) {
+  o->user = s;
+  if (k->p->place != SCAN_AHEAD) return;
+  o->given = scan_ahead(k->m);
+  o->read = copied_elements;
+}
+
 static arke_status make_strips(rows_kernel *k, arke_error *err) {
   const scan_emitter *e = k->e;
   for (int s = 0; s < k->p->strips; s++) {
@@ -67,10 +84,12 @@ static arke_status make_strips(rows_kernel *k, arke_error *err) {
         if (k->m->terms[j].loop == k->m->terms[i].loop) one->before[i] = one->before[j];
       }
       if (one->before[i]) continue;
-      TRY(lanes_create(k->b, &k->m->form, &e->before[i], &e->before_slots[i], e->a, &one->before[i], err));
+      lanes_options before = e->before[i];
+      give_copied(k, one, &before);
+      TRY(lanes_create(k->b, &k->m->form, &before, &e->before_slots[i], e->a, &one->before[i], err));
     }
     lanes_options after = e->after;
-    after.user = one;
+    give_copied(k, one, &after);
     after.reduce = prefix_value;
     TRY(lanes_create(k->b, &k->m->form, &after, &e->after_slots, e->a, &one->after, err));
   }
@@ -119,9 +138,9 @@ static arke_status load_chunk(rows_kernel *k, gen_value first, arke_error *err) 
   for (int s = 0; s < p->strips; s++) {
     strip *one = &k->strips[s];
     one->at = gen_add_imm(b, base, (int64_t)s * 32 * p->vector);
-    gen_value from = gen_umin(b, one->at, last);
-    for (int i = 0; i < k->m->n_terms; i++) lanes_set(one->before[i], k->m->terms[i].loop, from);
-    lanes_set(one->after, k->m->along, from);
+    one->from = gen_umin(b, one->at, last);
+    for (int i = 0; i < k->m->n_terms; i++) lanes_set(one->before[i], k->m->terms[i].loop, one->from);
+    lanes_set(one->after, k->m->along, one->from);
   }
   for (int s = 0; s < p->strips; s++) {
     for (int i = 0; i < k->m->n_terms; i++)
@@ -245,6 +264,39 @@ static arke_status walk_row(rows_kernel *k, arke_error *err) {
   return ARKE_OK;
 }
 
+/* Rows in turn, each one chunk, with later ones on their way. */
+static arke_status rows_ahead(rows_kernel *k, arke_error *err) {
+  gen_builder *b = k->b;
+  int stages = k->p->stages;
+  gen_value step = gen_nctaid_x(b), row = gen_ctaid_x(b), zero = gen_i32(b, 0);
+  scan_values total;
+  gen_loop loop;
+  gen_value carried[] = {row, zero, zero, zero}; /* and stage, parity, set of sums */
+  scan_ring_open(&k->ring, b, k->e);
+  for (int s = 0; s < stages - 1; s++) {
+    scan_ring_copy(&k->ring, row, gen_i32(b, s));
+    row = gen_add(b, row, step);
+  }
+  gen_loop_begin(b, &loop, carried, 4);
+  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], gen_param(b, k->e->rows)));
+  k->stage = carried[1];
+  set_row(k, carried[0]);
+  scan_ring_wait(&k->ring, k->stage, carried[2]);
+  TRY(load_chunk(k, index_of(k, zero), err));
+  TRY(scan_chunk(k, gen_add(b, k->shared, gen_mul_imm(b, carried[3], set_bytes(k))), &total, err));
+  gen_value before = gen_add_imm(b, k->stage, -1), next = gen_add_imm(b, k->stage, 1);
+  before = gen_select(b, gen_compare_imm(b, GEN_EQ, k->stage, 0), gen_i32(b, stages - 1), before);
+  scan_ring_copy(&k->ring, gen_add(b, carried[0], gen_mul_imm(b, step, stages - 1)), before);
+  TRY(store_chunk(k, scan_identities(b, k->m), err));
+  gen_value around = gen_compare_imm(b, GEN_EQ, next, stages);
+  carried[0] = gen_add(b, carried[0], step);
+  carried[1] = gen_select(b, around, zero, next);
+  carried[2] = gen_select(b, around, gen_xor(b, carried[2], gen_i32(b, 1)), carried[2]);
+  carried[3] = gen_xor(b, carried[3], gen_i32(b, 1));
+  gen_loop_end(b, &loop);
+  return ARKE_OK;
+}
+
 /* CTAs take chunks in the order in which they start: those that a chunk waits for are running or done. */
 static gen_value take_ticket(rows_kernel *k) {
   gen_builder *b = k->b;
@@ -320,6 +372,7 @@ arke_status scan_emit_rows(gen_builder *b, const target *t, void *user, arke_err
   case SCAN_BY_WARP: return warp_rows(k, err);
   case SCAN_BY_CTA: set_row(k, gen_ctaid_x(b)); return walk_row(k, err);
   case SCAN_LOOK_BACK: return one_chunk(k, err);
+  case SCAN_AHEAD: return rows_ahead(k, err);
   }
   return ARKE_OK;
 }

@@ -22,7 +22,7 @@ const space *scan_space_of(const target *t) {
 
 /* Registers of a thread beside those of its elements: addresses, indices, shuffles. */
 enum { OVERHEAD_REGISTERS = 40 };
-enum { WIDEST_ACCESS_BITS = 128, STATIC_SHARED_BYTES = 48 << 10 };
+enum { WIDEST_ACCESS_BITS = 128, STATIC_SHARED_BYTES = 48 << 10, MEETING_BYTES = 2048 };
 /* Grids along x, which the rows are laid out on. */
 static const int64_t most_ctas = INT32_MAX;
 
@@ -39,13 +39,19 @@ static int widest_bits(const scan_match *m) {
   return most;
 }
 
-/* 32-bit registers that hold the elements of a thread: each term's prefixes, and what was loaded. */
-int scan_element_registers(const scan_plan *p) {
+/* 32-bit registers of an element's prefixes. */
+static int prefix_registers(const scan_match *m) {
   int each = 0;
-  for (int i = 0; i < p->match->n_terms; i++) {
-    gen_type type = p->match->terms[i].type;
+  for (int i = 0; i < m->n_terms; i++) {
+    gen_type type = m->terms[i].type;
     each += type == GEN_F64 || type == GEN_I64 ? 2 : 1;
   }
+  return each;
+}
+
+/* 32-bit registers that hold the elements of a thread: each term's prefixes, and what was loaded. */
+int scan_element_registers(const scan_plan *p) {
+  int each = prefix_registers(p->match);
   double loaded = 0;
   for (int i = 0; i < p->match->form.n_accesses; i++) {
     const ir_access *a = &p->match->form.accesses[i];
@@ -53,6 +59,20 @@ int scan_element_registers(const scan_plan *p) {
       loaded += dtype_bits(ir_tensor_dtype(p->match->form.problem, a->tensor)) / 32.0;
   }
   return (int)((each + loaded) * p->vector * p->strips);
+}
+
+/* Rows of one chunk, by several warps, whose meeting tells that a stage is free. */
+static template_reason plan_ahead(const scan_match *m, const target *t, scan_plan *p) {
+  int64_t stage = scan_stage_bytes(m), shared = p->stages * stage + MEETING_BYTES;
+  if (p->warps < 2 || ir_form_extent(&m->form, m->along) > p->chunk) return TEMPLATE_TILE;
+  if (!scan_can_copy(m)) return TEMPLATE_ALIGNMENT;
+  if (shared > t->smem_per_block_bytes) return TEMPLATE_SHARED_MEMORY;
+  int registers = OVERHEAD_REGISTERS + prefix_registers(m) * p->vector * p->strips;
+  int64_t n = t->registers_per_sm / (registers * p->threads);
+  if (n > t->smem_per_block_bytes / shared) n = t->smem_per_block_bytes / shared;
+  if (n > 2048 / p->threads) n = 2048 / p->threads;
+  p->resident = n < 1 ? 1 : (int)n;
+  return TEMPLATE_OK;
 }
 
 template_reason scan_plan_make(const scan_match *match, const target *t, const config *c, scan_plan *plan) {
@@ -66,6 +86,7 @@ template_reason scan_plan_make(const scan_match *match, const target *t, const c
                       .place = (scan_place)v[SCAN_PLACE],
                       .width = 1,
                       .state_words = match->n_terms * scan_words_of(match),
+                      .stages = v[SCAN_STAGES],
                       .loads = caches[v[SCAN_STREAM]],
                       .stores = caches[v[SCAN_STREAM]],
                       .wide_offsets = lanes_need_wide_offsets(&match->form)};
@@ -83,6 +104,10 @@ template_reason scan_plan_make(const scan_match *match, const target *t, const c
   } else {
     plan->scanners = plan->place == SCAN_BY_WARP ? 1 : plan->warps;
     plan->chunk = (int64_t)plan->scanners * 32 * plan->vector * plan->strips;
+  }
+  if (plan->place == SCAN_AHEAD) {
+    template_reason reason = plan_ahead(match, t, plan);
+    if (reason != TEMPLATE_OK) return reason;
   }
   /* No vector lies partly outside. */
   if (ir_form_extent(&match->form, match->lane) % plan->vector) return TEMPLATE_ALIGNMENT;
@@ -107,9 +132,13 @@ int64_t scan_owners(const scan_plan *plan) {
   return rows > INT64_MAX / across ? INT64_MAX : rows * across;
 }
 
+enum { FEWEST_STAGES = 2 };
+
 /* Whether a simpler configuration does the same: threads or strips that have no element. */
 static bool redundant(const scan_plan *p) {
   int64_t size = ir_form_extent(&p->match->form, p->match->along);
+  if (p->place != SCAN_AHEAD && p->stages != FEWEST_STAGES) return true;
+  if (p->place == SCAN_AHEAD && scan_owners(p) <= p->resident) return true; /* a row a CTA, on any device */
   if (p->place == SCAN_BY_WARP && p->warps == 1) return false;
   if (!p->match->columns && p->place == SCAN_BY_CTA && p->warps == 1) return true; /* a warp */
   if (p->strips > 1 && size <= p->chunk / 2) return true;
@@ -135,7 +164,11 @@ void scan_defaults(const ir_problem *p, const target *t, config *c) {
   arke_error err = ARKE_ERROR_INIT;
   scan_match match;
   double best = INFINITY;
-  *c = (config){{[SCAN_THREADS] = 32, [SCAN_VECTOR] = 1, [SCAN_STRIPS] = 1, [SCAN_PLACE] = SCAN_BY_CTA}};
+  *c = (config){{[SCAN_THREADS] = 32,
+                 [SCAN_VECTOR] = 1,
+                 [SCAN_STRIPS] = 1,
+                 [SCAN_PLACE] = SCAN_BY_CTA,
+                 [SCAN_STAGES] = FEWEST_STAGES}};
   if (scan_fit(p, t, &a, &match, NULL, &err) == TEMPLATE_OK) {
     for (int64_t i = 0; i < space_size(&scan_space); i++) {
       config one;
@@ -155,7 +188,6 @@ enum { REDUCED_ELEMENTS = 20000 };
 
 void scan_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                           ir_problem *reduced) {
-  (void)sm_count; /* no configuration loops over rows */
   arena a = ARENA_INIT;
   arke_error err = ARKE_ERROR_INIT;
   scan_match match;
@@ -163,6 +195,15 @@ void scan_reduced_problem(const ir_problem *p, const target *t, const config *c,
   *reduced = *p;
   if (scan_fit(p, t, &a, &match, NULL, &err) == TEMPLATE_OK) {
     scan_plan_make(&match, t, c, &plan);
+    /* Whole rows are what is compiled in: a few more of them than CTAs have stages. */
+    if (plan.place == SCAN_AHEAD) {
+      for (int i = 0; i < match.n_outer; i++) {
+        int64_t rows = (int64_t)sm_count * plan.resident * plan.stages + 1;
+        ir_form_set_extent(&match.form, match.outer[i], i == match.n_outer - 1 ? rows : 1, reduced);
+      }
+      arena_release(&a);
+      return;
+    }
     /* Three chunks, the last one ragged; more than a segment of them where they are small. */
     int64_t chunks = 2;
     if (plan.place == SCAN_LOOK_BACK && plan.chunk * (SCAN_SEGMENT + 3) <= REDUCED_ELEMENTS)

@@ -42,6 +42,7 @@ static const char transposed[] = "c(X: T[N,M]) -> (Y: T[M,N]) { Y[i,j] = sum(t: 
 #define WARP  "PLACE=0"
 #define CTA   "PLACE=1"
 #define CHUNK "PLACE=2"
+#define AHEAD "PLACE=3"
 
 static const struct {
   const char *text, *bindings, *settings;
@@ -89,6 +90,15 @@ static const struct {
     {in_place, "T=f32 M=3 N=1000", CHUNK ",THREADS=64,VECTOR=4,STRIPS=1"},
     {leading, "T=bf16 ...=3x2 N=264", ""},
     {deep, "T=f32 A=3 B=2 C=5 N=96", ""},
+    {cumsum, "T=f32 M=9 N=1000", AHEAD ",THREADS=256,VECTOR=4,STRIPS=1,STAGES=3"},
+    {cumsum, "T=bf16 M=40 N=2056", AHEAD ",THREADS=256,VECTOR=8,STRIPS=2,STAGES=2"},
+    {cumsum, "T=f16 M=1 N=520", AHEAD ",THREADS=128,VECTOR=8,STRIPS=1,STAGES=4"},
+    {cumsum, "T=i64 M=20 N=130", AHEAD ",THREADS=128,VECTOR=2,STRIPS=1,STAGES=2"},
+    {suffix, "T=f32 M=20 N=1028", AHEAD ",THREADS=512,VECTOR=4,STRIPS=1,STAGES=2"},
+    {fused, "T=bf16 M=20 N=520", AHEAD ",THREADS=128,VECTOR=8,STRIPS=1,STAGES=3"},
+    {two, "T=f32 M=20 N=520", AHEAD ",THREADS=256,VECTOR=2,STRIPS=2,STAGES=2"},
+    {in_place, "T=f32 M=20 N=1000", AHEAD ",THREADS=256,VECTOR=4,STRIPS=1,STAGES=2"},
+    {leading, "T=bf16 ...=3x7 N=264", AHEAD ",THREADS=64,VECTOR=8,STRIPS=1,STAGES=2"},
     {columns, "T=f32 M=200 N=132", ""},
     {columns, "T=bf16 M=77 N=520", "THREADS=128,VECTOR=8,STRIPS=2"},
     {columns, "T=f32 M=77 N=33", "THREADS=32,VECTOR=1,STRIPS=4"},
