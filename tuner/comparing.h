@@ -5,6 +5,7 @@
 #define ARKE_TUNER_COMPARING_H
 
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "tuner/device_check.h"
 
@@ -17,17 +18,20 @@ typedef struct tune_comparing {
   dtype types[LIMIT_TENSORS]; /* of the problem's outputs */
   int n_types;
   pthread_t thread;
-  bool running;
-  arke_status status; /* of the steps so far */
+  sem_t device_is_free;
+  bool running, loads; /* loads: not before there are tensors to compare */
+  arke_status status;  /* of the thread */
 } tune_comparing;
 
 /* In this order, between them whatever else a problem needs. The first compiles, in a thread of its own. */
 void tune_comparing_begin(tune_comparing *c, device *dev, const struct target *t, int sm_count,
                           const ir_problem *p);
-/* With the problem's tensors on the device: keeps them, and loads, in a thread of its own; until the end the
- * device must be left alone. */
-void tune_comparing_load(tune_comparing *c, tune_tensors *t);
-void tune_comparing_end(tune_comparing *c, const tune_tensors *t, const tune_expected *e);
+/* With the problem's tensors on the device: keeps them, and leaves the device to the thread until the end.
+ * Not where the tensors would fill most of `memory_bytes`: candidates need some too. */
+void tune_comparing_load(tune_comparing *c, tune_tensors *t, int64_t memory_bytes);
+/* ARKE_OK, active or not; an error where the device is of no use any more. */
+arke_status tune_comparing_end(tune_comparing *c, const tune_tensors *t, const tune_expected *e,
+                               arke_error *err);
 
 /* Of an active one, after a run's launches: waits for them, and checks what must not have been written. */
 arke_status tune_comparing_wait(const tune_comparing *c, arke_error *err);

@@ -82,10 +82,11 @@ arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, ar
     status = tune_tensors_create(r->dev, &r->problem, r->info.kind == ARKE_DEVICE_CUDA,
                                  bursts ? r->info.l2_bytes : 0, p->seed, &r->tensors, err);
   if (status == ARKE_OK) status = tune_launches_view(&r->tensors, r->info.sm_count, &r->arena, &r->view, err);
-  if (status == ARKE_OK && compares) tune_comparing_load(&r->comparing, &r->tensors);
+  if (status == ARKE_OK && compares) tune_comparing_load(&r->comparing, &r->tensors, r->info.memory_bytes);
   if (status == ARKE_OK)
     status = tune_expected_compute(&r->tensors, &p->reference, p->seed, &r->expected, err);
-  if (status == ARKE_OK && compares) tune_comparing_end(&r->comparing, &r->tensors, &r->expected);
+  if (status == ARKE_OK && compares)
+    status = tune_comparing_end(&r->comparing, &r->tensors, &r->expected, err);
   if (status != ARKE_OK) {
     forget_problem(r);
     free(key);

@@ -112,7 +112,24 @@ START_TEST(every_fault_is_recorded_on_a_gpu) {
   ck_assert_ptr_nonnull(strstr(f.result.policy, "l2=flushed sets=1 timer=events clocks=as-found"));
   ck_assert_double_le(f.result.worst_error, f.result.tolerance);
   ck_assert_str_eq(f.result.environment.driver, "1.2.3 (CUDA 13.0)");
+  ck_assert_msg(f.result.warning == NULL, "%s", f.result.warning);
   check_no_workers();
+  close_fixture(&f);
+}
+END_TEST
+
+/* The GPU has no memory for what compares outputs there. */
+START_TEST(a_host_that_has_to_compare_finds_what_a_gpu_finds) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  setenv(PLANTED_GPU, "full", 1);
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  trial_list l = read_trials(&f, FAKE_GPU_NAME);
+  check_outcomes(&l, on_gpu, 28);
+  check_reasons(&l);
+  ck_assert_ptr_nonnull(f.result.warning);
+  ck_assert_ptr_nonnull(strstr(f.result.warning, "compared on the host"));
+  ck_assert_ptr_nonnull(strstr(f.result.warning, "the memory is full"));
   close_fixture(&f);
 }
 END_TEST
@@ -777,6 +794,7 @@ int main(int argc, char **argv) {
   tcase_set_timeout(c, 120);
   tcase_add_test(c, every_fault_is_recorded_on_the_emulator);
   tcase_add_test(c, every_fault_is_recorded_on_a_gpu);
+  tcase_add_test(c, a_host_that_has_to_compare_finds_what_a_gpu_finds);
   tcase_add_test(c, what_arithmetic_bounds_is_timed_back_to_back);
   tcase_add_test(c, the_next_problem_compiles_during_the_finals);
   tcase_add_test(c, another_problem_than_expected_is_tuned_as_ever);
