@@ -61,7 +61,8 @@ static inline bool skinny_is_token(const skinny_match *m, int operand) {
   X(UNROLL, "vectors along K that a thread loads before it multiplies", 1, 2, 4, 8)                          \
   X(WARPS_N, "warps of a CTA with other rows of weights", 1, 2)                                              \
   X(WARPS_K, "warps of a CTA that share K", 1, 2, 4, 8, 16)                                                  \
-  X(CLUSTER, "CTAs of a cluster that share K", 1, 2, 4, 8)                                                   \
+  X(SPLIT, "CTAs that share K: up to 8 in a cluster, more through memory and a second kernel", 1, 2, 4, 8,   \
+    32, 128)                                                                                                 \
   X(PREFETCH, "1: loads for the next step are under way while one is multiplied", 0, 1)                      \
   X(STREAM, "1: weights pass L1 by, and leave L2 first", 0, 1)
 
@@ -76,6 +77,7 @@ extern const space skinny_space;
 
 /* --- what a configuration is --- */
 
+enum { SKINNY_FINISH_THREADS = 128 };           /* of a CTA of the second kernel */
 enum { SKINNY_SUMS = 128, SKINNY_WORDS = 256 }; /* of a thread: partial sums, words loaded at once */
 
 typedef struct skinny_plan {
@@ -86,7 +88,9 @@ typedef struct skinny_plan {
   int group;                       /* neighbouring rows of weights in a vector: `vector`, or 1 */
   int step;                        /* neighbours along K of a thread */
   int unroll;                      /* times `step` before it multiplies, deep * step apart */
-  int warps_n, warps_k, threads, cluster;
+  int warps_n, warps_k, threads;
+  int parts;           /* of K: CTAs that share it */
+  int cluster, split;  /* as many in a cluster, or in the workspace; the other one is 1 */
   int warp_rows, rows; /* of weights: of a warp, of the CTA */
   int token_positions,
       weight_positions; /* vectors of each operand that a thread loads, for each of `unroll` */
@@ -105,6 +109,8 @@ static inline int skinny_unit(const skinny_plan *p) {
   return p->deep * p->step;
 }
 int skinny_sum_bytes(const skinny_match *m);
+/* Outputs of the CTA's tile that it finishes itself; the others of its cluster finish theirs. */
+int skinny_cta_outputs(const skinny_plan *p);
 /* Words of one vector of an operand, all reads together. */
 int skinny_words_of(const skinny_match *m, const skinny_plan *p, int operand);
 /* Elements of one read of it. */
@@ -125,7 +131,8 @@ typedef struct skinny_kernel {
   arena *a;
   lanes_options tokens, weights, each; /* loads of either side; what follows the sums, element by element */
   lanes_args token_slots, weight_slots, each_slots;
-  int n_tokens, n_weights, k, k_part; /* parameters */
+  bool from_parts; /* the second kernel, which adds up what the first one has left */
+  int n_tokens, n_weights, k, k_part, n_outputs, partials; /* parameters */
   struct skinny_emitter *current;
 } skinny_kernel;
 

@@ -8,7 +8,8 @@
 
 /* From a load to its data, while all others load too. */
 static const double latency_ns = 900;
-static const double cta_start_ns = 250, exchange_ns = 200, cluster_ns = 900, store_ns = 500;
+static const double cta_start_ns = 250, exchange_ns = 200, cluster_ns = 700, store_ns = 500;
+static const double second_kernel_ns = 1800;
 /* Share of the copy bandwidth at best; bytes of a cycle that an SM gets from the L2 cache. */
 static const double dram_efficiency = 1.03, sm_bytes_per_cycle = 56;
 /* Issued for a word of weights, beside its products; for a load; and for a step. */
@@ -51,12 +52,12 @@ double skinny_cost_of(const skinny_plan *p, const target *t, const target_rates 
   double tiles = ceil((double)contraction_extent(c, p->m->weights) / p->rows) *
                  ceil((double)contraction_extent(c, p->m->tokens) / p->tokens) *
                  (double)contraction_extent(c, &c->batch);
-  double ctas = tiles * p->cluster;
+  double ctas = tiles * p->parts;
   double fit = resident(p, t), busiest = fmin(fit, ceil(ctas / sms)); /* CTAs of an SM at once */
   double waves = fmax(1, ctas / (fit * sms));
   double whole = (waves + ceil(waves)) / 2; /* the last one has more of the machine for itself */
 
-  double steps = ceil(ceil(k / p->cluster) / (skinny_warp_step(p) * (double)p->warps_k));
+  double steps = ceil(ceil(k / p->parts) / (skinny_warp_step(p) * (double)p->warps_k));
   double weight_bytes = 4 * side_words(p, false) * p->threads,
          token_bytes = 4 * side_words(p, true) * p->threads;
   double cta_bytes = steps * weight_bytes, all = ctas * cta_bytes, least = ir_min_bytes(c->form.problem);
@@ -79,8 +80,11 @@ double skinny_cost_of(const skinny_plan *p, const target *t, const target_rates 
   double arithmetic = whole * issue / (SCHEDULERS * rates->clock_hz) * 1e9;
 
   double sum = pow(dram, power) + pow(stream, power) + pow(arithmetic, power);
-  double ends =
-      latency_ns + exchange_ns * (1 + p->warps_k / 8.0) + (p->cluster > 1 ? cluster_ns : 0) + store_ns;
+  double parts = p->split * (double)contraction_extent(c, p->m->weights) *
+                 (double)contraction_extent(c, p->m->tokens) * (double)contraction_extent(c, &c->batch);
+  double second = p->split > 1 ? second_kernel_ns + 8 * parts * c->n_sums / rates->l2_bytes_per_s * 1e9 : 0;
+  double ends = second + latency_ns + exchange_ns * (1 + p->warps_k / 8.0) +
+                (p->cluster > 1 ? cluster_ns : 0) + store_ns;
   return rates->launch_ns + pow(sum, 1 / power) + ends + (ceil(waves) - 1) * cta_start_ns;
 }
 

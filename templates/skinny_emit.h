@@ -18,7 +18,7 @@ typedef struct skinny_emitter {
   const skinny_plan *p;
   const skinny_match *m;
   gen_type index;
-  gen_value lane, warp_n, warp_k, part; /* i32; part: of the cluster */
+  gen_value lane, warp_n, warp_k, part; /* i32; part: of K */
   gen_value across, deep;               /* the lane's place: i32 */
   gen_value batch, token, row;          /* flat index; of the CTA's first token; of the thread's first row */
   gen_value k_end;                      /* of this CTA's part */
@@ -65,14 +65,14 @@ arke_status skinny_multiply(skinny_emitter *e, gen_value k, const skinny_batch *
 
 /* --- sums of all threads (skinny_exchange.c) --- */
 
-/* Puts this thread's sums where the CTA, or the cluster, adds them up. */
+/* Tells the cluster that this CTA is there: before anything else. */
+void skinny_meet(skinny_emitter *e);
+/* Puts this thread's sums where the CTA, or the one of the cluster that finishes them, adds them up. */
 void skinny_exchange(skinny_emitter *e);
 /* Outputs of the tile that a thread finishes; number i of them, by token and row, and whether there is one
  * (NULL: there is); and its sums into e->totals. */
 int skinny_outputs(const skinny_plan *p);
 gen_value skinny_output(skinny_emitter *e, int i, gen_value *exists);
 void skinny_totals(skinny_emitter *e, gen_value output, gen_value *token, gen_value *row);
-/* Every thread has read what it needs of others' memory. */
-void skinny_leave(skinny_emitter *e);
 
 #endif

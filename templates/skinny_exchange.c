@@ -126,13 +126,8 @@ static int tile_outputs(const skinny_plan *p) {
   return p->tokens * p->rows;
 }
 
-static int cta_outputs(const skinny_plan *p) {
-  int n = tile_outputs(p) / p->cluster;
-  return n > 0 ? n : 1;
-}
-
 int skinny_outputs(const skinny_plan *p) {
-  return (cta_outputs(p) + p->threads - 1) / p->threads;
+  return (skinny_cta_outputs(p) + p->threads - 1) / p->threads;
 }
 
 /* The sums of all warps for one output, `line` being its token's. */
@@ -146,28 +141,37 @@ static gen_value sum_warps(skinny_emitter *e, int sum, gen_value token, gen_valu
   return total;
 }
 
-static gen_value own_at(skinny_emitter *e, int sum, gen_value output) {
+/* Where the CTA that finishes an output finds a part's sum; `number` among its outputs. */
+static gen_value own_at(skinny_emitter *e, gen_value part, int sum, gen_value number) {
   gen_builder *b = e->b;
-  gen_value at = gen_add_imm(b, output, (int64_t)sum * tile_outputs(e->p));
+  gen_value line = gen_add_imm(b, gen_mul_imm(b, part, e->m->c.n_sums), sum);
+  gen_value at = gen_add(b, gen_mul_imm(b, line, skinny_cta_outputs(e->p)), number);
   at = gen_add_imm(b, gen_mul_imm(b, at, skinny_sum_bytes(e->m)), (int64_t)e->p->warps_k * warp_bytes(e->p));
   return gen_add(b, e->shared, at);
 }
 
-/* The CTA's sums, where the others of the cluster find them. */
-static void put_own(skinny_emitter *e) {
+/* The CTA's sums go to those of the cluster that finish them. */
+static void send(skinny_emitter *e) {
   gen_builder *b = e->b;
   const skinny_plan *p = e->p;
-  int all = tile_outputs(p);
+  int all = tile_outputs(p), own = skinny_cta_outputs(p);
   for (int from = 0; from < all; from += p->threads) {
     gen_value output = gen_add_imm(b, gen_tid_x(b), from);
     bool whole = from + p->threads <= all;
     gen_branch branch;
     if (!whole) gen_if(b, &branch, gen_compare_imm(b, GEN_ULT, output, all), NULL, 0);
-    for (int s = 0; s < p->m->c.n_sums; s++)
-      gen_store_shared(b, sum_warps(e, s, quotient(b, output, p->rows), modulo(b, output, p->rows)),
-                       own_at(e, s, output));
+    gen_value token = quotient(b, output, p->rows), row = modulo(b, output, p->rows);
+    for (int s = 0; s < p->m->c.n_sums; s++) {
+      gen_value total = sum_warps(e, s, token, row);
+      gen_value at = own_at(e, e->part, s, modulo(b, output, own));
+      gen_store_cluster(b, total, gen_cluster_map(b, at, quotient(b, output, own)));
+    }
     if (!whole) gen_if_end(b, &branch);
   }
+}
+
+void skinny_meet(skinny_emitter *e) {
+  if (e->p->cluster > 1) gen_cluster_arrive_relaxed(e->b);
 }
 
 void skinny_exchange(skinny_emitter *e) {
@@ -179,14 +183,15 @@ void skinny_exchange(skinny_emitter *e) {
   }
   gen_cta_sync(e->b);
   if (e->p->cluster == 1) return;
-  put_own(e);
+  gen_cluster_wait(e->b);
+  send(e);
   gen_cluster_sync(e->b);
 }
 
 gen_value skinny_output(skinny_emitter *e, int i, gen_value *exists) {
   gen_builder *b = e->b;
   const skinny_plan *p = e->p;
-  int own = cta_outputs(p), first = i * p->threads;
+  int own = skinny_cta_outputs(p), first = i * p->threads;
   gen_value output = gen_add_imm(b, gen_tid_x(b), first);
   *exists = first + p->threads > own ? gen_compare_imm(b, GEN_ULT, output, own) : NULL;
   if (p->cluster == 1) return output;
@@ -204,15 +209,9 @@ void skinny_totals(skinny_emitter *e, gen_value output, gen_value *token, gen_va
   for (int s = 0; s < p->m->c.n_sums; s++) {
     e->totals[s] = p->cluster > 1 ? NULL : sum_warps(e, s, *token, *row);
     for (int part = 0; p->cluster > 1 && part < p->cluster; part++) {
-      gen_value at = gen_cluster_map(b, own_at(e, s, output), gen_i32(b, part));
-      gen_value x = gen_load_cluster(b, skinny_sum_type(p->m), 1, at);
+      gen_value at = own_at(e, gen_i32(b, part), s, modulo(b, output, skinny_cta_outputs(p)));
+      gen_value x = gen_load_shared(b, skinny_sum_type(p->m), 1, at);
       e->totals[s] = part ? add(b, e->totals[s], x) : x;
     }
   }
-}
-
-void skinny_leave(skinny_emitter *e) {
-  if (e->p->cluster == 1) return;
-  gen_cluster_arrive_relaxed(e->b);
-  gen_cluster_wait(e->b);
 }

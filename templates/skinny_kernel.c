@@ -13,7 +13,7 @@ static gen_value quotient(gen_builder *b, gen_value x, int y) {
 }
 
 static gen_value tile_of(skinny_emitter *e) {
-  return quotient(e->b, gen_ctaid_x(e->b), e->p->cluster);
+  return quotient(e->b, gen_ctaid_x(e->b), e->p->parts);
 }
 
 static void find_place(skinny_emitter *e) {
@@ -25,7 +25,7 @@ static void find_place(skinny_emitter *e) {
   e->across = quotient(b, e->lane, p->deep);
   e->warp_n = modulo(b, warp, p->warps_n);
   e->warp_k = quotient(b, warp, p->warps_n);
-  e->part = modulo(b, gen_ctaid_x(b), p->cluster);
+  e->part = modulo(b, gen_ctaid_x(b), p->parts);
   e->batch = skinny_as_index(e, gen_ctaid_z(b));
   e->token = gen_mul_imm(b, skinny_as_index(e, gen_ctaid_y(b)), p->tokens);
   gen_value in_tile =
@@ -113,7 +113,7 @@ static arke_status add_products(skinny_emitter *e, arke_error *err) {
   const skinny_plan *p = e->p;
   gen_value k = gen_param(b, e->k->k), begin = skinny_index(e, 0);
   e->k_end = k;
-  if (p->cluster > 1) {
+  if (p->parts > 1) {
     gen_value each = gen_param(b, e->k->k_part);
     begin = gen_mul(b, skinny_as_index(e, e->part), each);
     e->k_end = gen_umin(b, k, gen_add(b, begin, each));
@@ -150,6 +150,33 @@ arke_status skinny_value(void *user, const ir_expr *x, gen_value *values, arke_e
   return error_set(err, ARKE_ERR_INTERNAL, "generate", "a sum that the skinny template did not match");
 }
 
+/* Bytes from the partial results of one part to the next are those of all outputs, a sum after the other. */
+static gen_value partial_at(skinny_emitter *e, gen_value part, int sum, gen_value token, gen_value row) {
+  gen_builder *b = e->b;
+  gen_value at = gen_add(b, gen_mul(b, e->batch, gen_param(b, e->k->n_tokens)), token);
+  at = gen_add(b, gen_mul(b, at, gen_param(b, e->k->n_weights)), row);
+  gen_value line = gen_add_imm(b, gen_mul_imm(b, part, e->m->c.n_sums), sum);
+  gen_value whole = gen_mul(b, gen_zext(b, line, GEN_I64), gen_param(b, e->k->n_outputs));
+  at = gen_add(b, whole, e->index == GEN_I64 ? at : gen_zext(b, at, GEN_I64));
+  return gen_add(b, gen_param(b, e->k->partials), gen_mul_imm(b, at, skinny_sum_bytes(e->m)));
+}
+
+static void leave_part(skinny_emitter *e, gen_value token, gen_value row) {
+  for (int s = 0; s < e->m->c.n_sums; s++)
+    gen_store_global(e->b, e->totals[s], partial_at(e, e->part, s, token, row));
+}
+
+static void add_parts(skinny_emitter *e, gen_value token, gen_value row) {
+  gen_builder *b = e->b;
+  for (int s = 0; s < e->m->c.n_sums; s++) {
+    for (int part = 0; part < e->p->split; part++) {
+      gen_value at = partial_at(e, gen_i32(b, part), s, token, row);
+      gen_value x = gen_load_global(b, skinny_sum_type(e->m), 1, at, false), *total = &e->totals[s];
+      *total = !part ? x : gen_is_float(b, x) ? gen_fadd(b, *total, x) : gen_add(b, *total, x);
+    }
+  }
+}
+
 /* One element of every output. */
 static arke_status store(skinny_emitter *e, gen_value token, gen_value row, arke_error *err) {
   const ir_form *form = &e->m->c.form;
@@ -181,10 +208,39 @@ static arke_status finish(skinny_emitter *e, arke_error *err) {
     gen_value is_inside = gen_and(b, gen_compare(b, GEN_ULT, token, gen_param(b, e->k->n_tokens)),
                                   gen_compare(b, GEN_ULT, row, gen_param(b, e->k->n_weights)));
     gen_if(b, &inside, is_inside, NULL, 0);
-    TRY(store(e, token, row, err));
+    if (p->split > 1) {
+      leave_part(e, token, row);
+    } else {
+      TRY(store(e, token, row, err));
+    }
     gen_if_end(b, &inside);
     if (exists) gen_if_end(b, &is_one);
   }
+  return ARKE_OK;
+}
+
+static arke_status first_kernel(skinny_emitter *e, arke_error *err) {
+  find_place(e);
+  skinny_meet(e);
+  gen_launches_wait(e->b);
+  TRY(add_products(e, err));
+  skinny_exchange(e);
+  return finish(e, err);
+}
+
+/* A thread for each output. */
+static arke_status second_kernel(skinny_emitter *e, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_branch inside;
+  e->batch = skinny_as_index(e, gen_ctaid_z(b));
+  gen_value token = skinny_as_index(e, gen_ctaid_y(b));
+  gen_value row = skinny_as_index(e, gen_mul_imm(b, gen_ctaid_x(b), SKINNY_FINISH_THREADS));
+  row = gen_add(b, row, skinny_as_index(e, gen_tid_x(b)));
+  gen_launches_wait(b);
+  gen_if(b, &inside, gen_compare(b, GEN_ULT, row, gen_param(b, e->k->n_weights)), NULL, 0);
+  add_parts(e, token, row);
+  TRY(store(e, token, row, err));
+  gen_if_end(b, &inside);
   return ARKE_OK;
 }
 
@@ -197,11 +253,5 @@ arke_status skinny_emit(gen_builder *b, const target *t, void *user, arke_error 
   e->index = k->plan.wide_offsets ? GEN_I64 : GEN_I32;
   k->current = e;
   gen_launches_release(b);
-  find_place(e);
-  gen_launches_wait(b);
-  TRY(add_products(e, err));
-  skinny_exchange(e);
-  TRY(finish(e, err));
-  skinny_leave(e);
-  return ARKE_OK;
+  return k->from_parts ? second_kernel(e, err) : first_kernel(e, err);
 }

@@ -81,7 +81,12 @@ static bool lines_up(const skinny_match *m, const skinny_plan *p) {
   return true;
 }
 
-enum { MOST_REGISTERS = 232, MOST_SHARED_BYTES = 48 * 1024, PAD = 4 };
+enum { MOST_OF_A_CLUSTER = 8, MOST_REGISTERS = 232, MOST_SHARED_BYTES = 48 * 1024, PAD = 4 };
+
+int skinny_cta_outputs(const skinny_plan *p) {
+  int n = p->tokens * p->rows / p->cluster;
+  return n > 0 ? n : 1;
+}
 
 static void count(skinny_plan *p) {
   const skinny_match *m = p->m;
@@ -97,7 +102,8 @@ static void count(skinny_plan *p) {
   p->rows = p->warp_rows * p->warps_n;
   p->pitch = p->rows + PAD;
   int partial = m->c.n_sums * p->tokens * skinny_sum_bytes(m);
-  p->smem_bytes = p->warps_k * partial * p->pitch + (p->cluster > 1 ? partial * p->rows : 0);
+  p->smem_bytes = p->warps_k * partial * p->pitch;
+  if (p->cluster > 1) p->smem_bytes += m->c.n_sums * skinny_sum_bytes(m) * p->cluster * skinny_cta_outputs(p);
 }
 
 template_reason skinny_plan_make(const skinny_match *m, const target *t, const config *c, bool dense,
@@ -122,7 +128,9 @@ template_reason skinny_plan_make(const skinny_match *m, const target *t, const c
                         .warps_n = v[SKINNY_WARPS_N],
                         .warps_k = v[SKINNY_WARPS_K],
                         .threads = 32 * v[SKINNY_WARPS_N] * v[SKINNY_WARPS_K],
-                        .cluster = v[SKINNY_CLUSTER],
+                        .parts = v[SKINNY_SPLIT],
+                        .cluster = v[SKINNY_SPLIT] <= MOST_OF_A_CLUSTER ? v[SKINNY_SPLIT] : 1,
+                        .split = v[SKINNY_SPLIT] <= MOST_OF_A_CLUSTER ? 1 : v[SKINNY_SPLIT],
                         .loads = loads[v[SKINNY_STREAM]]};
   skinny_plan *p = plan;
   if (p->threads > t->max_threads_per_block) return TEMPLATE_THREADS;

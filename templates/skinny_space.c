@@ -39,8 +39,8 @@ static bool is_redundant(const skinny_plan *p) {
   if (p->vector > 1 && p->vector * weight_bits(p->m) > 8 * MOST_ACCESS_BYTES) return true;
   if (p->tokens > least && p->tokens / 2 >= tokens) return true;
   if (p->warps_n > 1 && p->rows / 2 >= weights) return true;
-  int64_t step = (int64_t)skinny_warp_step(p) * p->warps_k * p->cluster;
-  if ((p->warps_k > 1 || p->cluster > 1 || p->unroll > 1) && step / 2 >= k) return true;
+  int64_t step = (int64_t)skinny_warp_step(p) * p->warps_k * p->parts;
+  if ((p->warps_k > 1 || p->parts > 1 || p->unroll > 1) && step / 2 >= k) return true;
   if (p->prefetch && step >= k) return true;
   return p->loads != GEN_CACHE_DEFAULT && tokens > p->tokens; /* weights are read again */
 }
@@ -75,14 +75,14 @@ static void consider(start *s, const config *c) {
   s->best = *c;
 }
 
-/* All warps and clusters for one shape of a thread's part. */
+/* All teams for one shape of a thread's part. */
 static void consider_teams(start *s, config c) {
-  static const int warps_k[] = {1, 4, 8, 16}, clusters[] = {1, 2, 4, 8};
+  static const int warps_k[] = {1, 4, 8, 16}, splits[] = {1, 2, 4, 8, 32, 128};
   for (size_t w = 0; w < COUNT_OF(warps_k); w++) {
-    for (size_t i = 0; i < COUNT_OF(clusters); i++) {
+    for (size_t i = 0; i < COUNT_OF(splits); i++) {
       for (int prefetch = 0; prefetch < 2; prefetch++) {
         c.values[SKINNY_WARPS_K] = warps_k[w];
-        c.values[SKINNY_CLUSTER] = clusters[i];
+        c.values[SKINNY_SPLIT] = splits[i];
         c.values[SKINNY_PREFETCH] = prefetch;
         consider(s, &c);
       }
@@ -127,7 +127,7 @@ void skinny_defaults(const ir_problem *p, const target *t, config *c) {
                                  [SKINNY_UNROLL] = 1,
                                  [SKINNY_WARPS_N] = 1,
                                  [SKINNY_WARPS_K] = 1,
-                                 [SKINNY_CLUSTER] = 1}},
+                                 [SKINNY_SPLIT] = 1}},
              .best_ns = INFINITY};
   if (skinny_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK) consider_all(&s);
   *c = s.best;
@@ -155,7 +155,7 @@ void skinny_reduced_problem(const ir_problem *p, const target *t, const config *
   (void)sm_count; /* no grid depends on it */
   if (skinny_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK &&
       skinny_plan_make(&m, t, c, true, &plan) == TEMPLATE_OK) {
-    int64_t whole = (int64_t)skinny_warp_step(&plan) * plan.warps_k * plan.cluster;
+    int64_t whole = (int64_t)skinny_warp_step(&plan) * plan.warps_k * plan.parts;
     int64_t k = whole * (plan.prefetch ? 2 : 1) + skinny_warp_step(&plan) + skinny_unit(&plan) / 2;
     reduce(&m, &m.c.batch, 2, 1, reduced);
     reduce(&m, m.weights, plan.rows + plan.rows / 2 + 1, plan.group > 16 ? plan.group : 16, reduced);
