@@ -2,8 +2,9 @@
  * quantisation by row, argmax, and whatever else reduces one loop (the column loop) of a form whose other
  * loops are rows. Reductions that need each other's results come in phases; the elements of a row are held
  * from phase to phase or read again. A row belongs to a part of a warp, a warp, a CTA, a cluster, or to
- * several CTAs that exchange their results through memory, a kernel a phase. Shared by row_*.c; other
- * folders know only the template's record. */
+ * several CTAs that exchange their results through memory, a kernel a phase. CTAs that loop over rows may
+ * have the next ones copied into shared memory meanwhile. Shared by row_*.c; other folders know only the
+ * template's record. */
 #ifndef ARKE_TEMPLATES_ROW_H
 #define ARKE_TEMPLATES_ROW_H
 
@@ -81,7 +82,7 @@ int64_t row_rows(const row_match *m);
   X(CLUSTER, "CTAs of a row that exchange results through distributed shared memory", 1, 2, 4, 8, 16)        \
   X(SPLIT, "CTAs of a row that exchange results through memory, in a kernel a phase", 1, 4, 16, 64, 128,     \
     256, 512)                                                                                                \
-  X(PERSISTENT, "0: a CTA for each of its rows; else CTAs of an SM, which loop over rows", 0, 1, 2, 4, 8)    \
+  X(PERSISTENT, "0: a CTA for each of its rows; else CTAs of an SM, which loop over rows", 0, 1, 2, 3, 4, 8) \
   X(STREAM,                                                                                                  \
     "0: caches as they are; 1: what is touched once leaves L2 first; 2: what is read once does, what is "    \
     "written stays",                                                                                         \

@@ -140,7 +140,7 @@ static double turn_ns(const row_match *m, const row_plan *plan, const work *w, d
 static double cache_factor(const row_plan *plan, const work *w) {
   bool first = plan->loads == GEN_CACHE_EVICT_FIRST, alike = plan->stores == GEN_CACHE_DEFAULT;
   if (w->bytes_out == 0) return first ? 1 : 1.02;
-  return first && alike ? 1 : alike ? 1.005 : 1.01;
+  return first && alike ? 1 : alike ? 1.012 : 1.02;
 }
 
 /* A thread's vector of more than 16 bytes comes by several accesses, each of which needs a part of every
@@ -236,7 +236,7 @@ static void consider(start *s) {
 }
 
 static void consider_teams(start *s) {
-  static const int clusters[] = {1, 2, 4, 8}, splits[] = {16, 128, 512};
+  static const int clusters[] = {1, 2, 4, 8, 16}, splits[] = {16, 128, 512};
   int *v = s->at.values;
   for (int i = 0; i < row_space.params[ROW_THREADS].n_values; i++) {
     v[ROW_THREADS] = row_space.params[ROW_THREADS].values[i];
@@ -282,6 +282,11 @@ void row_defaults(const ir_problem *p, const target *t, config *c) {
           consider_teams(&s);
         }
       }
+    }
+    s.at = s.best;
+    for (int advice = 1; advice <= 2; advice++) {
+      s.at.values[ROW_STREAM] = advice;
+      consider(&s);
     }
   }
   *c = s.best;
