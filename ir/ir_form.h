@@ -103,6 +103,12 @@ arke_status ir_form_merge(const ir_form *form, arena *a, ir_form *merged, arke_e
  * *form. Reductions are not split. */
 arke_status ir_form_split(const ir_form *form, arena *a, ir_form *split, arke_error *err);
 
+/* The same operator over one loop, the elements of its outputs as they lie: what is not read in that order is
+ * read at quotients and remainders of the loop's index. Right for tensors without gaps alone. *done false and
+ * *flat is *form where there is one loop already, or an output is not written whole and in the order of the
+ * loops, or there are reductions. */
+arke_status ir_form_flatten(const ir_form *form, arena *a, ir_form *flat, bool *done, arke_error *err);
+
 /* How an access moves with a loop, the others fixed. */
 typedef enum ir_motion {
   IR_MOTION_NONE,      /* it does not depend on the loop */

@@ -242,27 +242,51 @@ static template_reason match(map_match *m, bool *seen, strbuf *detail) {
   return TEMPLATE_OK;
 }
 
-arke_status map_match_make(const ir_problem *p, bool dense, arena *a, map_match *m, template_reason *reason,
-                           strbuf *detail, arke_error *err) {
-  ir_form form, split;
-  arke_error why = ARKE_ERROR_INIT;
-  *m = (map_match){.dense = dense};
-  arke_status status = ir_form_make(p, a, &form, &why);
-  if (status == ARKE_OK) status = ir_form_split(&form, a, &split, &why);
-  if (status == ARKE_OK && dense) {
-    status = ir_form_merge(&split, a, &m->form, &why);
-  } else if (status == ARKE_OK) {
-    m->form = split;
+static arke_status make_form(const ir_problem *p, bool dense, arena *a, ir_form *form, arke_error *err) {
+  ir_form first, split;
+  TRY(ir_form_make(p, a, &first, err));
+  if (!dense) return ir_form_split(&first, a, form, err);
+  TRY(ir_form_split(&first, a, &split, err));
+  return ir_form_merge(&split, a, form, err);
+}
+
+/* Whether the rows of some output begin where no access of 8 bytes can. */
+static bool has_odd_rows(const map_match *m) {
+  enum { LEAST_BITS = 64 };
+  if (m->n_groups != 1 || m->groups[0].n_rows == 0) return false;
+  int64_t columns = map_columns(m, &m->groups[0]), power = columns & -columns;
+  for (int i = 0; i < m->form.n_outputs; i++) {
+    int tensor = m->form.accesses[m->form.outputs[i].access].tensor;
+    if (power * dtype_bits(ir_tensor_dtype(m->form.problem, tensor)) < LEAST_BITS) return true;
   }
-  if (status == ARKE_ERR_UNSUPPORTED) {
-    *reason = refuse(TEMPLATE_OPERATOR, detail, "%s", why.text);
-    return ARKE_OK;
-  }
-  bool *seen = status == ARKE_OK ? ARENA_NEW_N(a, bool, (size_t)m->form.n_nodes + 1) : NULL;
+  return false;
+}
+
+static arke_status match_form(map_match *m, bool dense, ir_form form, arena *a, template_reason *reason,
+                              strbuf *detail, arke_error *err) {
+  *m = (map_match){.dense = dense, .form = form};
+  bool *seen = ARENA_NEW_N(a, bool, (size_t)form.n_nodes + 1);
   if (!seen) return error_memory(err, "generate");
   *reason = match(m, seen, detail);
   if (*reason == TEMPLATE_OK && !map_work_fill(m, a)) return error_memory(err, "generate");
   return ARKE_OK;
+}
+
+arke_status map_match_make(const ir_problem *p, bool dense, arena *a, map_match *m, template_reason *reason,
+                           strbuf *detail, arke_error *err) {
+  ir_form form, flat;
+  bool flattened;
+  arke_error why = ARKE_ERROR_INIT;
+  arke_status status = make_form(p, dense, a, &form, &why);
+  if (status == ARKE_ERR_UNSUPPORTED) {
+    *reason = refuse(TEMPLATE_OPERATOR, detail, "%s", why.text);
+    return ARKE_OK;
+  }
+  if (status != ARKE_OK) return error_memory(err, "generate");
+  TRY(match_form(m, dense, form, a, reason, detail, err));
+  if (*reason != TEMPLATE_OK || !dense || !has_odd_rows(m)) return ARKE_OK;
+  TRY(ir_form_flatten(&form, a, &flat, &flattened, err));
+  return flattened ? match_form(m, dense, flat, a, reason, detail, err) : ARKE_OK;
 }
 
 /* --- sizes --- */

@@ -45,7 +45,7 @@ static double node_cost(const ir_form *form, const ir_expr *e) {
   if (!divides) return is_index_arithmetic(form, e) ? 0.5 : wide;
   bool folds = is_index_arithmetic(form, e) && e->args[1]->node == IR_INT;
   if (folds) return 0.5;
-  return is_index_arithmetic(form, e) ? 20 : wide * (e->id == IR_OP_MOD ? 40 : 8);
+  return is_index_arithmetic(form, e) ? 5 : wide * (e->id == IR_OP_MOD ? 40 : 8);
 }
 
 /* --- a walk over a group's nodes --- */

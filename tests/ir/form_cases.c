@@ -50,7 +50,7 @@ static void print_motions(const ir_form *form, const char *tensor, strbuf *out) 
 
 void check_form_section(const operator_case *c, const case_section *s, const ir_op *op) {
   ir_problem p;
-  ir_form form, merged, split;
+  ir_form form, merged, split, flat;
   arena a = ARENA_INIT;
   strbuf out = STRBUF_INIT;
   arke_error err = ARKE_ERROR_INIT;
@@ -77,6 +77,11 @@ void check_form_section(const operator_case *c, const case_section *s, const ir_
     } else if (strcmp(kind, "split") == 0) {
       ck_assert_msg(ir_form_split(&form, &a, &split, &err) == ARKE_OK, "%s: %s", c->path, err.text);
       ir_form_print(&split, &out);
+    } else if (strcmp(kind, "flat") == 0) {
+      bool done;
+      ck_assert_msg(ir_form_flatten(&form, &a, &flat, &done, &err) == ARKE_OK && done, "%s: %s", c->path,
+                    err.text);
+      ir_form_print(&flat, &out);
     } else if (strcmp(kind, "reductions") == 0) {
       print_reductions(&form, &out);
     } else if (strcmp(kind, "motions") == 0) {

@@ -33,12 +33,15 @@ static arke_status work(const char *text, arke_error *err) {
     status = error_memory(err, "print");
     goto done;
   }
-  ir_form form, split, merged;
+  ir_form form, split, merged, flat;
+  bool flattened;
   status = ir_form_make(&p, &a, &form, err);
   if (status == ARKE_OK) status = ir_form_split(&form, &a, &split, err);
   if (status == ARKE_OK) status = ir_form_merge(&split, &a, &merged, err);
   if (status != ARKE_OK) goto done;
-  ir_form_print(&merged, &out);
+  status = ir_form_flatten(&merged, &a, &flat, &flattened, err);
+  if (status != ARKE_OK) goto done;
+  ir_form_print(&flat, &out);
   if (strbuf_failed(&out)) {
     status = error_memory(err, "print");
     goto done;

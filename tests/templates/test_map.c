@@ -59,7 +59,7 @@ static const map_case cases[] = {
     {ADD, "T=bf16 M=37 N=41", ""},
     {BIAS, "T=bf16 M=33 N=64", ""},
     {BIAS, "T=bf16 M=70 N=72", "THREADS=64,COLUMNS=4,VECTOR=8,UNROLL=4"},
-    {BIAS, "T=f32 M=70 N=67", "THREADS=64,COLUMNS=16,VECTOR=1,UNROLL=8"},
+    {BIAS, "T=f32 M=70 N=67", "THREADS=64,COLUMNS=64,VECTOR=1,UNROLL=8"},
     {BIAS, "T=f16 M=9 N=4100", "THREADS=128,COLUMNS=128,VECTOR=4,UNROLL=2,PERSISTENT=1"},
     {"outer(A: T[M], B: T[N]) -> (Y: T[M,N]) { Y[i,j] = A[i] * B[j] }", "T=f32 M=50 N=24", ""},
     {"swiglu(X: T[B,2*H]) -> (Y: T[B,H]) { Y[b,h] = silu(X[b,h]) * X[b,h+H] }", "T=bf16 B=5 H=128", ""},
@@ -103,6 +103,22 @@ static const map_case cases[] = {
     {ROPE_PARTS, "T=bf16 B=2 S=3 H=4 E=13", ""},
     {ROPE_PARTS, "T=f32 B=2 S=3 H=4 E=12", "VECTOR=8"},
     {JOINED, "T=bf16 M=5 A=24 B=0 C=40 N=64", ""},
+    /* rows of odd lengths are taken as if they were one */
+    {BIAS, "T=bf16 M=33 N=67", "VECTOR=8,UNROLL=2"},
+    {BIAS, "T=f32 M=5 N=4097", "VECTOR=4,UNROLL=1"},
+    {BIAS, "T=bf16 M=70 N=3", "VECTOR=8"},
+    {BIAS, "T=i8 M=70 N=33", "VECTOR=16"},
+    {"outer(A: T[M], B: T[N]) -> (Y: T[M,N]) { Y[i,j] = A[i] * B[j] }", "T=bf16 M=51 N=25", "VECTOR=8"},
+    {"planes(X: T[A,B,C], S: T[A], U: T[B,1], V: T[C]) -> (Y: T[A,B,C], Z: f32[A,B,C]) { Y[a,b,c] = X[a,b,c] "
+     "* S[a] + U[b,0] Z[a,b,c] = X[a,b,c] * V[c] + b }",
+     "T=f16 A=4 B=5 C=37", "VECTOR=8"},
+    {"planes(X: T[A,B,C], S: T[A], U: T[B,1], V: T[C]) -> (Y: T[A,B,C], Z: f32[A,B,C]) { Y[a,b,c] = X[a,b,c] "
+     "* S[a] + U[b,0] Z[a,b,c] = X[a,b,c] * V[c] + b }",
+     "T=f16 A=4 B=25 C=5", "VECTOR=4"},
+    {"embedding(W: T[V,D], I: i64[B,S]) -> (Y: T[B,S,D]) { Y[b,s,d] = W[I[b,s] % V, d] }",
+     "T=bf16 V=17 D=41 B=3 S=5", "VECTOR=4"},
+    {"scaled(X: T[...,N], S: T[N]) -> (Y: T[...,N]) { Y[...,j] = X[...,j] * S[j] }", "T=bf16 N=21 ...=3x5",
+     "VECTOR=8"},
     /* what heads share is computed once for several of them: all at once, in a loop, for some of them */
     {TURNED, "T=bf16 B=2 H=4 S=5 E=16", ""},
     {TURNED, "T=f32 B=2 H=4 S=5 E=16", "VECTOR=4,UNROLL=4,REUSE=4"},
@@ -301,6 +317,8 @@ START_TEST(other_sizes_are_right) {
       {ROPE_HALVES, "T=bf16 B=2 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=24", 0},
       {ROPE_HALVES, "T=bf16 B=2 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=10", 2},
       {ROPE_HALVES, "T=bf16 B=1 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=16", 1},
+      {BIAS, "T=bf16 M=64 N=511", "T=bf16 M=3 N=48", 0},
+      {BIAS, "T=bf16 M=64 N=511", "T=bf16 M=31 N=7", 2},
       {TURNED, "T=bf16 B=2 H=8 S=70 E=16", "T=bf16 B=2 H=7 S=71 E=24", 0},
   };
   arena a = ARENA_INIT;
@@ -373,7 +391,7 @@ END_TEST
 
 static const map_case class_cases[] = {
     {BIAS, "T=bf16 M=64 N=4096", ""},
-    {BIAS, "T=f32 M=64 N=4095", "VECTOR=1,UNROLL=8"},
+    {BIAS, "T=f32 M=64 N=4095", "VECTOR=4,UNROLL=2"},
     {RELU, "T=bf16 ...=1000000", "PERSISTENT=2,UNROLL=4,VECTOR=8,STREAM=1"},
     {RELU, "T=f32 ...=1000000", "PERSISTENT=0,UNROLL=8,VECTOR=8,STREAM=2"},
     {ROPE_HALVES, "T=bf16 B=2 S=64 H=8 G=2 R=64", ""},
@@ -501,7 +519,7 @@ int main(void) {
   tcase_add_loop_test(tests, every_pair_is_cast, 0, (int)COUNT_OF(types));
   tcase_add_test(tests, rows_go_beyond_a_grid_dimension);
   tcase_add_loop_test(tests, offsets_have_64_bits_where_needed, 0, 3);
-  tcase_add_loop_test(tests, other_sizes_are_right, 0, 7);
+  tcase_add_loop_test(tests, other_sizes_are_right, 0, 9);
   tcase_add_loop_test(tests, sizes_that_leave_a_tensor_are_refused, 0, 3);
   tcase_add_loop_test(tests, what_is_no_map_is_refused, 0, 8);
   tcase_add_loop_test(tests, classes_assemble_without_spills, 0, (int)COUNT_OF(class_cases));
