@@ -34,6 +34,7 @@ void tune_comparer_open(device *dev, const target *t, int sm_count, tune_compare
 
 static void unload(tune_comparer *c, tune_comparer_kernel *k) {
   if (k->module) c->dev->ops->module_unload(c->dev, k->module);
+  k->module = NULL;
 }
 
 void tune_comparer_close(tune_comparer *c) {
@@ -128,7 +129,7 @@ static arke_status lower_words(tune_comparer *c, arke_error *err) {
   return status;
 }
 
-arke_status tune_comparer_lower(tune_comparer *c, const dtype *types, int n, arke_error *err) {
+static arke_status lower_all(tune_comparer *c, const dtype *types, int n, arke_error *err) {
   if (!c->context) TRY(gen_context_create(&c->context, err));
   TRY(lower_words(c, err));
   if (!c->pick.op) TRY(lower(c, "map", PICK, "M=" MANY_WORDS " K=4096", "", &c->pick, err));
@@ -136,21 +137,43 @@ arke_status tune_comparer_lower(tune_comparer *c, const dtype *types, int n, ark
   return ARKE_OK;
 }
 
+arke_status tune_comparer_lower(tune_comparer *c, const dtype *types, int n, arke_error *err) {
+  arke_status status = lower_all(c, types, n, err);
+  if (status != ARKE_OK) { /* who knows in what state */
+    gen_context_destroy(c->context);
+    c->context = NULL;
+  }
+  return status;
+}
+
 static arke_status load(tune_comparer *c, tune_comparer_kernel *k, arke_error *err) {
-  return c->dev->ops->module_load(c->dev, k->ptx, k->ptx_bytes, &k->module, err);
+  return k->module ? ARKE_OK : c->dev->ops->module_load(c->dev, k->ptx, k->ptx_bytes, &k->module, err);
+}
+
+static arke_status load_words(tune_comparer *c, arke_error *err) {
+  if (c->words.module && c->pick.module) return ARKE_OK;
+  TRY(load(c, &c->words, err));
+  TRY(load(c, &c->pick, err));
+  arke_status status = tune_comparer_prove_words(c, err);
+  if (status != ARKE_OK) { /* what is loaded is proven */
+    unload(c, &c->words);
+    unload(c, &c->pick);
+  }
+  return status;
+}
+
+static arke_status load_elements(tune_comparer *c, dtype t, arke_error *err) {
+  tune_comparer_kernel *k = &c->elements[t];
+  if (!k->op || k->module) return ARKE_OK;
+  TRY(load(c, k, err));
+  arke_status status = tune_comparer_prove_elements(c, t, err);
+  if (status != ARKE_OK) unload(c, k);
+  return status;
 }
 
 arke_status tune_comparer_load(tune_comparer *c, arke_error *err) {
-  if (!c->words.module || !c->pick.module) {
-    if (!c->words.module) TRY(load(c, &c->words, err));
-    if (!c->pick.module) TRY(load(c, &c->pick, err));
-    TRY(tune_comparer_prove_words(c, err));
-  }
-  for (int t = 0; t < DTYPE_COUNT; t++) {
-    if (!c->elements[t].op || c->elements[t].module) continue;
-    TRY(load(c, &c->elements[t], err));
-    TRY(tune_comparer_prove_elements(c, (dtype)t, err));
-  }
+  TRY(load_words(c, err));
+  for (int t = 0; t < DTYPE_COUNT; t++) TRY(load_elements(c, (dtype)t, err));
   return ARKE_OK;
 }
 

@@ -17,7 +17,7 @@ typedef struct tune_comparer_kernel {
   const char *ptx;
   size_t ptx_bytes;
   recipe recipe;
-  device_module *module; /* NULL: not loaded */
+  device_module *module; /* NULL: not loaded and proven */
 } tune_comparer_kernel;
 
 typedef struct tune_comparer {
