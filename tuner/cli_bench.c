@@ -85,6 +85,7 @@ static arke_status measure(bench *b, arke_error *err) {
   case CLI_MEASURE_LAUNCH: return cli_bench_launch(b, err);
   case CLI_MEASURE_COMPILE: return cli_bench_compile(b, err);
   case CLI_MEASURE_TUNING: return cli_bench_tuning(b, err);
+  case CLI_MEASURE_CONFIGS: return cli_bench_configs(b, err);
   }
   return error_set(err, ARKE_ERR_INTERNAL, STAGE, "unknown measurement");
 }

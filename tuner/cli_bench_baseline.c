@@ -1,12 +1,10 @@
 /* Arke's kernel against cuBLAS: one process, one GPU, the same tensors, interleaved. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/cublas_baseline.h"
 #include "tuner/cli_bench_parts.h"
-#include "tuner/cli_contest.h"
+#include "tuner/cli_cublas.h"
 #include "tuner/cli_output.h"
 #include "tuner/cli_report.h"
 #include "tuner/verify.h"
@@ -26,15 +24,6 @@ static const char method[] =
     "times "
     "are medians over those rounds, cublas_over_arke is the median of the ratio within a round";
 
-/* One candidate of cuBLAS as something to time. */
-typedef struct candidate {
-  const cublas_plan *plan;
-  int index;
-  const tune_tensors *tensors;
-  device_ptr workspace;
-  char name[24];
-} candidate;
-
 /* Everything of one problem. */
 typedef struct match {
   bench *bench;
@@ -42,9 +31,7 @@ typedef struct match {
   tune_tensors tensors;
   tune_expected expected;
   cli_tuned ours;
-  cublas_plan *plan;
-  device_ptr workspace;
-  candidate candidates[CUBLAS_HEURISTICS];
+  cli_cublas cublas;
   tune_meter meter;
   cli_contest selection; /* cuBLAS's candidates among themselves */
   int best;              /* the fastest of them */
@@ -55,43 +42,15 @@ typedef struct match {
   double largest_difference;
 } match;
 
-static arke_status enqueue_candidate(void *user, int set, void *stream, arke_error *err) {
-  const candidate *c = user;
-  return cublas_plan_run(c->plan, c->index, tune_tensors_address(c->tensors, 0, set),
-                         tune_tensors_address(c->tensors, 1, set), tune_tensors_address(c->tensors, 2, set),
-                         c->workspace, stream, err);
-}
-
-/* cuBLAS computes matmul's product, and linear's with B transposed. */
-static arke_status read_product(const cli_problem *p, cublas_product *product, arke_error *err) {
-  const char *op = p->spec->name;
-  bool transposed = strcmp(op, "linear") == 0;
-  if (!transposed && strcmp(op, "matmul") != 0)
-    return cli_usage(err, "--op %s: cuBLAS is compared on matmul and linear only", op);
-  int64_t a[LIMIT_RANK], y[LIMIT_RANK];
-  ir_tensor_shape(&p->problem, 0, a);
-  ir_tensor_shape(&p->problem, 2, y);
-  *product = (cublas_product){
-      .m = y[0], .n = y[1], .k = a[1], .type = ir_tensor_dtype(&p->problem, 0), .b_transposed = transposed};
-  return ARKE_OK;
-}
-
 static arke_status set_up(match *m, cublas_library *library, arke_error *err) {
   bench *b = m->bench;
   cublas_product product;
-  TRY(read_product(m->problem, &product, err));
+  TRY(cli_cublas_product(m->problem, &product, err));
   TRY(cli_bench_tensors(b, m->problem, &m->tensors, err));
   TRY(cli_bench_tuned(b, m->problem, &m->tensors, &m->ours, err));
-  TRY(cublas_plan_create(library, &product, &m->plan, err));
-  TRY(b->dev->ops->mem_alloc(b->dev, CUBLAS_WORKSPACE_BYTES, "workspace", &m->workspace, err));
-  m->selection.n = cublas_plan_count(m->plan);
-  for (int i = 0; i < m->selection.n; i++) {
-    candidate *c = &m->candidates[i];
-    *c = (candidate){.plan = m->plan, .index = i, .tensors = &m->tensors, .workspace = m->workspace};
-    snprintf(c->name, sizeof c->name, "cublas %d", i);
-    m->selection.list[i] = (cli_contestant){
-        .name = c->name, .runnable = {.enqueue = enqueue_candidate, .user = c, .n_sets = m->tensors.n_sets}};
-  }
+  TRY(cli_cublas_open(library, &product, &m->tensors, &m->cublas, err));
+  m->selection.n = m->cublas.n;
+  for (int i = 0; i < m->selection.n; i++) m->selection.list[i] = cli_cublas_contestant(&m->cublas, i);
   return tune_meter_open(b->dev, b->settings->tune.seed, &m->meter, err);
 }
 
@@ -99,8 +58,7 @@ static void tear_down(match *m) {
   cli_contest_release(&m->contest);
   cli_contest_release(&m->selection);
   tune_meter_close(&m->meter);
-  if (m->plan != NULL) cublas_plan_destroy(m->plan);
-  if (m->workspace != 0) m->bench->dev->ops->mem_free(m->bench->dev, m->workspace);
+  cli_cublas_close(&m->cublas);
   cli_tuned_close(&m->ours);
   tune_expected_release(&m->expected);
   if (m->tensors.dev != NULL) tune_tensors_release(&m->tensors);

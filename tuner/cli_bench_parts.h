@@ -26,6 +26,7 @@ arke_status cli_bench_baseline(bench *b, arke_error *err);
 arke_status cli_bench_launch(bench *b, arke_error *err);
 arke_status cli_bench_compile(bench *b, arke_error *err);
 arke_status cli_bench_tuning(bench *b, arke_error *err);
+arke_status cli_bench_configs(bench *b, arke_error *err);
 
 /* The problem's tensors on the GPU, inputs filled, as many sets as pass the L2 twice. */
 arke_status cli_bench_tensors(bench *b, const cli_problem *p, tune_tensors *t, arke_error *err);

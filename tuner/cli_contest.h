@@ -7,7 +7,7 @@
 
 #include "tuner/measure.h"
 
-#define CLI_CONTESTANTS_MAX 16
+#define CLI_CONTESTANTS_MAX 40
 
 typedef struct cli_contestant {
   const char *name;

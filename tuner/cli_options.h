@@ -57,7 +57,8 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
     "tuned cache; $XDG_CACHE_HOME/arke/tuned.arke or ~/.cache/arke/tuned.arke unless given")                 \
   X(WORKLOAD, "workload", 0, "FILE", NULL, "b", "compare every problem of a workload file")                  \
   X(BASELINE, "baseline", 0, "cublas", "cublas", "b", "library to compare with")                             \
-  X(WHAT, "what", 0, "baseline|launch|compile|tuning", "baseline", "b", "what to measure")                   \
+  X(WHAT, "what", 0, "baseline|launch|compile|tuning|configs", "baseline", "b", "what to measure")           \
+  X(CONFIGS, "configs", 0, "FILE", NULL, "b", "configurations to compare, one a line, for --what configs")   \
   X(ROUNDS, "rounds", 0, "N", "200", "b", "interleaved rounds of one comparison")                            \
   X(SEED, "seed", 0, "N", "0", "tsbf", "seed of the search, the inputs and the emulator")                    \
   X(JOBS, "jobs", 0, "N", NULL, "tsb", "compile workers; one per core unless given")                         \

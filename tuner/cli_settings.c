@@ -169,7 +169,8 @@ static arke_status read_budget(const cli_line *line, arena *a, tune_options *o, 
 }
 
 arke_status cli_settings_read(const cli_line *line, arena *a, cli_settings *s, arke_error *err) {
-  static const char *const measurements[] = {"baseline", "launch", "compile", "tuning"}; /* cli_measurement */
+  static const char *const measurements[] = {"baseline", "launch", "compile", "tuning",
+                                             "configs"}; /* cli_measurement */
   static const char *const baselines[] = {"cublas"};
   *s = (cli_settings){.line = line, .json = line->given[CLI_OPT_JSON]};
   static const char *const maths[] = {"exact", "fast"};

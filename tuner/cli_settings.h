@@ -11,6 +11,7 @@ typedef enum cli_measurement {
   CLI_MEASURE_LAUNCH,
   CLI_MEASURE_COMPILE,
   CLI_MEASURE_TUNING,
+  CLI_MEASURE_CONFIGS,
 } cli_measurement;
 
 typedef struct cli_settings {

@@ -1,0 +1,35 @@
+/* cuBLAS's candidates for a matrix product as contestants. */
+#ifndef ARKE_TUNER_CLI_CUBLAS_H
+#define ARKE_TUNER_CLI_CUBLAS_H
+
+#include "bench/cublas_baseline.h"
+#include "tuner/cli_contest.h"
+#include "tuner/cli_problem.h"
+#include "tuner/trial_tensors.h"
+
+struct cli_cublas;
+
+typedef struct cli_cublas_candidate {
+  const struct cli_cublas *owner;
+  int index;
+  char name[24]; /* "cublas 3" */
+} cli_cublas_candidate;
+
+typedef struct cli_cublas {
+  const tune_tensors *tensors;
+  cublas_plan *plan;
+  device_ptr workspace;
+  int n;
+  cli_cublas_candidate candidates[CUBLAS_HEURISTICS];
+} cli_cublas;
+
+/* cuBLAS computes matmul's product, and linear's with B transposed; other operators are a usage error. */
+arke_status cli_cublas_product(const cli_problem *p, cublas_product *product, arke_error *err);
+/* Asks for candidates, on the problem's tensors, which must outlive *c; on failure there is nothing to close.
+ * *c must stay where it is. */
+arke_status cli_cublas_open(cublas_library *library, const cublas_product *product,
+                            const tune_tensors *tensors, cli_cublas *c, arke_error *err);
+void cli_cublas_close(cli_cublas *c); /* also of one never opened, all zero */
+cli_contestant cli_cublas_contestant(cli_cublas *c, int i);
+
+#endif
