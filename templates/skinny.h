@@ -23,12 +23,16 @@ enum { SKINNY_READS = 8 };
 /* A tensor's elements that an operand is made of. */
 typedef struct skinny_read {
   int access;
-  bool moves; /* with the lane loop of its side */
+  int64_t period; /* of steps of the side's lane loop that it does not change in; 0: it never does */
 } skinny_read;
 
 typedef struct skinny_operand {
   int n_reads;
   skinny_read reads[SKINNY_READS];
+  unsigned slow;  /* bit f: factor f does not change for `period` elements along K: a scale of a group */
+  int64_t period; /* of all slow ones; 0: there are none */
+  int plain;      /* the read that all other factors are, as it is; -1: they are computed */
+  dtype exact;    /* what holds the other factors' values exactly; DTYPE_F32: no narrower type */
 } skinny_operand;
 
 typedef struct skinny_match {

@@ -50,9 +50,10 @@ void skinny_set(const skinny_emitter *e, lanes *l, const contraction_loops *loop
 
 /* Loads what the thread needs of K from `k` on (its first element, of the index type), clamped to the end. */
 arke_status skinny_load(skinny_emitter *e, gen_value k, skinny_batch *batch, arke_error *err);
-/* The values of one vector of an operand, in the type of sums: as many as its lanes, or one. */
-arke_status skinny_values(skinny_emitter *e, int operand, int position, gen_value k, const gen_value *words,
-                          gen_value *values, int *n, arke_error *err);
+/* The values of one vector of an operand, or of the product of some of its `factors` (bits), in the type of
+ * sums: as many as its lanes, or one. */
+arke_status skinny_values(skinny_emitter *e, int operand, unsigned factors, int position, gen_value k,
+                          const gen_value *words, gen_value *values, int *n, arke_error *err);
 /* Where they are in a batch. */
 int skinny_words_at(const skinny_emitter *e, int operand, int u, int position);
 /* First element along K of the thread's vectors with number u. */

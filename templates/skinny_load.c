@@ -125,12 +125,12 @@ static arke_status load_operand(skinny_emitter *e, lanes *l, int operand, int u,
       gen_value elements[LANES_MAX];
       int n, expected = skinny_elements(m, e->p, operand, &o->reads[r]);
       TRY(lanes_elements(l, o->reads[r].access, elements, &n, err));
-      if (n != expected)
+      if (n < expected)
         return error_set(err, ARKE_ERR_INTERNAL, "generate", "%d elements where %d are expected", n,
                          expected);
       dtype type = read_type(m, &o->reads[r]);
-      pack(e->b, type, elements, n, words);
-      words += gen_packed_words(type, n);
+      pack(e->b, type, elements, expected, words); /* one where all lanes have the same */
+      words += gen_packed_words(type, expected);
     }
   }
   return ARKE_OK;
@@ -173,6 +173,7 @@ static arke_status waiting(void *user, int access, gen_value *elements, arke_err
     int n = skinny_elements(e->m, e->p, e->operand, &o->reads[r]);
     if (o->reads[r].access == access) {
       unpack_storage(e->b, type, words, n, elements);
+      for (int i = n; n == 1 && i < LANES_MAX; i++) elements[i] = elements[0];
       return ARKE_OK;
     }
     words += gen_packed_words(type, n);
@@ -188,8 +189,8 @@ static arke_status new_lanes(skinny_emitter *e, bool token, uint64_t given, lane
   return lanes_create(e->b, &e->m->c.form, &o, slots, e->k->a, l, err);
 }
 
-static arke_status computed(skinny_emitter *e, int operand, int position, gen_value k, gen_value *values,
-                            int *n, arke_error *err) {
+static arke_status computed(skinny_emitter *e, int operand, unsigned factors, int position, gen_value k,
+                            gen_value *values, int *n, arke_error *err) {
   const contraction_operand *c = &e->m->c.operands[operand];
   const skinny_operand *o = &e->m->operands[operand];
   gen_type type = skinny_sum_type(e->m);
@@ -200,31 +201,39 @@ static arke_status computed(skinny_emitter *e, int operand, int position, gen_va
   TRY(new_lanes(e, token, given, &l, err));
   set_position(e, l, token, position, k);
   *n = 1;
+  bool some = false;
   for (int f = 0; f < c->n_factors; f++) {
     gen_value factor[LANES_MAX];
     int lanes_of;
+    if (!(factors >> f & 1)) continue;
     TRY(lanes_eval(l, c->factors[f], factor, &lanes_of, err));
     for (int i = 0; i < lanes_of; i++) factor[i] = skinny_convert(e->b, factor[i], type);
-    for (int i = *n; f && i < lanes_of; i++) values[i] = values[0]; /* one so far: the same in all lanes */
+    for (int i = *n; some && i < lanes_of; i++) values[i] = values[0]; /* one so far: the same in all lanes */
     if (lanes_of > *n) *n = lanes_of;
     for (int i = 0; i < *n; i++) {
       gen_value x = factor[lanes_of == 1 ? 0 : i];
       bool is_float = type == GEN_F32 || type == GEN_F64;
-      values[i] = !f ? x : is_float ? gen_fmul(e->b, values[i], x) : gen_mul(e->b, values[i], x);
+      values[i] = !some ? x : is_float ? gen_fmul(e->b, values[i], x) : gen_mul(e->b, values[i], x);
     }
+    some = true;
   }
   return ARKE_OK;
 }
 
-arke_status skinny_values(skinny_emitter *e, int operand, int position, gen_value k, const gen_value *words,
-                          gen_value *values, int *n, arke_error *err) {
+arke_status skinny_values(skinny_emitter *e, int operand, unsigned factors, int position, gen_value k,
+                          const gen_value *words, gen_value *values, int *n, arke_error *err) {
   const contraction_operand *c = &e->m->c.operands[operand];
   const skinny_operand *o = &e->m->operands[operand];
+  unsigned all = (1u << c->n_factors) - 1, fast = all & ~o->slow;
   e->operand = operand;
   e->words = words;
-  if (c->access < 0) return computed(e, operand, position, k, values, n, err);
-  *n = skinny_elements(e->m, e->p, operand, &o->reads[0]);
-  gen_unpack(e->b, read_type(e->m, &o->reads[0]), words, *n, values);
+  factors &= all;
+  if (o->plain < 0 || factors != fast) return computed(e, operand, factors, position, k, values, n, err);
+  for (int r = 0; r < o->plain; r++)
+    words +=
+        gen_packed_words(read_type(e->m, &o->reads[r]), skinny_elements(e->m, e->p, operand, &o->reads[r]));
+  *n = skinny_elements(e->m, e->p, operand, &o->reads[o->plain]);
+  gen_unpack(e->b, read_type(e->m, &o->reads[o->plain]), words, *n, values);
   for (int i = 0; i < *n; i++) values[i] = skinny_convert(e->b, values[i], skinny_sum_type(e->m));
   return ARKE_OK;
 }

@@ -22,8 +22,8 @@ lanes_options skinny_lanes(const skinny_match *m, const skinny_plan *p, bool tok
 }
 
 int skinny_elements(const skinny_match *m, const skinny_plan *p, int operand, const skinny_read *r) {
-  if (!r->moves) return 1;
-  return m->along_rows && !skinny_is_token(m, operand) ? p->group : p->step;
+  int width = m->along_rows && !skinny_is_token(m, operand) ? p->group : p->step;
+  return r->period == 0 || r->period % width == 0 ? 1 : width;
 }
 
 int skinny_words_of(const skinny_match *m, const skinny_plan *p, int operand) {
@@ -136,6 +136,8 @@ template_reason skinny_plan_make(const skinny_match *m, const target *t, const c
   if (p->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   if (p->mma && (!t->has.mma_sync || m->matrix == DTYPE_F32)) return TEMPLATE_DTYPE;
   if (p->mma && p->step % 4 != 0) return TEMPLATE_TILE;
+  for (int i = 0; i < m->c.n_operands; i++)
+    if (p->mma && m->operands[i].period % skinny_unit(p) != 0) return TEMPLATE_TILE;
   if (p->cluster > 1 && !t->has.clusters) return TEMPLATE_TARGET;
   if (p->slots < p->group || p->slots % p->group != 0) return TEMPLATE_TILE;
   if (!lines_up(m, p)) return TEMPLATE_ALIGNMENT;

@@ -17,7 +17,7 @@ typedef struct step {
   skinny_emitter *e;
   const skinny_batch *batch;
   int u;
-  gen_value k, active; /* clamped; i1: the step is inside */
+  gen_value first, k, active; /* the lane's first element along K; clamped; i1: it is inside */
 } step;
 
 static gen_value zero_of(gen_builder *b, gen_type type) {
@@ -33,13 +33,13 @@ static void words_of(const step *s, int operand, int position, gen_value *words)
   for (int i = 0; i < n; i++) words[i] = gen_select(s->e->b, s->active, s->batch->words[at + i], zero);
 }
 
-/* Its values, `n` or one; what is computed of zeros need not be zero. */
-static arke_status values_of(const step *s, int operand, int position, gen_value *values, int *n,
-                             arke_error *err) {
+/* The values of some of its factors, `n` or one; what is computed of zeros need not be zero. */
+static arke_status values_of(const step *s, int operand, unsigned factors, int position, gen_value *values,
+                             int *n, arke_error *err) {
   skinny_emitter *e = s->e;
   gen_value words[SKINNY_READS * LANES_MAX * 2];
   words_of(s, operand, position, words);
-  TRY(skinny_values(e, operand, position, s->k, words, values, n, err));
+  TRY(skinny_values(e, operand, factors, position, s->k, words, values, n, err));
   if (e->m->c.operands[operand].access >= 0) return ARKE_OK;
   gen_value zero = zero_of(e->b, skinny_sum_type(e->m));
   for (int i = 0; i < *n; i++) values[i] = gen_select(e->b, s->active, values[i], zero);
@@ -71,7 +71,7 @@ static arke_status unpack_tokens(const step *s, token_values *t, arke_error *err
     for (int x = 0; skinny_is_token(m, i) && x < p->tokens; x++) {
       gen_value *at = t->at[i][x];
       int n;
-      TRY(values_of(s, i, x, at, &n, err));
+      TRY(values_of(s, i, ~0u, x, at, &n, err));
       for (int k = n; k < p->step; k++) at[k] = at[0];
     }
   }
@@ -108,7 +108,7 @@ static arke_status multiply_add_step(const step *s, arke_error *err) {
     for (int x = 0; !skinny_is_token(e->m, i) && x < e->p->weight_positions; x++) {
       gen_value weights[LANES_MAX];
       int n;
-      TRY(values_of(s, i, x, weights, &n, err));
+      TRY(values_of(s, i, ~0u, x, weights, &n, err));
       add_products(s, t, i, x, weights, n);
     }
   }
@@ -123,22 +123,39 @@ typedef struct fragments {
   gen_value weights[MOST_SLOTS][LANES_MAX / 2];                       /* of one operand: by slot */
 } fragments;
 
-/* Whether words as they are loaded hold what the instruction takes. */
-static bool is_plain(const skinny_match *m, int operand) {
-  return m->c.operands[operand].access >= 0 && m->c.operands[operand].type == m->matrix &&
-         m->operands[operand].reads[0].moves;
+static unsigned fast_factors(const skinny_match *m, int operand) {
+  return ~m->operands[operand].slow;
+}
+
+/* Whether words as they are loaded hold what the instruction takes; *at: the first of them. */
+static bool is_plain(const skinny_emitter *e, int operand, int *at) {
+  const skinny_match *m = e->m;
+  const skinny_operand *o = &m->operands[operand];
+  *at = 0;
+  if (o->plain < 0 || o->exact != m->matrix || o->reads[o->plain].period != 1) return false;
+  for (int r = 0; r < o->plain; r++) {
+    dtype type = ir_tensor_dtype(m->c.form.problem, m->c.form.accesses[o->reads[r].access].tensor);
+    *at += gen_packed_words(type, skinny_elements(m, e->p, operand, &o->reads[r]));
+  }
+  return true;
+}
+
+static void plain_words(const step *s, int operand, int position, int at, int n, gen_value *words) {
+  gen_value all[SKINNY_READS * LANES_MAX * 2];
+  words_of(s, operand, position, all);
+  for (int i = 0; i < n; i++) words[i] = all[at + i];
 }
 
 /* Of a vector along K. */
 static arke_status pack_along_k(const step *s, int operand, int position, gen_value *pairs, arke_error *err) {
   skinny_emitter *e = s->e;
   gen_value values[LANES_MAX];
-  int n;
-  if (is_plain(e->m, operand)) {
-    words_of(s, operand, position, pairs);
+  int n, at;
+  if (is_plain(e, operand, &at)) {
+    plain_words(s, operand, position, at, e->p->step / 2, pairs);
     return ARKE_OK;
   }
-  TRY(values_of(s, operand, position, values, &n, err));
+  TRY(values_of(s, operand, fast_factors(e->m, operand), position, values, &n, err));
   for (int i = 0; i < e->p->step; i += 2)
     pairs[i / 2] = gen_pack_halves(e->b, e->m->matrix, values[n == 1 ? 0 : i], values[n == 1 ? 0 : i + 1]);
   return ARKE_OK;
@@ -153,14 +170,14 @@ static arke_status pack_along_rows(const step *s, int operand, fragments *f, ark
   for (int k = 0; k < p->step; k += 2) {
     for (int g = 0; g < groups; g++) {
       gen_value both[2][LANES_MAX];
-      int n = 1;
-      bool plain = is_plain(e->m, operand) && p->group > 1;
+      int n = 1, from;
+      bool plain = is_plain(e, operand, &from) && p->group > 1;
       for (int i = 0; i < 2; i++) {
         int position = (k + i) * groups + g;
         if (plain) {
-          words_of(s, operand, position, both[i]);
+          plain_words(s, operand, position, from, p->group / 2, both[i]);
         } else {
-          TRY(values_of(s, operand, position, both[i], &n, err));
+          TRY(values_of(s, operand, fast_factors(e->m, operand), position, both[i], &n, err));
         }
       }
       for (int v = 0; v < p->group; v++) {
@@ -175,25 +192,61 @@ static arke_status pack_along_rows(const step *s, int operand, fragments *f, ark
   return ARKE_OK;
 }
 
-static void multiply_fragments(const step *s, const fragments *f, int operand) {
+/* Scales of a lane's slots, the same for all that the warp takes along K at once. Sums of a lane have its own
+ * rows of weights, but also what lanes beside it, which may be inside where it is not, multiply. */
+static arke_status find_scales(const step *s, int operand, gen_value *scales, arke_error *err) {
   skinny_emitter *e = s->e;
   const skinny_plan *p = e->p;
-  gen_mma_type type = e->m->matrix == DTYPE_F16 ? GEN_MMA_F16 : GEN_MMA_BF16;
+  gen_builder *b = e->b;
+  unsigned slow = e->m->operands[operand].slow;
+  gen_value unit = gen_sub(b, s->first, skinny_as_index(e, gen_mul_imm(b, e->deep, p->step)));
+  gen_value some = gen_compare(b, GEN_ULT, unit, e->k_end);
+  for (int slot = 0; slot < p->slots; slot += p->group) {
+    int position = e->m->along_rows ? slot / p->group : slot, n;
+    const gen_value *words = s->batch->words + skinny_words_at(e, operand, s->u, position);
+    gen_value values[LANES_MAX];
+    TRY(skinny_values(e, operand, slow, position, s->k, words, values, &n, err));
+    for (int v = 0; v < p->group; v++)
+      scales[slot + v] = gen_select(b, some, values[n == 1 || !e->m->along_rows ? 0 : v], gen_f32(b, 0));
+  }
+  return ARKE_OK;
+}
+
+static void multiply_pair(const step *s, const fragments *f, int pair, const gen_value *tokens,
+                          gen_value *sums) {
+  gen_mma_type type = s->e->m->matrix == DTYPE_F16 ? GEN_MMA_F16 : GEN_MMA_BF16;
+  const gen_value *low = f->weights[2 * pair], *high = f->weights[2 * pair + 1];
+  for (int k = 0; k < s->e->p->step / 2; k += 2) {
+    gen_value a[4] = {low[k], high[k], low[k + 1], high[k + 1]};
+    gen_mma(s->e->b, type, type, a, tokens + k, sums);
+  }
+}
+
+static arke_status multiply_fragments(const step *s, const fragments *f, int operand, arke_error *err) {
+  skinny_emitter *e = s->e;
+  const skinny_plan *p = e->p;
+  gen_builder *b = e->b;
+  bool scaled = e->m->operands[operand].slow != 0;
+  gen_value scales[MOST_SLOTS];
+  if (scaled) TRY(find_scales(s, operand, scales, err));
   for (int i = 0; i < e->m->c.n_sums; i++) {
     const contraction_sum *sum = &e->m->c.sums[i];
     if (weight_operand(e->m, sum) != operand) continue;
     for (int pair = 0; pair < p->slots / 2; pair++) {
       for (int x = 0; x < p->token_positions; x++) {
         const gen_value *tokens = f->at[token_operand(e->m, sum)][x];
-        const gen_value *low = f->weights[2 * pair], *high = f->weights[2 * pair + 1];
         gen_value *sums = e->sums + 4 * ((i * p->slots / 2 + pair) * p->token_positions + x);
-        for (int k = 0; k < p->step / 2; k += 2) {
-          gen_value a[4] = {low[k], high[k], low[k + 1], high[k + 1]};
-          gen_mma(e->b, type, type, a, tokens + k, sums);
+        if (!scaled) {
+          multiply_pair(s, f, pair, tokens, sums);
+          continue;
         }
+        gen_value zero = gen_f32(b, 0), own[4] = {zero, zero, zero, zero};
+        multiply_pair(s, f, pair, tokens, own);
+        for (int k = 0; k < 4; k++) sums[k] = gen_fma(b, scales[2 * pair + k / 2], own[k], sums[k]);
       }
     }
   }
+  return ARKE_OK;
 }
 
 static arke_status matrix_step(const step *s, arke_error *err) {
@@ -210,7 +263,7 @@ static arke_status matrix_step(const step *s, arke_error *err) {
     if (e->m->along_rows) TRY(pack_along_rows(s, i, f, err));
     for (int slot = 0; !e->m->along_rows && slot < p->slots; slot++)
       TRY(pack_along_k(s, i, slot, f->weights[slot], err));
-    multiply_fragments(s, f, i);
+    TRY(multiply_fragments(s, f, i, err));
   }
   return ARKE_OK;
 }
@@ -225,6 +278,7 @@ arke_status skinny_multiply(skinny_emitter *e, gen_value k, const skinny_batch *
     step s = {.e = e,
               .batch = batch,
               .u = u,
+              .first = first,
               .k = gen_umin(b, first, last),
               .active = gen_compare(b, GEN_ULT, first, e->k_end)};
     TRY(e->p->mma ? matrix_step(&s, err) : multiply_add_step(&s, err));

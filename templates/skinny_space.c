@@ -25,7 +25,7 @@ static int weight_bits(const skinny_match *m) {
     for (int r = 0; !skinny_is_token(m, i) && r < m->operands[i].n_reads; r++) {
       int access = m->operands[i].reads[r].access;
       int own = dtype_bits(ir_tensor_dtype(m->c.form.problem, m->c.form.accesses[access].tensor));
-      if (m->operands[i].reads[r].moves && own < bits) bits = own;
+      if (m->operands[i].reads[r].period == 1 && own < bits) bits = own;
     }
   }
   return bits;

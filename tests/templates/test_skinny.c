@@ -22,6 +22,10 @@ static const char by_channel[] =
     "f(X: T[M,K], W: U[N,K], s: f32[N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * (W[n,k] * s[n]) }";
 static const char by_group[] = "f(X: T[M,64*G], W: U[N,64*G], s: T[N,G]) -> (Y: T[M,N]) {"
                                " Y[m,n] = sum(k) X[m,k] * (W[n,k] * s[n,k / 64]) }";
+static const char zero_points[] = "f(X: T[M,64*G], W: U[N,64*G], s: T[N,G], z: U[N,G]) -> (Y: T[M,N]) {"
+                                  " Y[m,n] = sum(k) X[m,k] * ((W[n,k] - z[n,k / 64]) * s[n,k / 64]) }";
+static const char by_group_along_rows[] = "f(X: T[M,64*G], W: U[64*G,N], s: T[G,N]) -> (Y: T[M,N]) {"
+                                          " Y[m,n] = sum(k) X[m,k] * (W[k,n] * s[k / 64,n]) }";
 static const char batched[] =
     "f(A: T[B,M,K], W: T[B,N,K]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) A[b,m,k] * W[b,n,k] }";
 static const char experts[] =
@@ -50,8 +54,7 @@ static const struct {
     {linear, "T=bf16 M=4 N=5 K=1", ""},
     {linear, "T=bf16 M=3 N=40 K=3104",
      "MATH=0,TOKENS=4,SLOTS=2,ACROSS=8,VECTOR=8,UNROLL=1,WARPS_K=1,SPLIT=32"},
-    {gated, "T=bf16 M=9 N=24 K=520",
-     "MATH=1,TOKENS=8,SLOTS=2,ACROSS=8,VECTOR=8,UNROLL=1,WARPS_K=1,SPLIT=32"},
+    {gated, "T=bf16 M=9 N=24 K=520", "MATH=1,TOKENS=8,SLOTS=2,ACROSS=8,VECTOR=8,UNROLL=1,WARPS_K=1,SPLIT=32"},
     {linear, "T=bf16 M=1 N=1 K=9000",
      "MATH=0,TOKENS=1,SLOTS=1,ACROSS=1,VECTOR=8,UNROLL=1,WARPS_K=2,SPLIT=128"},
     {linear, "T=bf16 M=1 N=1 K=900", "MATH=0,TOKENS=1,SLOTS=1,ACROSS=1,VECTOR=4,UNROLL=1,WARPS_K=2,SPLIT=8"},
@@ -88,6 +91,15 @@ static const struct {
     {by_channel, "T=f16 U=i4 M=1 N=20 K=272", "MATH=0,VECTOR=16,SLOTS=2,UNROLL=1,ACROSS=1,PREFETCH=0"},
     {by_group, "T=bf16 U=i4 M=2 N=20 G=5", ""},
     {by_group, "T=bf16 U=i8 M=3 N=20 G=4", "MATH=0,VECTOR=8,SPLIT=2"},
+    {by_group, "T=bf16 U=i8 M=7 N=20 G=4",
+     "MATH=1,TOKENS=8,SLOTS=2,ACROSS=8,VECTOR=16,UNROLL=2,SPLIT=2,PREFETCH=1"},
+    {by_group, "T=bf16 U=i4 M=9 N=35 G=3",
+     "MATH=1,TOKENS=16,SLOTS=4,ACROSS=8,VECTOR=8,UNROLL=1,WARPS_K=2,SPLIT=1"},
+    {zero_points, "T=bf16 U=i4 M=5 N=35 G=3",
+     "MATH=1,TOKENS=8,SLOTS=2,ACROSS=8,VECTOR=16,UNROLL=1,WARPS_K=2,SPLIT=1"},
+    {zero_points, "T=f16 U=u8 M=2 N=35 G=3", ""},
+    {by_group_along_rows, "T=f16 U=i8 M=5 N=48 G=3",
+     "MATH=1,TOKENS=8,SLOTS=8,ACROSS=8,VECTOR=8,UNROLL=4,WARPS_K=2,SPLIT=1"},
     {batched, "T=bf16 B=5 M=2 N=20 K=136", ""},
     {whole, "M=2 N=24 K=272", ""},
     {two_loops, "T=bf16 M=2 N=24 C=5 H=40", ""},
