@@ -1,6 +1,6 @@
 /* Reductions over loops that are not the contiguous one: sums along the first axis, or a middle one. Threads
  * own vectors of columns; rows are shared among the threads of a CTA, and among CTAs, whose partial results a
- * second kernel combines in a fixed order. Inside column_*.c.
+ * second kernel or the first of a cluster combines in a fixed order. Inside column_*.c.
  *
  *   columns  the loop v that the outputs' last dimension moves with, in vectors ("chunks")
  *   kept     the outputs' other loops; a position is their values and a chunk
@@ -21,7 +21,9 @@
   X(ACROSS, "threads side by side along columns; the others have other rows", 1, 2, 4, 8, 16, 32, 64, 128)   \
   X(UNROLL, "rows that a thread loads before it computes", 1, 2, 4, 8)                                       \
   X(SPLIT, "CTAs that share the rows of a column, combined by a second kernel", 1, 2, 4, 8, 16, 32, 64, 128, \
-    256, 512)
+    256, 512)                                                                                                \
+  X(CLUSTER, "1: the CTAs that share rows are a cluster and combine what they have through shared memory",   \
+    0, 1)
 
 typedef enum column_param {
 #define X(NAME, ...) COLUMN_##NAME,
@@ -30,7 +32,7 @@ typedef enum column_param {
       COLUMN_N_PARAMS
 } column_param;
 
-enum { COLUMN_REDUCTIONS = 8, COLUMN_CONDITIONS = 4 };
+enum { COLUMN_REDUCTIONS = 8, COLUMN_CONDITIONS = 4, COLUMN_MOST_CLUSTER = 8 };
 
 typedef struct column_reduction {
   const ir_expr *e;    /* the REDUCE node */
@@ -53,6 +55,7 @@ typedef struct column_plan {
   const column_match *m;
   bool dense, wide_offsets;
   int threads, vector, across, down, unroll, split;
+  bool cluster;   /* of `split` CTAs */
   int groups;     /* partial results of a column in a CTA, once each warp has combined its own */
   int smem_bytes; /* static */
 } column_plan;

@@ -2,7 +2,7 @@
  * rows are split. */
 #include "templates/column.h"
 
-static const double latency_ns = 800, tree_ns = 40, second_kernel_ns = 1800;
+static const double latency_ns = 800, tree_ns = 40, second_kernel_ns = 1800, cluster_ns = 900;
 
 double column_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
   arena a = ARENA_INIT;
@@ -44,7 +44,9 @@ double column_cost_ns(const ir_problem *p, const target *t, const target_rates *
     double latency = waves * (rounds < 4 ? rounds : 4) * latency_ns * 0.5;
     double tree = plan.groups > 1 ? tree_ns * (31 - __builtin_clz((unsigned)plan.groups)) : 0;
     ns = rates->launch_ns + (stream_ns > dram_ns ? stream_ns : dram_ns) + latency + waves * tree;
-    if (plan.split > 1) {
+    if (plan.cluster) {
+      ns += cluster_ns;
+    } else if (plan.split > 1) {
       double partials = positions * plan.vector * plan.split * 8.0 * m.n_reductions;
       ns += second_kernel_ns + partials / rates->l2_bytes_per_s * 1e9;
     }

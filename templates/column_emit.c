@@ -1,5 +1,6 @@
 /* The bodies of a column reduction's kernels: rows into partial results, and those into outputs. */
 #include "generator/gen_barrier.h"
+#include "generator/gen_cluster.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
 #include "generator/gen_warp.h"
@@ -288,7 +289,10 @@ static gen_value shared_at(const column_emitter *e, gen_value base, gen_value gr
   return gen_add(e->b, base, gen_mul_imm(e->b, at, bytes));
 }
 
-static void exchange(column_emitter *e, gen_value shared, gen_value group, gen_value *states, bool write) {
+typedef enum exchange_way { WRITE, READ, READ_OF_CLUSTER } exchange_way;
+
+static void exchange(column_emitter *e, gen_value shared, gen_value group, gen_value *states,
+                     exchange_way way) {
   int offset = 0, each = e->p->groups * e->p->across;
   for (int k = 0; k < e->m->n_reductions; k++) {
     const reduction *r = &e->m->reductions[k].r;
@@ -298,10 +302,10 @@ static void exchange(column_emitter *e, gen_value shared, gen_value group, gen_v
       for (int j = 0; j < e->p->vector; j++, offset += each * bytes) {
         gen_value at = gen_add_imm(e->b, shared_at(e, shared, group, bytes), offset);
         gen_value *state = &states[slot(e, k, j) + i * e->p->vector];
-        if (write) {
-          gen_store_shared(e->b, stored(e, *state), at);
-        } else {
-          *state = loaded(e, gen_load_shared(e->b, stored_type(type), 1, at), type);
+        switch (way) {
+        case WRITE: gen_store_shared(e->b, stored(e, *state), at); break;
+        case READ: *state = loaded(e, gen_load_shared(e->b, stored_type(type), 1, at), type); break;
+        case READ_OF_CLUSTER: *state = loaded(e, gen_load_cluster(e->b, stored_type(type), 1, at), type);
         }
       }
     }
@@ -310,25 +314,42 @@ static void exchange(column_emitter *e, gen_value shared, gen_value group, gen_v
 
 /* A tree over the CTA's groups, whose order is fixed; the first group has the result. `speaks`: the threads
  * that hold a group's result. */
-static void combine_in_cta(column_emitter *e, gen_value group, gen_value speaks) {
+static void combine_in_cta(column_emitter *e, gen_value shared, gen_value group, gen_value speaks) {
   gen_builder *b = e->b;
-  gen_value shared =
-      gen_shared_static(b, e->k->from_partials ? "finished" : "partials", e->p->smem_bytes, 16);
   for (int half = e->p->groups / 2; half >= 1; half /= 2) {
     gen_branch upper, lower;
     gen_value below = gen_compare_imm(b, GEN_ULT, group, half);
     gen_value above = gen_and(b, gen_compare_imm(b, GEN_UGE, group, half),
                               gen_compare_imm(b, GEN_ULT, group, 2 * (int64_t)half));
     gen_if(b, &upper, gen_and(b, speaks, above), NULL, 0);
-    exchange(e, shared, group, e->states, true);
+    exchange(e, shared, group, e->states, WRITE);
     gen_if_end(b, &upper);
     gen_cta_sync(b);
     gen_if(b, &lower, gen_and(b, speaks, below), e->states, e->n);
     gen_value others[MOST_VALUES];
-    exchange(e, shared, gen_add_imm(b, group, half), others, false);
+    exchange(e, shared, gen_add_imm(b, group, half), others, READ);
     combine(e, e->states, others);
     gen_if_end(b, &lower);
   }
+}
+
+/* The first CTA of the cluster reads what the others have, in their order; `first`: the threads that hold a
+ * CTA's result. */
+static void combine_in_cluster(column_emitter *e, gen_value shared, gen_value first) {
+  gen_builder *b = e->b;
+  gen_value others[COLUMN_MOST_CLUSTER][MOST_VALUES], none = gen_i32(b, 0);
+  gen_branch has, leads;
+  gen_if(b, &has, first, NULL, 0);
+  exchange(e, shared, none, e->states, WRITE);
+  gen_if_end(b, &has);
+  gen_cluster_sync(b);
+  gen_value leading = gen_and(b, first, gen_compare_imm(b, GEN_EQ, e->split, 0));
+  gen_if(b, &leads, leading, e->states, e->n);
+  for (int r = 1; r < e->p->split; r++)
+    exchange(e, gen_cluster_map(b, shared, gen_i32(b, r)), none, others[r], READ_OF_CLUSTER);
+  for (int r = 1; r < e->p->split; r++) combine(e, e->states, others[r]);
+  gen_if_end(b, &leads);
+  gen_cluster_arrive_relaxed(b); /* nobody ends while it is read */
 }
 
 /* --- results --- */
@@ -369,7 +390,10 @@ static arke_status store_outputs(column_emitter *e, arke_error *err) {
 static void find_position(column_emitter *e) {
   gen_builder *b = e->b;
   gen_value cta = gen_ctaid_x(b), tile = cta;
-  if (e->k->to_partials) {
+  if (e->p->cluster) {
+    tile = gen_udiv(b, cta, gen_i32(b, e->p->split));
+    e->split = gen_urem(b, cta, gen_i32(b, e->p->split));
+  } else if (e->k->to_partials) {
     gen_value tiles = gen_param(b, e->k->tiles);
     tile = gen_urem(b, cta, tiles);
     e->split = gen_udiv(b, cta, tiles);
@@ -416,14 +440,23 @@ arke_status column_emit(gen_builder *b, const target *t, void *user, arke_error 
   gen_value group = narrow ? quotient(b, e->thread, 32) : e->down;
   gen_value speaks =
       narrow ? gen_compare_imm(b, GEN_ULT, modulo(b, e->thread, 32), e->p->across) : gen_bool(b, true);
-  if (e->p->groups > 1) combine_in_cta(e, group, speaks);
+  gen_value shared = NULL;
+  if (e->p->smem_bytes > 0)
+    shared = gen_shared_static(b, k->from_partials ? "finished" : "partials", e->p->smem_bytes, 16);
+  if (e->p->groups > 1) combine_in_cta(e, shared, group, speaks);
+  gen_value has = gen_and(b, speaks, gen_compare_imm(b, GEN_EQ, group, 0));
+  if (e->p->cluster) {
+    combine_in_cluster(e, shared, has);
+    has = gen_and(b, has, gen_compare_imm(b, GEN_EQ, e->split, 0));
+  }
   gen_branch first;
-  gen_if(b, &first, gen_and(b, e->exists, gen_and(b, speaks, gen_compare_imm(b, GEN_EQ, group, 0))), NULL, 0);
+  gen_if(b, &first, gen_and(b, e->exists, has), NULL, 0);
   if (k->to_partials) {
     store_partials(e);
   } else {
     TRY(store_outputs(e, err));
   }
   gen_if_end(b, &first);
+  if (e->p->cluster) gen_cluster_wait(b);
   return ARKE_OK;
 }

@@ -74,8 +74,10 @@ static arke_status make_launch(const char *name, const column_plan *plan, bool f
     k->kept[i] = index_arg(p, &l->args, kernel_extent(form, p->m->kept[i], a));
   l->grid[0] = tiles;
   if (!from) k->rows = index_arg(p, &l->args, rows);
-  if (to) {
-    k->tiles = kernel_args_i32(&l->args, tiles);
+  bool shares = to || p->cluster;
+  if (p->cluster) l->cluster[0] = p->split;
+  if (to) k->tiles = kernel_args_i32(&l->args, tiles);
+  if (shares) {
     k->rows_per_split =
         index_arg(p, &l->args, recipe_binary(a, RECIPE_CEILDIV, rows, recipe_const(a, p->split)));
     l->grid[0] = recipe_binary(a, RECIPE_MUL, tiles, recipe_const(a, p->split));
@@ -96,7 +98,7 @@ static arke_status make_rules(const column_plan *p, const kernel_launch *launche
   lanes_require(&p->m->form, &k->options, r, a);
   kernel_require(r, a, launches[0].grid[0], 0, INT32_MAX,
                  "there are more columns than a grid can have blocks");
-  if (p->split == 1) return ARKE_OK;
+  if (p->split == 1 || p->cluster) return ARKE_OK;
   r->workspace_bytes = partials_offset(p, p->m->n_reductions, 0, a);
   return r->workspace_bytes ? ARKE_OK : error_memory(err, "generate");
 }
@@ -106,7 +108,7 @@ static arke_status make_way(const char *name, const char *finish, const column_p
   kernel_launch *l = ARENA_NEW_N(a, kernel_launch, 2);
   recipe *rules;
   if (!l) return error_memory(err, "generate");
-  int n = p->split > 1 ? 2 : 1;
+  int n = p->split > 1 && !p->cluster ? 2 : 1;
   TRY(make_launch(name, p, false, n > 1, o, a, &l[0], err));
   if (n > 1) {
     column_plan f = column_finish_plan(p);

@@ -55,7 +55,7 @@ enum { MOST_STATE_BYTES = 320, MOST_LOADED_BYTES = 256, MOST_SHARED_BYTES = 48 *
 static void share(column_plan *p) {
   p->down = p->threads / p->across;
   p->groups = p->across < 32 ? p->threads / 32 : p->down;
-  p->smem_bytes = p->groups > 1 ? p->groups * p->across * p->vector * state_bytes(p->m) : 0;
+  p->smem_bytes = p->groups > 1 || p->cluster ? p->groups * p->across * p->vector * state_bytes(p->m) : 0;
 }
 
 /* As many partial results at once as there are, up to a warp's worth. */
@@ -77,10 +77,13 @@ template_reason column_make_plan(const column_match *m, const target *t, const c
                         .vector = v[COLUMN_VECTOR],
                         .across = v[COLUMN_ACROSS],
                         .unroll = v[COLUMN_UNROLL],
-                        .split = v[COLUMN_SPLIT]};
+                        .split = v[COLUMN_SPLIT],
+                        .cluster = v[COLUMN_CLUSTER]};
   column_plan *p = plan;
   if (p->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   if (p->across > p->threads) return TEMPLATE_TILE;
+  if (p->cluster && !t->has.clusters) return TEMPLATE_TARGET;
+  if (p->cluster && (p->split < 2 || p->split > COLUMN_MOST_CLUSTER)) return TEMPLATE_CLUSTER;
   if (p->vector > 1) {
     lanes_options o = {.loop = m->v, .width = p->vector, .dense = dense, .wide_offsets = p->wide_offsets};
     uint64_t written = outputs_of(&m->form);
@@ -93,7 +96,7 @@ template_reason column_make_plan(const column_match *m, const target *t, const c
     return TEMPLATE_REGISTERS;
   share(p);
   if (p->smem_bytes > MOST_SHARED_BYTES ||
-      (p->split > 1 && column_finish_plan(p).smem_bytes > MOST_SHARED_BYTES))
+      (p->split > 1 && !p->cluster && column_finish_plan(p).smem_bytes > MOST_SHARED_BYTES))
     return TEMPLATE_SHARED_MEMORY;
   return TEMPLATE_OK;
 }
