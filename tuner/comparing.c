@@ -79,6 +79,10 @@ arke_status tune_comparing_wait(const tune_comparing *c, arke_error *err) {
   return tune_device_check_memory(&c->check, err);
 }
 
+void tune_comparing_distrust(tune_comparing *c) {
+  c->check.has_baseline = false;
+}
+
 void tune_comparing_forget(tune_comparing *c) {
   end_thread(c);
   tune_device_check_release(&c->check);

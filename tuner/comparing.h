@@ -36,6 +36,9 @@ arke_status tune_comparing_end(tune_comparing *c, const tune_tensors *t, const t
 /* Of an active one, after a run's launches: waits for them, and checks what must not have been written. */
 arke_status tune_comparing_wait(const tune_comparing *c, arke_error *err);
 
+/* What was kept of the first kernel that passed may be spoilt: the next one to pass takes its place. */
+void tune_comparing_distrust(tune_comparing *c);
+
 void tune_comparing_forget(tune_comparing *c); /* the problem, before its tensors go */
 void tune_comparing_close(tune_comparing *c);
 

@@ -193,10 +193,15 @@ static arke_status check_outputs(tune_runner *r, tune_check *check, arke_error *
   return tune_device_check_outputs(&r->comparing.check, &r->expected, &r->tensors, check, err);
 }
 
-/* A candidate that failed may have written anywhere. */
+/* A candidate that wrote outside may have written anywhere. */
 static arke_status reject(tune_runner *r, tune_verdict *v, cache_outcome outcome, arke_status status) {
   judge(r, v, outcome, status);
-  if (!v->context_lost) v->context_lost = tune_tensors_restore(&r->tensors, NULL) != ARKE_OK;
+  if (v->context_lost) return status;
+  bool computed = outcome == CACHE_WRONG;
+  if (!computed) tune_comparing_distrust(&r->comparing);
+  arke_status again =
+      computed ? tune_tensors_restore(&r->tensors, NULL) : tune_tensors_remake(&r->tensors, NULL);
+  v->context_lost = again != ARKE_OK;
   return status;
 }
 

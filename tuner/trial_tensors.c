@@ -133,14 +133,22 @@ device_ptr tune_tensors_address(const tune_tensors *t, int tensor, int set) {
 
 /* --- kept copies ---------------------------------------------------------------------------------------- */
 
-static arke_status keep(tune_tensors *t, int i, arke_error *err) {
-  tune_tensor *x = &t->list[i];
+static size_t kept_bytes(const tune_tensors *t, int i) {
+  const tune_tensor *x = &t->list[i];
+  return x->alias >= 0 ? t->list[x->alias].allocation_bytes : x->allocation_bytes;
+}
+
+static arke_status fill_kept(const tune_tensors *t, int i, arke_error *err) {
+  const tune_tensor *x = &t->list[i];
   const device_ops *ops = t->dev->ops;
-  const tune_tensor *memory = x->alias >= 0 ? &t->list[x->alias] : x;
-  size_t bytes = memory->allocation_bytes;
-  TRY(ops->mem_alloc(t->dev, bytes, t->problem->op->tensors[i].name, &x->kept, err));
-  return x->output ? ops->fill(t->dev, x->kept, TUNE_POISON, bytes, err)
-                   : ops->copy(t->dev, x->kept, x->allocation, bytes, err);
+  return x->output ? ops->fill(t->dev, x->kept, TUNE_POISON, kept_bytes(t, i), err)
+                   : ops->copy(t->dev, x->kept, x->allocation, kept_bytes(t, i), err);
+}
+
+static arke_status keep(tune_tensors *t, int i, arke_error *err) {
+  const char *name = t->problem->op->tensors[i].name;
+  TRY(t->dev->ops->mem_alloc(t->dev, kept_bytes(t, i), name, &t->list[i].kept, err));
+  return fill_kept(t, i, err);
 }
 
 arke_status tune_tensors_keep(tune_tensors *t, arke_error *err) {
@@ -251,13 +259,26 @@ arke_status tune_tensors_check(const tune_tensors *t, arke_error *err) {
   return status;
 }
 
+static arke_status poison_all(const tune_tensors *t, const tune_tensor *x, arke_error *err) {
+  if (t->guard_bytes == 0) return ARKE_OK;
+  return t->dev->ops->fill(t->dev, x->allocation, TUNE_POISON, x->allocation_bytes, err);
+}
+
 arke_status tune_tensors_restore(const tune_tensors *t, arke_error *err) {
-  const device_ops *ops = t->dev->ops;
+  for (int i = 0; i < t->n; i++) {
+    if (t->list[i].alias >= 0) continue;
+    TRY(poison_all(t, &t->list[i], err));
+    if (!t->list[i].output) TRY(refill(t, i, err));
+  }
+  return ARKE_OK;
+}
+
+arke_status tune_tensors_remake(const tune_tensors *t, arke_error *err) {
   for (int i = 0; i < t->n; i++) {
     const tune_tensor *x = &t->list[i];
-    if (x->alias >= 0) continue;
-    if (t->guard_bytes > 0) TRY(ops->fill(t->dev, x->allocation, TUNE_POISON, x->allocation_bytes, err));
-    if (!x->output) TRY(refill(t, i, err));
+    if (x->alias < 0) TRY(poison_all(t, x, err));
+    if (!x->output) TRY(upload(t->dev, x, err));
+    if (x->kept) TRY(fill_kept(t, i, err));
   }
   return ARKE_OK;
 }

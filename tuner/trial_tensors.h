@@ -69,8 +69,11 @@ arke_status tune_tensors_changed(const tune_tensors *t, int tensor, int64_t at, 
 /* ARKE_ERR_FAULT, naming tensor and side, if a guard zone was written to; ARKE_ERR_FAULT if an input was
  * (looked at whole up to 1 MiB, else in 64 pieces). */
 arke_status tune_tensors_check(const tune_tensors *t, arke_error *err);
-/* Makes inputs and guard zones as they were: after any candidate that failed, since it may have written
- * anywhere. */
+/* Makes inputs and guard zones as they were, from the kept copies if there are some: after a candidate that
+ * computed wrong values. */
 arke_status tune_tensors_restore(const tune_tensors *t, arke_error *err);
+/* The same from the host, and the kept copies too, those of outputs poisoned: after a candidate that wrote
+ * where it should not, since it may have written anywhere. */
+arke_status tune_tensors_remake(const tune_tensors *t, arke_error *err);
 
 #endif

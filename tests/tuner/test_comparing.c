@@ -328,9 +328,15 @@ START_TEST(outputs_in_place_are_checked) {
   ck_assert_int_eq(check_both(&b, &err), ARKE_OK);
   flip(&b, d->first + d->bytes, 1);
   ck_assert_int_eq(check_both(&b, &err), ARKE_ERR_FAULT);
-  OK(tune_tensors_restore(&b.t, &err));
-  write_right(&b);
-  ck_assert_int_eq(check_both(&b, &err), ARKE_OK);
+  /* Whoever wrote there may have spoilt what was kept, too. */
+  OK(b.d->ops->fill(b.d, d->kept, 3, TUNE_GUARD_BYTES + d->bytes, &err));
+  OK(b.d->ops->fill(b.d, b.t.list[0].kept, 4, TUNE_GUARD_BYTES + d->bytes, &err));
+  tune_comparing_distrust(&b.c);
+  OK(tune_tensors_remake(&b.t, &err));
+  for (int i = 0; i < 2; i++) {
+    write_right(&b);
+    ck_assert_msg(check_both(&b, &err) == ARKE_OK, "%s", err.text);
+  }
   flip(&b, d->first - 1, 1);
   ck_assert_int_eq(check_both(&b, &err), ARKE_ERR_FAULT);
   close_bench(&b);
