@@ -11,18 +11,13 @@ static bool has_idle_worker(const tune_run *run) {
   return tune_pool_idle(pool) > (tune_pool_size(pool) > 1);
 }
 
-static void start_compiling(tune_run *run);
-
-static void on_compiled(tune_trial *t) {
-  start_compiling(t->run);
-}
-
-static void start_compiling(tune_run *run) {
+void tune_ahead_go_on(tune_session *s) {
+  tune_run *run = s->ahead;
+  if (!run) return;
   while (has_idle_worker(run) && run->n_trials < MOST && !tune_run_stopped(run)) {
     int64_t index = tune_search_next(run->search);
     tune_trial *t = index >= 0 ? tune_trial_begin(run, index) : NULL;
     if (!t) return;
-    t->compiled = on_compiled;
     tune_compile_start(t);
   }
 }
@@ -38,7 +33,7 @@ void tune_ahead_start(tune_session *s) {
     return;
   }
   s->ahead = run;
-  start_compiling(run);
+  tune_ahead_go_on(s);
 }
 
 tune_run *tune_ahead_take(tune_session *s, const ir_problem *p) {
@@ -48,7 +43,6 @@ tune_run *tune_ahead_take(tune_session *s, const ir_problem *p) {
     tune_run_destroy(run);
     return NULL;
   }
-  for (int i = 0; i < run->n_trials; i++) run->trials[i]->compiled = NULL;
   if (run->seeded) tune_store_seed_nearby(run); /* the problem before has a winner now */
   return run;
 }

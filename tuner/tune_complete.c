@@ -30,6 +30,7 @@ static bool is_over(completion *c) {
 static void go_on(completion *c) {
   tune_run *run = c->trial->run;
   uv_run(&run->session->loop, UV_RUN_ONCE);
+  tune_ahead_go_on(run->session);
   tune_run_progress(run, tune_run_measures(run) ? TUNE_FINALS : TUNE_VERIFYING, false);
 }
 
@@ -111,11 +112,41 @@ static bool ask_once(completion *c, tune_pool *pool, arke_status (*start)(comple
   return c->done && run->status == ARKE_OK;
 }
 
+/* An answer that is not the candidate's is not kept: it will be asked for again. */
+static void on_compiled_ahead(const tune_reply *reply, void *user) {
+  tune_trial *t = user;
+  const char *reason;
+  arke_status status;
+  t->completing = false;
+  tune_compile_judge(reply, &reason, &status);
+  if (reply->kind != TUNE_REPLY_MESSAGE || status != ARKE_OK) return;
+  t->whole = *reply->message;
+  *reply->message = (tune_message){0};
+}
+
+void tune_trial_complete_ahead(tune_trial *t) {
+  if (t->ways_left_out == 0 || t->completing || t->whole.body) return;
+  if (tune_pool_idle(t->run->session->compilers) == 0) return;
+  t->completing = tune_compile_submit(t, false, on_compiled_ahead, t, NULL) == ARKE_OK;
+}
+
+/* Takes the answer that was asked for ahead, if it was. */
+static bool take_ahead(completion *c) {
+  tune_trial *t = c->trial;
+  while (t->completing && !is_over(c)) go_on(c);
+  if (!t->whole.body) return false;
+  tune_reply reply = {TUNE_REPLY_MESSAGE, &t->whole, "", ""};
+  on_compiled(&reply, c);
+  tune_message_release(&t->whole);
+  return true;
+}
+
 /* Whether the step came out as `wanted`; what else it came to is the trial's outcome. */
 static bool ask(completion *c, tune_pool *pool, arke_status (*start)(completion *, arke_error *),
                 cache_outcome wanted) {
   tune_trial *t = c->trial;
-  if (!ask_once(c, pool, start)) return false;
+  bool answered = start == start_compiling && take_ahead(c);
+  if (!answered && !ask_once(c, pool, start)) return false;
   for (int tries = t->doubted; c->lost || (c->died && tries == 0); tries += !c->lost)
     if (!ask_once(c, pool, start)) return false;
   if (c->outcome == wanted) return true;

@@ -19,6 +19,7 @@
 #define TIMING_SHARE  0.6 /* of the time left; the rest is for loading and verifying */
 #define LEAST_S       0.3
 #define ATTEMPTS      4 /* each failed one removes a finalist */
+#define PROMISING     3 /* finalists whose whole images are compiled while the finals last */
 
 typedef struct finals {
   tune_run *run;
@@ -171,9 +172,11 @@ static void hold(finals *f) {
                               f, &err);
   tune_message_release(&m);
   if (status != ARKE_OK) tune_run_fail(run, status, err.stage, err.text);
+  for (int i = 0; i < f->n && i < PROMISING; i++) tune_trial_complete_ahead(f->list[i]);
   tune_ahead_start(s);
   while (!f->done && !tune_run_stopped(run)) {
     uv_run(&s->loop, UV_RUN_ONCE);
+    tune_ahead_go_on(s);
     tune_run_progress(run, TUNE_FINALS, false);
   }
   if (!f->done) tune_pool_abandon(s->devices);

@@ -16,8 +16,6 @@ tune_run *tune_run_create(tune_session *s, const ir_problem *p) {
 
 void tune_run_destroy(tune_run *run) {
   if (!run) return;
-  for (int i = 0; i < run->n_trials; i++)
-    if (run->trials[i]->state == TRIAL_COMPILING) tune_pool_forget(run->session->compilers, run->trials[i]);
   tune_trials_release(run);
   tune_search_destroy(run->search);
   tune_candidates_release(&run->candidates);

@@ -42,6 +42,8 @@ typedef struct tune_trial {
   int registers, spill_bytes;
   int ways_left_out; /* of the image below (lower_options.first_way_only); 0: it is whole */
   tune_blob ptx, recipe, cubin, llvm_ir;  /* kept for the leading trials only */
+  bool completing;                        /* its whole image is being compiled before it is asked for */
+  tune_message whole;                     /* the worker's answer to that; no body: none */
   void (*compiled)(struct tune_trial *t); /* called when COMPILING ends, well or not; NULL: nobody waits */
   void (*ran)(struct tune_trial *t);      /* called when RUNNING ends */
 } tune_trial;
@@ -102,9 +104,11 @@ tune_search_plan tune_run_plan(const tune_run *run, int trials);
 
 /* --- the next problem (tune_ahead.c) --- */
 
-/* Ranks the problem the session expects and lets idle workers compile its first candidates, from here on
- * whenever the loop runs. Where that fails, its own turn will tell. */
+/* Ranks the problem the session expects and lets idle workers compile its first candidates. Where that fails,
+ * its own turn will tell. */
 void tune_ahead_start(tune_session *s);
+/* Lets those work that have become idle: to be called while something else is waited for. */
+void tune_ahead_go_on(tune_session *s);
 /* The run made ready for the problem, from now on the caller's, or NULL. One for another problem is given up.
  */
 tune_run *tune_ahead_take(tune_session *s, const ir_problem *p);
@@ -183,6 +187,8 @@ tune_trial *tune_run_verify_leading(tune_run *run);
  * every kernel. At once true where none was. False: it failed and has that as its outcome, which
  * run->incomplete counts; or the run failed, or an interrupt left no time. Waits. */
 bool tune_trial_complete(tune_trial *t);
+/* Lets an idle worker compile the whole image of a trial that may have to be completed soon. */
+void tune_trial_complete_ahead(tune_trial *t);
 
 /* --- the cache (tune_store.c) --- */
 

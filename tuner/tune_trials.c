@@ -135,6 +135,9 @@ void tune_trial_change(tune_trial *t, cache_outcome outcome, const char *reason)
 
 void tune_trials_release(tune_run *run) {
   for (int i = 0; i < run->n_trials; i++) {
+    tune_trial *t = run->trials[i];
+    if (t->state == TRIAL_COMPILING || t->completing) tune_pool_forget(run->session->compilers, t);
+    tune_message_release(&t->whole);
     free_kernel(run->trials[i]);
     free(run->trials[i]->reason);
     free(run->trials[i]);
