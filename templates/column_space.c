@@ -49,7 +49,13 @@ static int element_bytes(const column_match *m) {
   return bytes;
 }
 
-enum { MOST_STATE_BYTES = 320, MOST_LOADED_BYTES = 256, MOST_SHARED_BYTES = 48 * 1024, FINISH_THREADS = 256 };
+enum {
+  MOST_STATE_BYTES = 320,
+  MOST_LOADED_BYTES = 256,
+  MOST_SHARED_BYTES = 48 * 1024,
+  FINISH_THREADS = 256,
+  WIDEST_BYTES = 16
+};
 
 /* A warp combines its own rows first. */
 static void share(column_plan *p) {
@@ -91,7 +97,7 @@ template_reason column_make_plan(const column_match *m, const target *t, const c
       return TEMPLATE_ALIGNMENT;
   }
   int bytes = element_bytes(m);
-  if (p->vector > 1 && p->vector * bytes > 32) return TEMPLATE_TILE;
+  if (p->vector > 1 && p->vector * bytes > WIDEST_BYTES) return TEMPLATE_TILE;
   if (p->vector * state_bytes(m) > MOST_STATE_BYTES || p->unroll * p->vector * bytes > MOST_LOADED_BYTES)
     return TEMPLATE_REGISTERS;
   share(p);
@@ -101,52 +107,47 @@ template_reason column_make_plan(const column_match *m, const target *t, const c
   return TEMPLATE_OK;
 }
 
+/* Whether a simpler configuration does the same: threads, rows or CTAs that have nothing to do. */
+static bool redundant(const column_plan *p) {
+  int64_t positions = column_positions(p->m, p->vector), rows = column_rows(p->m);
+  bool idle = p->across > 1 && p->across / 2 >= positions;
+  bool short_rows = p->split > 1 && rows < p->split;
+  bool unused = p->unroll > 1 && rows <= (int64_t)p->split * p->down * (p->unroll / 2);
+  return idle || short_rows || unused;
+}
+
 template_reason column_feasible(const ir_problem *p, const target *t, const config *c) {
   arena a = ARENA_INIT;
   column_match m;
   column_plan plan;
   template_reason reason = column_match_make(p, true, &a, &m, NULL, NULL);
   if (reason == TEMPLATE_OK) reason = column_make_plan(&m, t, c, true, &plan);
-  if (reason == TEMPLATE_OK) {
-    int64_t positions = column_positions(&m, plan.vector), rows = column_rows(&m);
-    bool idle = plan.across > 1 && plan.across / 2 >= positions;
-    bool short_rows = plan.split > 1 && rows < plan.split;
-    bool unused = plan.unroll > 1 && rows <= (int64_t)plan.split * plan.down * (plan.unroll / 2);
-    if (idle || short_rows || unused) reason = TEMPLATE_REDUNDANT;
-  }
+  if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
   arena_release(&a);
   return reason;
 }
 
-/* Whole lines of memory across, and enough CTAs for all SMs as long as each still has rows to go through. */
+/* The cheapest by the model. */
 void column_defaults(const ir_problem *p, const target *t, config *c) {
   arena a = ARENA_INIT;
   column_match m;
-  int *v = c->values;
-  *c = (config){.values = {[COLUMN_THREADS] = 256,
+  double best = 1e18;
+  *c = (config){.values = {[COLUMN_THREADS] = 64,
                            [COLUMN_VECTOR] = 1,
-                           [COLUMN_ACROSS] = 32,
+                           [COLUMN_ACROSS] = 1,
                            [COLUMN_UNROLL] = 1,
                            [COLUMN_SPLIT] = 1}};
   if (column_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK) {
-    column_plan plan;
-    int most = 16 / element_bytes(&m) > 1 ? 16 / element_bytes(&m) : 1;
-    for (v[COLUMN_VECTOR] = most; v[COLUMN_VECTOR] > 1; v[COLUMN_VECTOR] /= 2)
-      if (column_make_plan(&m, t, c, true, &plan) == TEMPLATE_OK) break;
-    int64_t positions = column_positions(&m, v[COLUMN_VECTOR]), rows = column_rows(&m);
-    while (v[COLUMN_ACROSS] > 1 && v[COLUMN_ACROSS] / 2 >= positions) v[COLUMN_ACROSS] /= 2;
-    while (v[COLUMN_THREADS] > 64 && v[COLUMN_THREADS] / v[COLUMN_ACROSS] > rows) v[COLUMN_THREADS] /= 2;
-    int down = v[COLUMN_THREADS] / v[COLUMN_ACROSS];
-    int64_t ctas = (positions + v[COLUMN_ACROSS] - 1) / v[COLUMN_ACROSS];
-    while (v[COLUMN_SPLIT] < 512 && ctas * v[COLUMN_SPLIT] < 3 * (int64_t)t->rates.sm_count &&
-           rows / v[COLUMN_SPLIT] >= 8 * (int64_t)down)
-      v[COLUMN_SPLIT] *= 2;
-    while (v[COLUMN_UNROLL] < 4 && rows > (int64_t)v[COLUMN_SPLIT] * down * v[COLUMN_UNROLL])
-      v[COLUMN_UNROLL] *= 2;
-    while (v[COLUMN_UNROLL] > 1 && column_make_plan(&m, t, c, true, &plan) != TEMPLATE_OK)
-      v[COLUMN_UNROLL] /= 2;
-    while (v[COLUMN_THREADS] > 64 && column_make_plan(&m, t, c, true, &plan) != TEMPLATE_OK)
-      v[COLUMN_THREADS] /= 2;
+    for (int64_t i = 0; i < space_size(&column_space); i++) {
+      config one;
+      column_plan plan;
+      space_point(&column_space, i, &one);
+      if (column_make_plan(&m, t, &one, true, &plan) != TEMPLATE_OK || redundant(&plan)) continue;
+      double ns = column_plan_cost_ns(&plan, &t->rates);
+      if (ns >= best) continue;
+      best = ns;
+      *c = one;
+    }
   }
   arena_release(&a);
 }
