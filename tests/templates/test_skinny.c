@@ -1,6 +1,7 @@
 /* Products with few rows: what fits, every class of configuration on the emulator, views, and planted faults.
  */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "template_cases.h"
@@ -115,6 +116,23 @@ START_TEST(classes_are_right) {
 }
 END_TEST
 
+/* Every number of tokens, sizes that nothing divides, and every kind of operand and epilogue. */
+START_TEST(odd_sizes_are_right) {
+  static const int tokens[] = {1, 2, 3, 5, 8, 16};
+  static const char *const texts[] = {linear, matmul, with_bias, gated, packed};
+  static const char *const sizes[] = {"T=bf16 N=35 K=77", "T=f16 N=33 K=104", "T=f32 N=35 K=77"};
+  const char *text = texts[_i / (int)COUNT_OF(tokens)];
+  arena a = ARENA_INIT;
+  for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+    char bindings[64];
+    snprintf(bindings, sizeof bindings, "%s M=%d", sizes[i], tokens[_i % (int)COUNT_OF(tokens)]);
+    template_case c = template_case_bind(&a, skinny(), text, bindings, "");
+    template_case_run(&a, &c, NULL, 0);
+  }
+  arena_release(&a);
+}
+END_TEST
+
 /* Rows of weights that an index chooses for each token: a batch of products with one token each. */
 START_TEST(gathered_weights_are_right) {
   arena a = ARENA_INIT;
@@ -196,6 +214,7 @@ int main(void) {
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, odd_sizes_are_right, 0, 30);
   tcase_add_test(tests, gathered_weights_are_right);
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, missing_waits_are_found);
