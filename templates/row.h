@@ -80,8 +80,7 @@ int64_t row_rows(const row_match *m);
     "its row",                                                                                               \
     1, 2, 4, 8)                                                                                              \
   X(CLUSTER, "CTAs of a row that exchange results through distributed shared memory", 1, 2, 4, 8, 16)        \
-  X(SPLIT, "CTAs of a row that exchange results through memory, in a kernel a phase", 1, 4, 16, 64, 128,     \
-    256, 512)                                                                                                \
+  X(SPLIT, "CTAs of a row that exchange results through memory, in a kernel a phase", 1, 4, 16, 64, 256)     \
   X(PERSISTENT, "0: a CTA for each of its rows; else CTAs of an SM, which loop over rows", 0, 1, 2, 3, 4, 8) \
   X(STREAM,                                                                                                  \
     "0: caches as they are; 1: what is touched once leaves L2 first; 2: what is read once does, what is "    \

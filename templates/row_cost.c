@@ -236,7 +236,7 @@ static void consider(start *s) {
 }
 
 static void consider_teams(start *s) {
-  static const int clusters[] = {1, 2, 4, 8, 16}, splits[] = {16, 128, 512};
+  static const int clusters[] = {1, 2, 4, 8, 16}, splits[] = {16, 64, 256};
   int *v = s->at.values;
   for (int i = 0; i < row_space.params[ROW_THREADS].n_values; i++) {
     v[ROW_THREADS] = row_space.params[ROW_THREADS].values[i];
