@@ -33,6 +33,10 @@ static void words_of(const step *s, int operand, int position, gen_value *words)
   for (int i = 0; i < n; i++) words[i] = gen_select(s->e->b, s->active, s->batch->words[at + i], zero);
 }
 
+static unsigned fast_factors(const skinny_match *m, int operand) {
+  return ~m->operands[operand].slow;
+}
+
 /* The values of some of its factors, `n` or one; what is computed of zeros need not be zero. */
 static arke_status values_of(const step *s, int operand, unsigned factors, int position, gen_value *values,
                              int *n, arke_error *err) {
@@ -40,7 +44,8 @@ static arke_status values_of(const step *s, int operand, unsigned factors, int p
   gen_value words[SKINNY_READS * LANES_MAX * 2];
   words_of(s, operand, position, words);
   TRY(skinny_values(e, operand, factors, position, s->k, words, values, n, err));
-  if (e->m->c.operands[operand].access >= 0) return ARKE_OK;
+  bool plain = e->m->operands[operand].plain >= 0 && factors == fast_factors(e->m, operand);
+  if (plain || e->m->c.operands[operand].access >= 0) return ARKE_OK;
   gen_value zero = zero_of(e->b, skinny_sum_type(e->m));
   for (int i = 0; i < *n; i++) values[i] = gen_select(e->b, s->active, values[i], zero);
   return ARKE_OK;
@@ -122,10 +127,6 @@ typedef struct fragments {
   gen_value at[CONTRACTION_OPERANDS][MOST_TOKENS / 2][LANES_MAX / 2]; /* tokens: by operand and position */
   gen_value weights[MOST_SLOTS][LANES_MAX / 2];                       /* of one operand: by slot */
 } fragments;
-
-static unsigned fast_factors(const skinny_match *m, int operand) {
-  return ~m->operands[operand].slow;
-}
 
 /* Whether words as they are loaded hold what the instruction takes; *at: the first of them. */
 static bool is_plain(const skinny_emitter *e, int operand, int *at) {
