@@ -69,6 +69,8 @@ double skinny_cost_of(const skinny_plan *p, const target *t, const target_rates 
   dram +=
       again / (least < (double)rates->l2_bytes * 0.8 ? rates->l2_bytes_per_s : rates->dram_bytes_per_s) * 1e9;
 
+  if (p->loads != GEN_CACHE_DEFAULT) dram *= 0.99; /* they push nothing out of L2 that must be written back */
+
   double in_flight = busiest * weight_bytes * (p->prefetch ? 1.0 : 0.65);
   double most = sm_bytes_per_cycle * rates->clock_hz / 1e9;
   double per_sm = fmin(in_flight / latency_ns, most);

@@ -142,10 +142,7 @@ static dtype matrix_type(const skinny_match *m) {
   static const dtype types[] = {DTYPE_BF16, DTYPE_F16};
   for (size_t t = 0; t < COUNT_OF(types); t++) {
     bool all = true;
-    for (int i = 0; i < m->c.n_operands; i++) {
-      bool scaled_token = skinny_is_token(m, i) && m->operands[i].slow; /* sums have other tokens' */
-      all = all && !scaled_token && holds(types[t], m->operands[i].exact);
-    }
+    for (int i = 0; i < m->c.n_operands; i++) all = all && holds(types[t], m->operands[i].exact);
     if (all) return types[t];
   }
   return DTYPE_F32;

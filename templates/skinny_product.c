@@ -8,6 +8,7 @@
 #include "generator/gen_math.h"
 #include "generator/gen_memory.h"
 #include "generator/gen_mma.h"
+#include "generator/gen_warp.h"
 #include "templates/skinny_emit.h"
 
 enum { MOST_TOKENS = 16, MOST_SLOTS = 16 };
@@ -193,22 +194,49 @@ static arke_status pack_along_rows(const step *s, int operand, fragments *f, ark
   return ARKE_OK;
 }
 
-/* Scales of a lane's slots, the same for all that the warp takes along K at once. Sums of a lane have its own
- * rows of weights, but also what lanes beside it, which may be inside where it is not, multiply. */
-static arke_status find_scales(const step *s, int operand, gen_value *scales, arke_error *err) {
+/* Whether some lane of the warp takes an element inside along K. */
+static gen_value some_inside(const step *s) {
   skinny_emitter *e = s->e;
-  const skinny_plan *p = e->p;
-  gen_builder *b = e->b;
-  unsigned slow = e->m->operands[operand].slow;
-  gen_value unit = gen_sub(b, s->first, skinny_as_index(e, gen_mul_imm(b, e->deep, p->step)));
-  gen_value some = gen_compare(b, GEN_ULT, unit, e->k_end);
+  gen_value own = skinny_as_index(e, gen_mul_imm(e->b, e->deep, e->p->step));
+  return gen_compare(e->b, GEN_ULT, gen_sub(e->b, s->first, own), e->k_end);
+}
+
+/* The scale of a group, at one vector of an operand: as many as it has lanes, or one. Where nothing is inside
+ * it is 0; but a lane that is outside has sums of what lanes beside it multiply. */
+static arke_status scales_at(const step *s, int operand, int position, gen_value *values, int *n,
+                             arke_error *err) {
+  skinny_emitter *e = s->e;
+  const gen_value *words = s->batch->words + skinny_words_at(e, operand, s->u, position);
+  TRY(skinny_values(e, operand, e->m->operands[operand].slow, position, s->k, words, values, n, err));
+  gen_value some = some_inside(s);
+  for (int i = 0; i < *n; i++) values[i] = gen_select(e->b, some, values[i], gen_f32(e->b, 0));
+  return ARKE_OK;
+}
+
+/* By slot. */
+static arke_status weight_scales(const step *s, int operand, gen_value *scales, arke_error *err) {
+  const skinny_plan *p = s->e->p;
   for (int slot = 0; slot < p->slots; slot += p->group) {
-    int position = e->m->along_rows ? slot / p->group : slot, n;
-    const gen_value *words = s->batch->words + skinny_words_at(e, operand, s->u, position);
     gen_value values[LANES_MAX];
-    TRY(skinny_values(e, operand, slow, position, s->k, words, values, &n, err));
-    for (int v = 0; v < p->group; v++)
-      scales[slot + v] = gen_select(b, some, values[n == 1 || !e->m->along_rows ? 0 : v], gen_f32(b, 0));
+    int n;
+    TRY(scales_at(s, operand, slot / p->group, values, &n, err));
+    for (int v = 0; v < p->group; v++) scales[slot + v] = values[n == 1 || !s->e->m->along_rows ? 0 : v];
+  }
+  return ARKE_OK;
+}
+
+/* By position, of the two tokens that a lane has sums of; each lane has loaded another one's. */
+static arke_status token_scales(const step *s, int operand, gen_value (*scales)[2], arke_error *err) {
+  skinny_emitter *e = s->e;
+  gen_builder *b = e->b;
+  for (int x = 0; x < e->p->token_positions; x++) {
+    gen_value values[LANES_MAX];
+    int n;
+    TRY(scales_at(s, operand, x, values, &n, err));
+    for (int i = 0; i < 2; i++) {
+      gen_value token = gen_add_imm(b, gen_mul_imm(b, e->deep, 2), i);
+      scales[x][i] = gen_shuffle_idx(b, values[0], gen_mul_imm(b, token, e->p->deep), 32);
+    }
   }
   return ARKE_OK;
 }
@@ -223,28 +251,46 @@ static void multiply_pair(const step *s, const fragments *f, int pair, const gen
   }
 }
 
-static arke_status multiply_fragments(const step *s, const fragments *f, int operand, arke_error *err) {
+/* Adds products of the warp's step, by their scales. */
+static arke_status multiply_scaled(const step *s, const fragments *f, int sum, int operand, int tokens,
+                                   arke_error *err) {
   skinny_emitter *e = s->e;
   const skinny_plan *p = e->p;
   gen_builder *b = e->b;
-  bool scaled = e->m->operands[operand].slow != 0;
-  gen_value scales[MOST_SLOTS];
-  if (scaled) TRY(find_scales(s, operand, scales, err));
+  gen_value rows[MOST_SLOTS], columns[MOST_TOKENS][2], zero = gen_f32(b, 0);
+  bool by_row = e->m->operands[operand].slow, by_column = e->m->operands[tokens].slow;
+  if (by_row) TRY(weight_scales(s, operand, rows, err));
+  if (by_column) TRY(token_scales(s, tokens, columns, err));
+  for (int pair = 0; pair < p->slots / 2; pair++) {
+    for (int x = 0; x < p->token_positions; x++) {
+      gen_value *sums = e->sums + 4 * ((sum * p->slots / 2 + pair) * p->token_positions + x);
+      gen_value own[4] = {zero, zero, zero, zero};
+      multiply_pair(s, f, pair, f->at[tokens][x], own);
+      for (int k = 0; k < 4; k++) {
+        gen_value row = by_row ? rows[2 * pair + k / 2] : NULL, column = by_column ? columns[x][k % 2] : NULL;
+        gen_value scale = row && column ? gen_fmul(b, row, column) : row ? row : column;
+        sums[k] = gen_fma(b, scale, own[k], sums[k]);
+      }
+    }
+  }
+  return ARKE_OK;
+}
+
+static arke_status multiply_fragments(const step *s, const fragments *f, int operand, arke_error *err) {
+  skinny_emitter *e = s->e;
+  const skinny_plan *p = e->p;
   for (int i = 0; i < e->m->c.n_sums; i++) {
     const contraction_sum *sum = &e->m->c.sums[i];
     if (weight_operand(e->m, sum) != operand) continue;
+    int tokens = token_operand(e->m, sum);
+    if (e->m->operands[operand].slow || e->m->operands[tokens].slow) {
+      TRY(multiply_scaled(s, f, i, operand, tokens, err));
+      continue;
+    }
     for (int pair = 0; pair < p->slots / 2; pair++) {
-      for (int x = 0; x < p->token_positions; x++) {
-        const gen_value *tokens = f->at[token_operand(e->m, sum)][x];
-        gen_value *sums = e->sums + 4 * ((i * p->slots / 2 + pair) * p->token_positions + x);
-        if (!scaled) {
-          multiply_pair(s, f, pair, tokens, sums);
-          continue;
-        }
-        gen_value zero = gen_f32(b, 0), own[4] = {zero, zero, zero, zero};
-        multiply_pair(s, f, pair, tokens, own);
-        for (int k = 0; k < 4; k++) sums[k] = gen_fma(b, scales[2 * pair + k / 2], own[k], sums[k]);
-      }
+      for (int x = 0; x < p->token_positions; x++)
+        multiply_pair(s, f, pair, f->at[tokens][x],
+                      e->sums + 4 * ((i * p->slots / 2 + pair) * p->token_positions + x));
     }
   }
   return ARKE_OK;

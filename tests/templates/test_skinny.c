@@ -27,6 +27,9 @@ static const char zero_points[] = "f(X: T[M,64*G], W: U[N,64*G], s: T[N,G], z: U
                                   " Y[m,n] = sum(k) X[m,k] * ((W[n,k] - z[n,k / 64]) * s[n,k / 64]) }";
 static const char by_group_along_rows[] = "f(X: T[M,64*G], W: U[64*G,N], s: T[G,N]) -> (Y: T[M,N]) {"
                                           " Y[m,n] = sum(k) X[m,k] * (W[k,n] * s[k / 64,n]) }";
+static const char blocks[] =
+    "f(X: e4m3[M,128*G], a: f32[M,G], W: e4m3[128*H,128*G], b: f32[H,G]) -> (Y: bf16[M,128*H]) {"
+    " Y[m,n] = sum(k) (X[m,k] * a[m,k / 128]) * (W[n,k] * b[n / 128,k / 128]) }";
 static const char batched[] =
     "f(A: T[B,M,K], W: T[B,N,K]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) A[b,m,k] * W[b,n,k] }";
 static const char experts[] =
@@ -101,6 +104,10 @@ static const struct {
     {zero_points, "T=f16 U=u8 M=2 N=35 G=3", ""},
     {by_group_along_rows, "T=f16 U=i8 M=5 N=48 G=3",
      "MATH=1,TOKENS=8,SLOTS=8,ACROSS=8,VECTOR=8,UNROLL=4,WARPS_K=2,SPLIT=1"},
+    {blocks, "M=5 H=1 G=3",
+     "MATH=1,TOKENS=8,SLOTS=2,ACROSS=8,VECTOR=16,UNROLL=1,WARPS_K=2,SPLIT=2,PREFETCH=1"},
+    {blocks, "M=11 H=2 G=2", "MATH=1,TOKENS=16,SLOTS=4,ACROSS=8,VECTOR=16,UNROLL=2,WARPS_K=1,SPLIT=1"},
+    {blocks, "M=2 H=1 G=1", ""},
     {batched, "T=bf16 B=5 M=2 N=20 K=136", ""},
     {whole, "M=2 N=24 K=272", ""},
     {two_loops, "T=bf16 M=2 N=24 C=5 H=40", ""},
