@@ -155,10 +155,25 @@ static int64_t evenness(int64_t x) {
   return e;
 }
 
+/* Rows of more than a turn of the CTA's threads, and as many updates. */
+static void reduce_rows(const ir_problem *p, const target *t, const config *c, ir_problem *reduced) {
+  arena a = ARENA_INIT;
+  scatter_match m;
+  scatter_rows_match rows;
+  scatter_rows_plan plan;
+  if (scatter_match_make(p, &a, &m, NULL, NULL) == TEMPLATE_OK && scatter_rows_match_make(&m, &a, &rows) &&
+      scatter_rows_plan_make(&rows, t, c, &plan) == TEMPLATE_OK) {
+    int64_t turn = (int64_t)plan.threads * plan.unroll;
+    for (int i = 0; i < rows.n_rows; i++) ir_form_set_extent(&rows.first, rows.row_first[i], 2, reduced);
+    for (int i = 0; i < rows.n_points; i++)
+      ir_form_set_extent(rows.then, rows.points[i], i == rows.n_points - 1 ? turn + 3 : 2, reduced);
+    ir_form_set_extent(&rows.first, rows.along, turn * plan.width + 3 * plan.width, reduced);
+  }
+  arena_release(&a);
+}
+
 void scatter_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced) {
-  (void)t;
-  (void)c;
   (void)sm_count;
   *reduced = *p;
   for (int i = 0; i < p->op->n_axes; i++) {
@@ -166,4 +181,5 @@ void scatter_reduced_problem(const ir_problem *p, const target *t, const config 
     if (reduced->sizes[i] > most) reduced->sizes[i] = most;
   }
   for (int i = 0; i < p->lead_rank; i++) reduced->lead[i] = p->lead[i] < 3 ? p->lead[i] : 3;
+  if (c->values[SCATTER_ROWS]) reduce_rows(p, t, c, reduced);
 }

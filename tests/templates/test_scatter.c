@@ -203,6 +203,10 @@ START_TEST(the_small_problem_is_feasible) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, scatter(), halves, "T=bf16 M=4096 E=4096", "");
   template_case_run_reduced(&a, &c);
+  /* Random places are among the first few, so that many updates meet. */
+  c = template_case_bind(&a, scatter(), assign, "T=bf16 M=8192 N=8192 K=1024", "THREADS=64,UNROLL=2");
+  ck_assert_int_eq(space_value(scatter()->space(c.t), &c.c, "ROWS"), 1);
+  template_case_run_reduced(&a, &c);
   arena_release(&a);
 }
 END_TEST
