@@ -44,23 +44,6 @@ struct tune_search {
   unsigned turn;
 };
 
-tune_search_plan tune_search_plan_for(tune_effort effort, int64_t candidates, int trials_limit) {
-  tune_search_plan plan = {.ahead = 64};
-  switch (effort) {
-  case TUNE_QUICK:
-    plan = (tune_search_plan){.families = 20, .model_best = 12, .limit = 96, .patience = 32, .ahead = 16};
-    break;
-  case TUNE_FULL:
-    plan = (tune_search_plan){.families = 64, .model_best = 32, .limit = 2000, .patience = 250, .ahead = 64};
-    break;
-  case TUNE_EXHAUSTIVE:
-    plan.families = plan.model_best = (int)(candidates < INT32_MAX ? candidates : INT32_MAX);
-    break;
-  }
-  if (trials_limit > 0 && (plan.limit == 0 || plan.limit > trials_limit)) plan.limit = trials_limit;
-  return plan;
-}
-
 /* Moves family_cursor to the next candidate that is the model's best of its family and untried. */
 static void advance_families(tune_search *s) {
   const tune_candidates *c = s->c;
@@ -298,8 +281,7 @@ static int64_t propose(tune_search *s) {
   return index >= 0 ? index : in_order(s, s->c->n);
 }
 
-/* Proposals that do not depend on results are still to come. */
-static bool is_beginning(const tune_search *s) {
+bool tune_search_is_beginning(const tune_search *s) {
   if (s->cursor < s->plan.model_best || s->families_met < s->plan.families) return true;
   for (int i = s->taken; i < s->queued; i++)
     if (!s->tried[s->queue[i]]) return true;
@@ -309,7 +291,7 @@ static bool is_beginning(const tune_search *s) {
 bool tune_search_done(const tune_search *s) {
   if (s->n_tried >= s->c->n) return true;
   if (s->plan.limit > 0 && s->n_tried >= s->plan.limit) return true;
-  return s->plan.patience > 0 && !is_beginning(s) && s->n_results > 0 &&
+  return s->plan.patience > 0 && !tune_search_is_beginning(s) && s->n_results > 0 &&
          s->since_improvement >= s->plan.patience;
 }
 
@@ -390,7 +372,7 @@ static void take_result(tune_search *s, int64_t index, double ns, bool counts) {
 
 void tune_search_report(tune_search *s, int64_t index, double ns) {
   s->outstanding--;
-  take_result(s, index, ns, !is_beginning(s));
+  take_result(s, index, ns, !tune_search_is_beginning(s));
 }
 
 void tune_search_known(tune_search *s, int64_t index, double ns) {

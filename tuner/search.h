@@ -25,6 +25,9 @@ typedef struct tune_search_plan {
 } tune_search_plan;
 
 tune_search_plan tune_search_plan_for(tune_effort effort, int64_t candidates, int trials_limit);
+/* Where about so many can be tried: no more than half of them are proposed before results have a say, but for
+ * a least number of each kind. */
+void tune_search_plan_fit(tune_search_plan *plan, double trials);
 
 /* `c` must outlive the search. */
 arke_status tune_search_create(const tune_candidates *c, const tune_search_plan *plan, uint64_t seed,
@@ -40,6 +43,8 @@ void tune_search_seed_templates(tune_search *s);
 void tune_search_known(tune_search *s, int64_t index, double ns);
 /* The next one to try, or -1: nothing until more results are reported (or ever, once tune_search_done). */
 int64_t tune_search_next(tune_search *s);
+/* Proposals that depend on no results are still to come. */
+bool tune_search_is_beginning(const tune_search *s);
 /* Result of a proposal; INFINITY when it failed. */
 void tune_search_report(tune_search *s, int64_t index, double ns);
 /* No more proposals will come. */

@@ -15,7 +15,7 @@ void tune_ahead_go_on(tune_session *s) {
   tune_run *run = s->ahead;
   if (!run) return;
   while (has_idle_worker(run) && run->n_trials < MOST && !tune_run_stopped(run)) {
-    int64_t index = tune_search_next(run->search);
+    int64_t index = tune_search_is_beginning(run->search) ? tune_search_next(run->search) : -1;
     tune_trial *t = index >= 0 ? tune_trial_begin(run, index) : NULL;
     if (!t) return;
     tune_compile_start(t);

@@ -7,6 +7,7 @@
 #define STAGE       "tune"
 #define MODEL_QUICK 8 /* compiled without a GPU: only the leading one will be used */
 #define MODEL_FULL  32
+#define COMPILE_S   0.2 /* for one candidate, about */
 
 tune_run *tune_run_create(tune_session *s, const ir_problem *p) {
   tune_run *run = calloc(1, sizeof *run);
@@ -39,15 +40,19 @@ arke_status tune_run_rank(tune_run *run, arke_error *err) {
 }
 
 tune_search_plan tune_run_plan(const tune_run *run, int trials) {
-  const tune_options *o = &run->session->options;
-  tune_search_plan plan = tune_search_plan_for(o->effort, run->candidates.n, trials);
-  if (!tune_run_measures(run) && o->effort != TUNE_EXHAUSTIVE) {
-    /* The model's order is all there is: results would teach a search nothing. */
-    int n = o->effort == TUNE_QUICK ? MODEL_QUICK : MODEL_FULL;
-    if (trials > 0 && trials < n) n = trials;
-    plan = (tune_search_plan){.model_best = n, .limit = n};
+  const tune_session *s = run->session;
+  tune_effort effort = s->options.effort;
+  tune_search_plan plan = tune_search_plan_for(effort, run->candidates.n, trials);
+  if (effort == TUNE_EXHAUSTIVE) return plan;
+  double budget_s = s->options.budget_s;
+  if (tune_run_measures(run)) {
+    if (budget_s > 0) tune_search_plan_fit(&plan, budget_s / COMPILE_S * tune_pool_size(s->compilers));
+    return plan;
   }
-  return plan;
+  /* The model's order is all there is: results would teach a search nothing. */
+  int n = effort == TUNE_QUICK ? MODEL_QUICK : MODEL_FULL;
+  if (trials > 0 && trials < n) n = trials;
+  return (tune_search_plan){.model_best = n, .limit = n};
 }
 
 arke_status tune_run_open(tune_run *run, arke_error *err) {

@@ -175,6 +175,42 @@ START_TEST(full_search_comes_within_one_per_cent) {
 }
 END_TEST
 
+START_TEST(a_short_search_leaves_half_of_its_trials_to_what_it_learns) {
+  tune_search_plan plan = tune_search_plan_for(TUNE_FULL, 10000, 0), whole = plan, none = {.ahead = 5};
+  tune_search_plan_fit(&plan, 10000);
+  ck_assert_int_eq(plan.families + plan.model_best + plan.ahead,
+                   whole.families + whole.model_best + whole.ahead);
+  tune_search_plan_fit(&plan, 80);
+  ck_assert_int_le(plan.families + plan.model_best, 40);
+  ck_assert_int_ge(plan.families + plan.model_best, 38);
+  ck_assert_int_gt(plan.families, plan.model_best);
+  ck_assert_int_eq(plan.patience, whole.patience);
+  ck_assert(plan.limit == whole.limit);
+  tune_search_plan_fit(&plan, 1);
+  ck_assert_int_eq(plan.families, 8);
+  ck_assert_int_eq(plan.model_best, 4);
+  ck_assert_int_eq(plan.ahead, 16);
+  tune_search_plan_fit(&none, 80); /* one configuration by name has no beginning */
+  ck_assert_int_eq(none.families + none.model_best, 0);
+}
+END_TEST
+
+/* Of 80 trials, where the whole beginning would take all. */
+START_TEST(a_short_search_finds_better_when_it_is_fitted) {
+  setup s;
+  open_setup(&s);
+  double sum[2] = {0, 0};
+  for (int fitted = 0; fitted < 2; fitted++)
+    for (uint64_t seed = 0; seed < 8; seed++) {
+      tune_search_plan plan = tune_search_plan_for(TUNE_FULL, s.c.n, 80);
+      if (fitted) tune_search_plan_fit(&plan, 80);
+      sum[fitted] += run_search(&s, &plan, seed, 16).best;
+    }
+  ck_assert_double_lt(sum[1], sum[0]);
+  close_setup(&s);
+}
+END_TEST
+
 START_TEST(quick_search_beats_the_models_ranking) {
   setup s;
   open_setup(&s);
@@ -351,6 +387,8 @@ int main(void) {
   tcase_add_test(c, what_is_admitted_comes_last);
   tcase_add_test(c, a_problem_without_template_says_why);
   tcase_add_loop_test(c, full_search_comes_within_one_per_cent, 0, 8);
+  tcase_add_test(c, a_short_search_leaves_half_of_its_trials_to_what_it_learns);
+  tcase_add_test(c, a_short_search_finds_better_when_it_is_fitted);
   tcase_add_loop_test(c, quick_search_beats_the_models_ranking, 0, 8);
   tcase_add_test(c, families_are_numbered_by_their_best);
   tcase_add_test(c, the_best_of_each_family_comes_first);
