@@ -9,8 +9,19 @@
 #include "tuner/cli_report.h"
 #include "tuner/cli_tune.h"
 #include "tuner/cli_workload.h"
+#include "tuner/flush_l2.h"
+#include "tuner/speed_of_light.h"
+#include "tuner/tune_session.h"
 
 #define STAGE "bench"
+
+arke_status cli_bench_time_alike(const bench *b, const cli_problem *p, tune_meter *m, cli_contest *c,
+                                 arke_error *err) {
+  target_rates rates = tune_rates_for(b->target, &b->info);
+  bool cold = tune_is_memory_bound(&p->problem, &rates);
+  for (int i = 0; i < c->n; i++) c->list[i].runnable.cold = cold;
+  return cold ? tune_flush_l2(m, b->info.l2_bytes, err) : ARKE_OK;
+}
 
 arke_status cli_bench_tensors(bench *b, const cli_problem *p, tune_tensors *t, arke_error *err) {
   return tune_tensors_create(b->dev, &p->problem, true, b->info.l2_bytes, b->settings->tune.seed, t, err);

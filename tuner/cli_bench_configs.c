@@ -24,7 +24,10 @@ static const char method[] =
     "and the first 8 candidates of cublasLt's heuristics with a workspace of 32 MiB, on the same tensors; "
     "inputs standard normal, rotating through sets that pass twice the L2; CUDA graphs of whole turns "
     "through "
-    "the sets between two events, at least 3 ms a sample, one replay unrecorded before each; round after "
+    "the sets between two events, at least 3 ms a sample, one replay unrecorded before each; of problems "
+    "that "
+    "memory bounds single runs instead, each after a fill of twice the L2, the median of 9 a sample; round "
+    "after "
     "round, in a new random order in each; times are medians over the rounds, baseline_over_this the median "
     "within a round of the time of the contestant with the least median, of cuBLAS's where there are any, "
     "over this one's";
@@ -192,6 +195,7 @@ static arke_status compare(bench *b, const cli_problem *p, cublas_library *libra
   if (status == ARKE_OK) status = add_configs(&c, path, err);
   if (status == ARKE_OK && c.contest.n == 0)
     status = error_set(err, ARKE_ERR_NOT_FOUND, STAGE, "%s: no configuration to compare", path);
+  if (status == ARKE_OK) status = cli_bench_time_alike(b, p, &c.meter, &c.contest, err);
   if (status == ARKE_OK) status = cli_contest_run(&c.contest, &c.meter, b->settings->rounds, err);
   if (status == ARKE_OK) status = report(&c, strbuf_text(&title), problems, err);
   tear_down(&c);

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "tuner/cli_contest.h"
 #include "tuner/cli_problem.h"
 #include "tuner/cli_tuned.h"
 #include "tuner/measure.h"
@@ -27,6 +28,11 @@ arke_status cli_bench_launch(bench *b, arke_error *err);
 arke_status cli_bench_compile(bench *b, arke_error *err);
 arke_status cli_bench_tuning(bench *b, arke_error *err);
 arke_status cli_bench_configs(bench *b, arke_error *err);
+
+/* Has the contestants timed as a search for the problem times its candidates (docs/tuning.md): run by run
+ * after a flush where memory is the bound. */
+arke_status cli_bench_time_alike(const bench *b, const cli_problem *p, tune_meter *m, cli_contest *c,
+                                 arke_error *err);
 
 /* The problem's tensors on the GPU, inputs filled, as many sets as pass the L2 twice. */
 arke_status cli_bench_tensors(bench *b, const cli_problem *p, tune_tensors *t, arke_error *err);

@@ -27,6 +27,7 @@ static arke_status contest(bench *b, const cli_problem *p, const char *const pat
     if (status == ARKE_OK) c->list[i].runnable = cli_tuned_runnable(&tuned[i]);
   }
   if (status == ARKE_OK) status = tune_meter_open(b->dev, b->settings->tune.seed, &meter, err);
+  if (status == ARKE_OK) status = cli_bench_time_alike(b, p, &meter, c, err);
   if (status == ARKE_OK) status = cli_contest_run(c, &meter, b->settings->rounds, err);
   if (status == ARKE_OK) status = cli_contest_ratio(c, 0, 1, ratio, err);
   tune_meter_close(&meter);
@@ -91,7 +92,7 @@ arke_status cli_bench_tuning(bench *b, arke_error *err) {
       json_string(
           "each search starts with an empty cache; the exhaustive one tries all feasible configurations, or, "
           "under a limit, as many of those that the model ranks first; the two winners are interleaved in "
-          "random order, L2 cold, and compared by ratios within a round"));
+          "random order, timed as in the search, and compared by ratios within a round"));
   json_object_set_new(b->report, "rounds", json_integer(b->settings->rounds));
   json_object_set_new(b->report, "exhaustive_trials_limit",
                       b->settings->tune.trials > 0 ? json_integer(b->settings->tune.trials) : json_null());

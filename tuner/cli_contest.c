@@ -1,13 +1,12 @@
 #include "tuner/cli_contest.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tuner/statistics.h"
 
 #define STAGE     "bench"
-#define SAMPLE_NS 3e6   /* least device time of one sample: events resolve half a microsecond */
+#define SAMPLE_NS 3e6   /* least device time of one sample of bursts: events resolve half a microsecond */
 #define WARM_NS   300e6 /* clocks under load settle within a few hundred milliseconds */
 
 static double *times_of(const cli_contest *c, int i) {
@@ -21,10 +20,13 @@ static arke_status run_round(cli_contest *c, tune_meter *m, const tune_burst *bu
   tune_meter_shuffle(m, order, c->n);
   for (int k = 0; k < c->n; k++) {
     const tune_burst *b = &bursts[order[k]];
-    double ns, one = fmax(b->estimate_ns * b->launches, 1);
-    /* The first replay pays for what the one before left in caches, clocks and power. */
-    TRY(tune_burst_sample(m, b, 1, &ns, err));
-    TRY(tune_burst_sample(m, b, (int)fmax(1, ceil(SAMPLE_NS / one)), &times_of(c, order[k])[round], err));
+    double ns;
+    /* The first replay pays for what the one before left in caches, clocks and power; of cold runs, flushes
+     * do.
+     */
+    if (b->graph) TRY(tune_burst_sample(m, b, 1, &ns, err));
+    int replays = tune_burst_replays(m, b, SAMPLE_NS);
+    TRY(tune_burst_sample(m, b, replays, &times_of(c, order[k])[round], err));
   }
   return ARKE_OK;
 }

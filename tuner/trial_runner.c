@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tuner/empty_kernel.h"
+#include "tuner/flush_l2.h"
 
 #define STAGE        "verify"
 #define ANCHOR_S     0.25 /* clocks of a loaded GPU move within seconds */
@@ -12,7 +12,6 @@
 #define ANCHOR_NS    5e5 /* device time of a read */
 #define WARM_NS      200e6
 #define WARM_COLD_NS 40e6
-#define FLUSH_L2S    2
 
 static double now_s(void) {
   struct timespec t;
@@ -243,20 +242,9 @@ static arke_status enqueue(void *user, int set, void *stream, arke_error *err) {
   return tune_launches_enqueue(l->runner->dev, &l->sets[set], stream, err);
 }
 
-/* Cold runs do without the empty kernel where the driver has no compiler for it. */
-static arke_status prepare_flushes(tune_runner *r, arke_error *err) {
-  tune_empty_kernel empty;
-  bool loaded = tune_empty_kernel_load(r->dev, &empty, NULL) == ARKE_OK;
-  tune_runnable nothing = tune_empty_kernel_runnable(&empty);
-  size_t bytes = FLUSH_L2S * (size_t)r->info.l2_bytes;
-  arke_status status = tune_meter_flush_before(&r->meter, bytes, loaded ? &nothing : NULL, err);
-  if (loaded) tune_empty_kernel_unload(&empty);
-  return status;
-}
-
 static arke_status open_meter(tune_runner *r, arke_error *err) {
   if (!r->meter.dev) TRY(tune_meter_open(r->dev, r->seed, &r->meter, err));
-  return r->cold && !r->meter.flush ? prepare_flushes(r, err) : ARKE_OK;
+  return r->cold && !r->meter.flush ? tune_flush_l2(&r->meter, r->info.l2_bytes, err) : ARKE_OK;
 }
 
 arke_status tune_runner_burst(tune_loaded *l, tune_burst *b, tune_verdict *v, arke_error *err) {

@@ -51,6 +51,31 @@ START_TEST(ratios_survive_drifting_clocks) {
 }
 END_TEST
 
+START_TEST(cold_runs_are_compared_after_flushes) {
+  static const double true_ns[] = {20000, 21000}, filled_ns[] = {25000, 24000};
+  fake_device d;
+  tune_meter m;
+  entrant entrants[2];
+  cli_contest c = {0};
+  cli_ratio r;
+  fake_device_init(&d, 7);
+  enter(&c, &d, entrants, true_ns, 2);
+  for (int i = 0; i < 2; i++) {
+    entrants[i].kernel.filled_ns = filled_ns[i];
+    c.list[i].runnable.cold = true;
+  }
+  ck_assert_int_eq(tune_meter_open(&d.base, 7, &m, NULL), ARKE_OK);
+  ck_assert_int_eq(tune_meter_flush_before(&m, 100 << 20, NULL, NULL), ARKE_OK);
+  ck_assert_int_eq(cli_contest_run(&c, &m, 60, NULL), ARKE_OK);
+  ck_assert_int_eq(cli_contest_ratio(&c, 0, 1, &r, NULL), ARKE_OK);
+  ck_assert_double_eq_tol(r.median, filled_ns[0] / filled_ns[1], 0.01);
+  ck_assert_int_eq(cli_contest_fastest(&c, 0), 1);
+  cli_contest_release(&c);
+  tune_meter_close(&m);
+  ck_assert_int_eq(d.open_objects, 0);
+}
+END_TEST
+
 START_TEST(a_failing_launch_ends_it_cleanly) {
   static const double true_ns[] = {1000, 2000};
   for (int failing = 1; failing < 200; failing += 7) {
@@ -74,6 +99,7 @@ TCase *cli_contest_case(void) {
   TCase *t = tcase_create("contest");
   tcase_set_timeout(t, 60);
   tcase_add_test(t, ratios_survive_drifting_clocks);
+  tcase_add_test(t, cold_runs_are_compared_after_flushes);
   tcase_add_test(t, a_failing_launch_ends_it_cleanly);
   return t;
 }
