@@ -83,10 +83,18 @@
     "I[i,k]) = topk(j: j >= first[i] && j < end[i]) X[i,j] }")                                               \
   X(cumsum, "scan", "M,N", NUMBERS, "running sum along every row",                                           \
     "cumsum(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = sum(t: t <= j) X[i,t] }")                                   \
-  X(matmul, "matmul", "M,N,K", FLOATS, "matrix product",                                                     \
+  X(matmul, "matmul", "M,N,K", FLOATS64, "matrix product",                                                   \
     "matmul(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) A[m,k] * B[k,n] }")                       \
-  X(linear, "matmul", "M,N,K", FLOATS, "matrix product with weights stored one output feature a row",        \
+  X(linear, "matmul", "M,N,K", FLOATS64, "matrix product with weights stored one output feature a row",      \
     "linear(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }")                       \
+  X(batch_matmul, "matmul", "B,M,N,K", FLOATS64, "matrix product of every batch",                            \
+    "batch_matmul(A: T[B,M,K], X: T[B,K,N]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) A[b,m,k] * X[b,k,n] }")     \
+  X(grouped_matmul, "matmul", "B,M,N,K,E", FLOATS, "matrix product of every batch with one of E matrices",   \
+    "grouped_matmul(X: T[B,M,K], W: T[E,K,N], idx: i32[B]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) "            \
+    "X[b,m,k] * W[idx[b],k,n] }")                                                                            \
+  X(swiglu_packed, "matmul", "B,O,H", FLOATS, "silu of the left half times the right half, times a matrix",  \
+    "swiglu_packed(X: T[B,2*H], W: T[H,O]) -> (Y: T[B,O]) { Y[b,o] = sum(h) silu(X[b,h]) * X[b,h + H] * "    \
+    "W[h,o] }")                                                                                              \
   X(transpose, "movement", "M,N", ANY, "rows become columns",                                                \
     "transpose(X: T[M,N]) -> (Y: T[N,M]) { Y[j,i] = X[i,j] }")                                               \
   X(gather, "movement", "M,N,K", ANY, "elements of every row by their places",                               \
