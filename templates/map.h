@@ -18,7 +18,8 @@ enum {
   MAP_GROUPS = LIMIT_TENSORS,
   MAP_ROWS = IR_FORM_LOOPS + LANES_LEAD,
   MAP_MOST_COPIES = 8,
-  MAP_MOST_REUSE = 32
+  MAP_MOST_REUSE = 32,
+  MAP_WIDTHS = 5
 };
 
 /* A loop of the rows or of the columns. Of the leading loop of views one axis (recipe.h), else -1. */
@@ -40,11 +41,14 @@ typedef struct map_group {
   /* Instructions of an element, loads and stores left out: [they move with the columns][with the reuse row]
    */
   double work[2][2];
+  uint64_t wide[MAP_WIDTHS]; /* lanes_wide by the vector's power of two, if the match `knows_wide` */
 } map_group;
 
 typedef struct map_match {
   ir_form form;
-  bool dense; /* loops are merged, those of one element left out */
+  bool dense;        /* loops are merged, those of one element left out */
+  bool wide_offsets; /* 32 bits might not do */
+  bool knows_wide;
   int n_groups;
   map_group groups[MAP_GROUPS];
 } map_match;
@@ -115,6 +119,8 @@ typedef enum map_reach {
   MAP_ANY_VIEW,         /* and offsets past 32 bits: every call */
 } map_reach;
 map_plan map_plan_views(const map_match *m, const map_plan *dense, map_reach reach);
+/* Computes groups' `wide`, so that many plans can be made soon. */
+void map_know_wide(map_match *m, const target *t);
 /* Options of the evaluator for a group; `width` as in the plan or 1. */
 lanes_options map_lanes(const map_match *m, const map_plan *plan, int group, int width);
 /* Vectors of a thread in flight. */
@@ -124,6 +130,9 @@ int64_t map_tile_columns(const map_plan *plan, int group);
 int64_t map_tile_rows(const map_plan *plan, int group);
 /* Tiles of all groups in this problem. */
 int64_t map_tile_count(const map_match *m, const map_plan *plan);
+
+/* Time of a plan by the model. */
+double map_time_ns(const map_match *m, const map_plan *plan, const target *t, const target_rates *rates);
 
 /* --- the kernel --- */
 
@@ -149,6 +158,9 @@ template_reason map_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *map_space_of(const target *t);
 void map_defaults(const ir_problem *p, const target *t, config *c);
 template_reason map_feasible(const ir_problem *p, const target *t, const config *c);
+const void *map_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason map_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
+                          double *ns);
 double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 arke_status map_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                      arena *a, struct kernel_way *ways, int *n, arke_error *err);

@@ -268,6 +268,7 @@ static arke_status match_form(map_match *m, bool dense, ir_form form, arena *a, 
   bool *seen = ARENA_NEW_N(a, bool, (size_t)form.n_nodes + 1);
   if (!seen) return error_memory(err, "generate");
   *reason = match(m, seen, detail);
+  m->wide_offsets = *reason == TEMPLATE_OK && lanes_need_wide_offsets(&m->form);
   if (*reason == TEMPLATE_OK && !map_work_fill(m, a)) return error_memory(err, "generate");
   return ARKE_OK;
 }

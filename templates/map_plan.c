@@ -29,6 +29,12 @@ unsigned map_access_loops(const ir_form *form, int access) {
   return loops;
 }
 
+static int log2_of(int width) {
+  int bits = 0;
+  while (1 << bits < width) bits++;
+  return bits;
+}
+
 lanes_options map_lanes(const map_match *m, const map_plan *plan, int group, int width) {
   const map_group *g = &m->groups[group];
   lanes_options o = plan->lanes;
@@ -36,11 +42,23 @@ lanes_options map_lanes(const map_match *m, const map_plan *plan, int group, int
   o.width = width;
   o.loads = plan->loads;
   o.stores = plan->stores;
-  o.wide = width > 1 ? lanes_wide(&m->form, &o) : 0;
+  o.wide = width == 1 ? 0 : m->knows_wide ? g->wide[log2_of(width)] : lanes_wide(&m->form, &o);
   for (int i = 0; i < m->form.n_accesses; i++) {
     if (map_access_loops(&m->form, i) == g->loops) o.streamed |= UINT64_C(1) << i;
   }
   return o;
+}
+
+static int access_bytes(const target *t) {
+  return t->has.access_32 ? 32 : 16;
+}
+
+void map_know_wide(map_match *m, const target *t) {
+  map_plan plan = {.lanes = {.dense = m->dense, .access_bytes = access_bytes(t)}};
+  for (int i = 0; i < m->n_groups; i++) {
+    for (int k = 1; k < MAP_WIDTHS; k++) m->groups[i].wide[k] = map_lanes(m, &plan, i, 1 << k).wide;
+  }
+  m->knows_wide = true;
 }
 
 /* Whether all outputs can be stored a vector at a time. */
@@ -183,8 +201,8 @@ template_reason map_plan_make(const map_match *m, const target *t, const config 
   plan->rows = plan->threads / plan->columns;
   plan->lanes = (lanes_options){.width = v[MAP_VECTOR],
                                 .dense = m->dense,
-                                .wide_offsets = lanes_need_wide_offsets(&m->form),
-                                .access_bytes = t->has.access_32 ? 32 : 16};
+                                .wide_offsets = m->wide_offsets,
+                                .access_bytes = access_bytes(t)};
   make_tiles(m, plan, v[MAP_UNROLL]);
   int widest, registers = loaded_registers(m, plan, &widest);
   if (widest > MOST_VECTOR_BYTES && plan->lanes.width > 1) return TEMPLATE_TILE;

@@ -33,6 +33,36 @@ template_reason map_feasible(const ir_problem *p, const target *t, const config 
   return reason;
 }
 
+/* --- judging --- */
+
+typedef struct map_prepared {
+  map_match m;
+  template_reason reason;
+} map_prepared;
+
+const void *map_prepare(const ir_problem *p, const target *t, arena *a) {
+  (void)t;
+  arke_error err = ARKE_ERROR_INIT;
+  map_prepared *prepared = ARENA_NEW(a, map_prepared);
+  if (!prepared || map_match_make(p, true, a, &prepared->m, &prepared->reason, NULL, &err) != ARKE_OK)
+    return NULL;
+  map_know_wide(&prepared->m, t);
+  return prepared;
+}
+
+template_reason map_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
+                          double *ns) {
+  const map_prepared *of = prepared;
+  map_plan plan;
+  template_reason reason = quick(t, c);
+  if (reason == TEMPLATE_OK) reason = of->reason;
+  if (reason == TEMPLATE_OK) reason = map_plan_make(&of->m, t, c, &plan);
+  if (reason == TEMPLATE_OK) *ns = map_time_ns(&of->m, &plan, t, rates);
+  return reason;
+}
+
+/* --- the default --- */
+
 /* Bits of an element of the widest tensor that is not an index. */
 static int widest_bits(const ir_problem *p) {
   int widest = 8;

@@ -73,6 +73,12 @@ typedef struct kernel_template {
   template_reason (*feasible)(const ir_problem *p, const target *t, const config *c);
   /* Predicted time. `rates` may be those of the device at hand. Only for feasible configurations. */
   double (*cost_ns)(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
+  /* Optional, both or none, where judging looks at the operator: `prepare` makes in the arena what all
+   * configurations of a problem have in common (NULL: out of memory), and `judge` says with it what feasible
+   * says, and where that is OK in *ns what cost_ns says. Several threads may judge at once. */
+  const void *(*prepare)(const ir_problem *p, const target *t, arena *a);
+  template_reason (*judge)(const void *prepared, const target *t, const target_rates *rates, const config *c,
+                           double *ns);
   /* LLVM IR -> PTX and the recipe. Only for feasible configurations. May be called in a worker process, since
    * LLVM can abort. */
   arke_status (*lower)(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -17,6 +17,7 @@ typedef struct collection {
   const target *t;
   const target_rates *rates;
   const tune_candidates *c;
+  const void *prepared[TUNE_TEMPLATES_MAX]; /* by source; NULL: its template has no such thing */
   atomic_int_least64_t next; /* first point, counted over all spaces in a row, that nobody has taken */
 } collection;
 
@@ -28,10 +29,13 @@ typedef struct collector {
   bool out_of_memory;
 } collector;
 
+static double sound(double cost) {
+  return isfinite(cost) && cost > 0 ? cost : NO_COST;
+}
+
 double tune_candidates_model_ns(const tune_source *s, const ir_problem *p, const target *t,
                                 const target_rates *rates, const config *at) {
-  double cost = s->template->cost_ns(p, t, rates, at);
-  return isfinite(cost) && cost > 0 ? cost : NO_COST;
+  return sound(s->template->cost_ns(p, t, rates, at));
 }
 
 static bool append(collector *w, tune_candidate candidate) {
@@ -46,18 +50,25 @@ static bool append(collector *w, tune_candidate candidate) {
   return true;
 }
 
-static bool ask(collector *w, int source, int64_t point) {
-  const collection *shared = w->shared;
+static template_reason judge(const collection *shared, int source, const config *at, double *ns) {
   const tune_source *s = &shared->c->sources[source];
+  const void *prepared = shared->prepared[source];
+  if (prepared) return s->template->judge(prepared, shared->t, shared->rates, at, ns);
+  template_reason reason = s->template->feasible(shared->p, shared->t, at);
+  if (reason == TEMPLATE_OK) *ns = s->template->cost_ns(shared->p, shared->t, shared->rates, at);
+  return reason;
+}
+
+static bool ask(collector *w, int source, int64_t point) {
   config at;
-  space_point(s->space, point, &at);
-  template_reason reason = s->template->feasible(shared->p, shared->t, &at);
+  double ns = NO_COST;
+  space_point(w->shared->c->sources[source].space, point, &at);
+  template_reason reason = judge(w->shared, source, &at, &ns);
   if (reason != TEMPLATE_OK) {
     w->pruned[reason]++;
     return true;
   }
-  double cost = tune_candidates_model_ns(s, shared->p, shared->t, shared->rates, &at);
-  return append(w, (tune_candidate){.source = source, .point = point, .model_ns = cost});
+  return append(w, (tune_candidate){.source = source, .point = point, .model_ns = sound(ns)});
 }
 
 static void *collect(void *user) {
@@ -99,12 +110,27 @@ static bool gather(collector *workers, int n, tune_candidates *c) {
   return whole && (found == 0 || c->ranked);
 }
 
+static bool prepare(collection *shared, arena *a) {
+  for (int i = 0; i < shared->c->n_sources; i++) {
+    const kernel_template *k = shared->c->sources[i].template;
+    if (!k->prepare) continue;
+    shared->prepared[i] = k->prepare(shared->p, shared->t, a);
+    if (!shared->prepared[i]) return false;
+  }
+  return true;
+}
+
 bool tune_candidates_collect(const ir_problem *p, const target *t, const target_rates *rates,
                              tune_candidates *c) {
   collection shared = {.p = p, .t = t, .rates = rates, .c = c};
+  arena a = ARENA_INIT;
   collector workers[MAX_THREADS] = {{0}};
   pthread_t threads[MAX_THREADS];
   int n = (int)uv_available_parallelism(), started = 0;
+  if (!prepare(&shared, &a)) {
+    arena_release(&a);
+    return false;
+  }
   if (n > MAX_THREADS) n = MAX_THREADS;
   if (n > c->total / SLICE + 1) n = (int)(c->total / SLICE) + 1;
   for (int i = 0; i < n; i++) workers[i].shared = &shared;
@@ -113,5 +139,6 @@ bool tune_candidates_collect(const ir_problem *p, const target *t, const target_
     started++;
   collect(&workers[n - 1]);
   for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+  arena_release(&a);
   return gather(workers, n, c);
 }

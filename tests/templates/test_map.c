@@ -467,13 +467,18 @@ START_TEST(every_feasible_point_is_cheap_to_judge_and_costs_something) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, template_find("map"), BIAS, "T=bf16 M=512 N=4096", "");
   const space *s = c.k->space(c.t);
+  const void *prepared = c.k->prepare(&c.p, c.t, &a);
+  ck_assert_ptr_nonnull(prepared);
   int64_t feasible = 0;
   double best = 1e30, defaults = c.k->cost_ns(&c.p, c.t, &c.t->rates, &c.c);
   for (int64_t i = 0; i < space_size(s); i++) {
+    double ns;
     space_point(s, i, &c.c);
-    if (c.k->feasible(&c.p, c.t, &c.c) != TEMPLATE_OK) continue;
+    template_reason reason = c.k->judge(prepared, c.t, &c.t->rates, &c.c, &ns);
+    if (i % 7 == 0) ck_assert_int_eq(reason, c.k->feasible(&c.p, c.t, &c.c));
+    if (reason != TEMPLATE_OK) continue;
+    if (i % 7 == 0) ck_assert(ns == c.k->cost_ns(&c.p, c.t, &c.t->rates, &c.c));
     feasible++;
-    double ns = c.k->cost_ns(&c.p, c.t, &c.t->rates, &c.c);
     ck_assert(ns > c.t->rates.launch_ns && ns < 1e9);
     if (ns < best) best = ns;
   }
