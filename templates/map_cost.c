@@ -10,7 +10,10 @@
 #define LOOP_NS         40.0  /* of a loop over tiles */
 #define MOST_RESIDENT   32
 #define THREADS_PER_SM  2048
-#define SLOTS_PER_CLOCK 4.0 /* warp instructions of an SM */
+#define SLOTS_PER_CLOCK 4.0   /* warp instructions of an SM */
+#define CHAIN_CLOCKS    2.5   /* of a thread's instruction, where few others fill the gaps */
+#define NO_OVERLAP      0.1   /* of arithmetic, in an SM's only CTA, that loads and stores do not cover */
+#define ALONE           1.015 /* an SM's only CTA leaves it idle at its ends */
 
 static double smaller(double x, double y) {
   return x < y ? x : y;
@@ -52,7 +55,7 @@ static double coalescing(const map_match *m, const map_plan *plan) {
     double share = 1;
     if (!whole_rows) share = smaller(1, 0.5 + neighbours * bytes / 256);
     if (bytes > plan->lanes.access_bytes) share *= 0.9;
-    if (bytes < 4) share *= 0.97;
+    if (bytes < 8) share *= bytes < 4 ? 0.92 : 0.97;
     if (share < worst) worst = share;
   }
   return worst;
@@ -95,7 +98,7 @@ static map_load load_of(const map_match *m, const map_plan *plan, const target *
   return l;
 }
 
-static double time_of(const map_match *m, const map_plan *plan, const target *t, const target_rates *rates) {
+double map_time_ns(const map_match *m, const map_plan *plan, const target *t, const target_rates *rates) {
   map_load l = load_of(m, plan, t, rates);
   double sms = rates->sm_count, bandwidth = rates->dram_bytes_per_s;
   if (l.bytes <= (double)rates->l2_bytes / 2) bandwidth = smaller(rates->l2_bytes_per_s, 1.5 * bandwidth);
@@ -105,11 +108,18 @@ static double time_of(const map_match *m, const map_plan *plan, const target *t,
   double waves = l.tiles / (sms * l.resident), whole = (double)(int64_t)(waves + 0.999999);
   double idle = whole > 1 ? (whole - waves) / whole * 0.3 : 0;
   if (l.tiles > 0 && l.tiles < sms) idle = sms / l.tiles - 1;
-  double body = memory_ns > issue_ns ? memory_ns : issue_ns;
-  double ns = rates->launch_ns + WAVE_NS + body * (1 + idle) + TILE_NS * (l.tiles / sms / l.resident);
+  double body = memory_ns > issue_ns ? memory_ns + NO_OVERLAP * issue_ns / l.resident
+                                     : issue_ns + NO_OVERLAP * memory_ns / l.resident;
+  if (l.resident < 2 && l.tiles > sms) body *= ALONE;
+  /* A thread's own time: of the one wave there is, or of the last one, which others overlap in part. */
+  double per_thread = (double)plan->lanes.width * plan->tiles[0].vectors * plan->tiles[0].rows *
+                      plan->tiles[0].reuse * instructions(m, plan);
+  double chain_ns = per_thread * CHAIN_CLOCKS / rates->clock_hz * 1e9 * (waves > 1 ? 0.5 : 1);
+  double ns =
+      rates->launch_ns + WAVE_NS + chain_ns + body * (1 + idle) + TILE_NS * (l.tiles / sms / l.resident);
   if (plan->persistent > 0) ns += LOOP_NS;
-  /* What will not be touched again is better not kept. */
-  return plan->loads == GEN_CACHE_DEFAULT && l.bytes > (double)rates->l2_bytes ? ns * 1.002 : ns;
+  /* Advice to the caches gains little at best: it is tried after the same without. */
+  return plan->loads == GEN_CACHE_DEFAULT ? ns : ns * 1.001;
 }
 
 double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
@@ -121,7 +131,7 @@ double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rat
   double ns = 1e15; /* last of all */
   if (map_match_make(p, true, &a, &m, &reason, NULL, &err) == ARKE_OK && reason == TEMPLATE_OK) {
     reason = map_plan_make(&m, t, c, &plan);
-    if (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT) ns = time_of(&m, &plan, t, rates);
+    if (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT) ns = map_time_ns(&m, &plan, t, rates);
   }
   arena_release(&a);
   return ns;
