@@ -17,10 +17,10 @@
   X(BLOCK_M, "rows of the output tile of a CTA", 16, 32, 64, 128, 256)                                       \
   X(BLOCK_N, "columns of it", 16, 32, 64, 128, 256)                                                          \
   X(BLOCK_K, "elements of K in a stage", 8, 16, 32, 64, 128)                                                 \
-  X(STAGES, "stages of the shared-memory ring", 2, 3, 4, 5, 6)                                               \
+  X(STAGES, "stages of the shared-memory ring", 2, 3, 4, 6)                                                  \
   X(WARPS_M, "warps along the tile's rows", 1, 2, 4, 8)                                                      \
   X(WARPS_N, "warps along its columns", 1, 2, 4)                                                             \
-  X(GROUP, "rows of tiles that are walked together, column by column", 1, 4, 8, 16)                          \
+  X(GROUP, "rows of tiles that are walked together, column by column", 1, 8)                                 \
   X(SPLIT_K, "CTAs that share the terms of a tile, summed in order by a second kernel", 1, 2, 4, 8, 16)
 
 typedef enum mma_param {
@@ -39,7 +39,7 @@ typedef struct mma_product {
   bool fma;       /* by threads, one by one; else by mma.sync */
   gen_type sum;   /* of an accumulator */
   int k;          /* terms of one instruction; 1 with fma */
-  double rate;    /* of it, as a part of the target's f16_flops_per_s */
+  double rate;    /* of a term, as a part of the target's f16_flops_per_s */
   int64_t most_k; /* sums of more terms could overflow; 0: none can */
 } mma_product;
 
@@ -49,11 +49,12 @@ typedef struct mma_tile {
   const contraction_operand *operand;
   dtype element;     /* in shared memory */
   gen_mma_type type; /* of the product */
+  int parts;         /* elements that add up to a value: 2 where one would not be exact enough */
   int bytes;         /* of an element */
   int extent;        /* BLOCK_M or BLOCK_N */
   bool k_major;      /* a row is a run of k; else of m or n */
   int row_bytes, rows;
-  int tile_bytes, offset_bytes; /* in a stage */
+  int tile_bytes, offset_bytes; /* of a part, one after the other; in a stage */
 
   bool copied;             /* by cp.async; else through registers */
   bool along_k;            /* vectors run along k */
@@ -170,8 +171,13 @@ arke_status mma_combine_emit(gen_builder *b, const target *t, void *user, arke_e
 /* --- before the kernel --- */
 
 /* How the terms of a contraction are multiplied, and each operand's elements. */
-template_reason mma_choose_product(const contraction *c, const target *t, mma_product *product,
-                                   dtype *elements, gen_mma_type *types);
+typedef struct mma_choice {
+  mma_product product;
+  dtype elements[CONTRACTION_OPERANDS];
+  gen_mma_type types[CONTRACTION_OPERANDS];
+  int parts[CONTRACTION_OPERANDS];
+} mma_choice;
+template_reason mma_choose_product(const contraction *c, const target *t, mma_choice *choice);
 /* What a configuration makes of a contraction, or why the hardware cannot run it. `wide`: vectors, as far as
  * the problem's sizes allow (of views: as strides will have to). */
 template_reason mma_plan_make(const contraction *c, const target *t, const config *v, bool dense, bool wide,

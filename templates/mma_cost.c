@@ -22,7 +22,7 @@ static load step_of(const mma_plan *p, const target_rates *rates) {
   for (int i = 0; i < c->n_operands; i++) {
     const mma_tile *t = &p->tiles[i];
     int again = t->operand->side == CONTRACTION_A ? p->warps_n : p->warps_m;
-    fragments += (double)t->tile_bytes * again + t->tile_bytes;
+    fragments += (double)t->parts * t->tile_bytes * (again + 1);
     bytes += t->tile_bytes;
     double each =
         t->copied ? copy_instructions : vector_instructions + element_instructions * t->options.width;

@@ -137,7 +137,8 @@ void mma_copy_tiles(mma_emitter *e, gen_value step, gen_value stage) {
 
 /* Whether the operand's elements go as they are. */
 static bool is_moved(const mma_emitter *e, const mma_tile *t) {
-  return t->operand->access >= 0 && t->operand->type == t->element && e->c->sums[0].n_conditions == 0;
+  return t->operand->access >= 0 && t->operand->type == t->element && t->parts == 1 &&
+         e->c->sums[0].n_conditions == 0;
 }
 
 /* The loads of a k-step; their values are used by mma_put_tiles, at the same step. */
@@ -206,15 +207,36 @@ static arke_status operand_values(mma_emitter *e, const mma_tile *t, lanes *l, g
   return ARKE_OK;
 }
 
-/* Elements of the tile as 32-bit words, `width` of them. */
+static int vector_word_count(const mma_tile *t) {
+  return (t->options.width * t->bytes + 3) / 4;
+}
+
+/* A value cut to its upper half, a bf16, and what is left of it. Both have the value's sign and neither is 0
+ * where the value is not, nor finite where it is not: so an infinite factor gives with both what it gives
+ * with the value. */
+static void split_value(gen_builder *b, gen_value x, gen_value *high, gen_value *low) {
+  gen_value bits = gen_bitcast(b, x, GEN_I32, 1), top = gen_and(b, bits, gen_i32(b, 0xFFFF0000));
+  gen_value exponent = gen_and(b, bits, gen_i32(b, 0x7F800000));
+  gen_value special = gen_compare_imm(b, GEN_EQ, exponent, 0x7F800000);
+  *high = gen_bitcast(b, top, GEN_F32, 1);
+  gen_value rest = gen_fsub(b, x, *high), tiny = gen_fmul(b, x, gen_f32(b, 0x1p-24));
+  rest = gen_select(b, gen_compare(b, GEN_EQ, bits, top), tiny, rest);
+  *high = gen_select(b, special, x, *high);
+  *low = gen_select(b, special, x, rest);
+}
+
+/* Elements of the tile as 32-bit words, `width` of them, part after part. */
 static arke_status vector_words(mma_emitter *e, const mma_tile *t, lanes *l, gen_value *words,
                                 arke_error *err) {
   gen_builder *b = e->b;
   gen_value values[LANES_MAX];
   int n, width = t->options.width;
   if (!is_moved(e, t)) {
+    gen_value rest[LANES_MAX];
     TRY(operand_values(e, t, l, values, err));
+    for (int i = 0; t->parts > 1 && i < width; i++) split_value(b, values[i], &values[i], &rest[i]);
     gen_pack(b, t->element, values, width, words);
+    if (t->parts > 1) gen_pack(b, t->element, rest, width, words + vector_word_count(t));
     return ARKE_OK;
   }
   TRY(lanes_elements(l, t->operand->access, values, &n, err));
@@ -239,24 +261,31 @@ static gen_value piece_of(gen_builder *b, const gen_value *words, int at, int by
   return gen_trunc(b, word, bytes == 1 ? GEN_I8 : GEN_I16);
 }
 
-static arke_status put_vector(mma_emitter *e, const mma_tile *t, mma_vector *v, gen_value step,
-                              gen_value stage, arke_error *err) {
+/* Vectors that run across the tile's rows are put element by element. */
+static void put_words(mma_emitter *e, const mma_tile *t, const mma_vector *v, gen_value tile,
+                      const gen_value *words) {
   gen_builder *b = e->b;
-  gen_value words[2 * LANES_MAX];
-  int width = t->options.width, bytes = width * t->bytes;
-  TRY(vector_words(e, t, v->l, words, err));
-  gen_value inside = gen_and(b, v->valid, gen_compare(b, GEN_ULT, k_of(e, v, step), e->k_extent));
-  for (int i = 0; i < (bytes + 3) / 4; i++) words[i] = gen_select(b, inside, words[i], gen_i32(b, 0));
-  /* Vectors that run across the tile's rows are put element by element. */
   bool same = t->along_k == t->k_major;
-  int piece = !same ? t->bytes : bytes < 16 ? bytes : 16;
-  gen_branch branch;
-  if (v->exists) gen_if(b, &branch, v->exists, NULL, 0);
+  int bytes = t->options.width * t->bytes, piece = !same ? t->bytes : bytes < 16 ? bytes : 16;
   for (int at = 0; at < bytes; at += piece) {
     gen_value row = same ? v->row : gen_add_imm(b, v->row, at / t->bytes);
     gen_value column = same ? gen_add_imm(b, v->column, at / t->bytes) : v->column;
-    gen_store_shared(b, piece_of(b, words, at, piece), shared_address(e, t, stage, row, column));
+    gen_store_shared(b, piece_of(b, words, at, piece), shared_address(e, t, tile, row, column));
   }
+}
+
+static arke_status put_vector(mma_emitter *e, const mma_tile *t, mma_vector *v, gen_value step,
+                              gen_value stage, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value words[4 * LANES_MAX];
+  int n = vector_word_count(t);
+  TRY(vector_words(e, t, v->l, words, err));
+  gen_value inside = gen_and(b, v->valid, gen_compare(b, GEN_ULT, k_of(e, v, step), e->k_extent));
+  for (int i = 0; i < t->parts * n; i++) words[i] = gen_select(b, inside, words[i], gen_i32(b, 0));
+  gen_branch branch;
+  if (v->exists) gen_if(b, &branch, v->exists, NULL, 0);
+  for (int part = 0; part < t->parts; part++)
+    put_words(e, t, v, gen_add_imm(b, stage, (int64_t)part * t->tile_bytes), words + part * n);
   if (v->exists) gen_if_end(b, &branch);
   return ARKE_OK;
 }

@@ -63,29 +63,37 @@ static lane_place fragment_place(mma_emitter *e, const mma_tile *t) {
 }
 
 typedef struct fragments {
-  gen_value words[MOST_FRAGMENTS][4];
+  gen_value words[2][MOST_FRAGMENTS][4]; /* by part */
 } fragments;
 
 static void load_fragments(mma_emitter *e, const mma_tile *t, gen_value stage, lane_place l, int step,
-                           fragments *f) {
+                           int part, fragments *f) {
   gen_builder *b = e->b;
   int extent = t->operand->side == CONTRACTION_A ? e->p->warp_m : e->p->warp_n;
-  gen_value tile = gen_add_imm(b, stage, t->offset_bytes);
+  gen_value tile = gen_add_imm(b, stage, t->offset_bytes + part * t->tile_bytes);
   for (int i = 0; i < extent / 16; i++) {
     gen_value at = t->k_major ? address_of(b, t, tile, l, 16 * i, 2 * step)
                               : address_of(b, t, tile, l, 16 * step, 2 * i);
-    gen_ldmatrix_x4(b, !t->k_major, at, f->words[i]);
+    gen_ldmatrix_x4(b, !t->k_major, at, f->words[part][i]);
   }
 }
 
-static void multiply_fragments(mma_emitter *e, const contraction_sum *s, const fragments *f, gen_value *acc) {
+static void multiply_fragments(mma_emitter *e, const contraction_sum *s, const fragments *f, int a_part,
+                               int b_part, gen_value *acc) {
   const mma_tile *x = &e->p->tiles[s->a], *y = &e->p->tiles[s->b];
   int columns = e->p->warp_n / GEN_MMA_N;
   for (int i = 0; i < e->p->warp_m / GEN_MMA_M; i++) {
     for (int j = 0; j < columns; j++)
-      gen_mma(e->b, x->type, y->type, f[s->a].words[i], &f[s->b].words[j / 2][j % 2 * 2],
+      gen_mma(e->b, x->type, y->type, f[s->a].words[a_part][i], &f[s->b].words[b_part][j / 2][j % 2 * 2],
               &acc[(i * columns + j) * 4]);
   }
+}
+
+/* All products of parts but that of two second ones. */
+static void multiply_parts(mma_emitter *e, const contraction_sum *s, const fragments *f, gen_value *acc) {
+  for (int i = 0; i < e->p->tiles[s->a].parts; i++)
+    for (int j = 0; j < e->p->tiles[s->b].parts; j++)
+      if (i + j < 2) multiply_fragments(e, s, f, i, j, acc);
 }
 
 static void multiply_by_warps(mma_emitter *e, gen_value stage) {
@@ -94,9 +102,11 @@ static void multiply_by_warps(mma_emitter *e, gen_value stage) {
   lane_place places[CONTRACTION_OPERANDS];
   for (int i = 0; i < e->c->n_operands; i++) places[i] = fragment_place(e, &p->tiles[i]);
   for (int step = 0; step < p->block_k / p->product.k; step++) {
-    for (int i = 0; i < e->c->n_operands; i++) load_fragments(e, &p->tiles[i], stage, places[i], step, &f[i]);
+    for (int i = 0; i < e->c->n_operands; i++)
+      for (int part = 0; part < p->tiles[i].parts; part++)
+        load_fragments(e, &p->tiles[i], stage, places[i], step, part, &f[i]);
     for (int s = 0; s < e->c->n_sums; s++)
-      multiply_fragments(e, &e->c->sums[s], f, &e->sums[s * p->accumulators]);
+      multiply_parts(e, &e->c->sums[s], f, &e->sums[s * p->accumulators]);
   }
 }
 

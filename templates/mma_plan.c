@@ -40,13 +40,12 @@ template_reason mma_match(const ir_problem *p, const target *t, bool merged, are
       if (detail) strbuf_add(detail, "sums have different conditions");
       return TEMPLATE_OPERATOR;
     }
-  mma_product product;
-  dtype elements[CONTRACTION_OPERANDS];
-  gen_mma_type types[CONTRACTION_OPERANDS];
-  reason = mma_choose_product(c, t, &product, elements, types);
+  mma_choice choice;
+  reason = mma_choose_product(c, t, &choice);
   if (reason != TEMPLATE_OK && detail) strbuf_add(detail, "sums of different types");
-  if (reason == TEMPLATE_OK && product.most_k > 0 && contraction_extent(c, &c->k) > product.most_k) {
-    if (detail) strbuf_addf(detail, "more than %lld terms may overflow i32", (long long)product.most_k);
+  int64_t most = choice.product.most_k;
+  if (reason == TEMPLATE_OK && most > 0 && contraction_extent(c, &c->k) > most) {
+    if (detail) strbuf_addf(detail, "more than %lld terms may overflow i32", (long long)most);
     return TEMPLATE_SIZE;
   }
   return reason;
@@ -100,7 +99,8 @@ static void choose_vectors(const mma_plan *p, mma_tile *t, bool wide, int most) 
 static bool is_copy(const mma_plan *p, const mma_tile *t) {
   const contraction *c = p->c;
   const contraction_operand *o = t->operand;
-  if (o->access < 0 || o->type != t->element || c->k.n != 1 || c->sums[0].n_conditions > 0) return false;
+  if (o->access < 0 || o->type != t->element || t->parts > 1 || c->k.n != 1 || c->sums[0].n_conditions > 0)
+    return false;
   const ir_access *x = &c->form.accesses[o->access];
   ir_motion motion = ir_form_motion(&c->form, o->access, c->k.loops[0]);
   if (motion != IR_MOTION_UNIT && motion != IR_MOTION_STRIDE) return false;
@@ -212,18 +212,21 @@ config mma_narrow_config(const config *v, const mma_product *product) {
 }
 
 static template_reason make_tiles(mma_plan *p, const target *t, bool wide) {
-  dtype elements[CONTRACTION_OPERANDS];
-  gen_mma_type types[CONTRACTION_OPERANDS] = {0};
-  template_reason reason = mma_choose_product(p->c, t, &p->product, elements, types);
+  mma_choice choice;
+  template_reason reason = mma_choose_product(p->c, t, &choice);
   if (reason != TEMPLATE_OK) return reason;
+  p->product = choice.product;
   if (p->block_k % p->product.k) return TEMPLATE_TILE;
   for (int i = 0; i < p->c->n_operands; i++) {
     mma_tile *tile = &p->tiles[i];
-    *tile = (mma_tile){.operand = &p->c->operands[i], .element = elements[i], .type = types[i]};
+    *tile = (mma_tile){.operand = &p->c->operands[i],
+                       .element = choice.elements[i],
+                       .type = choice.types[i],
+                       .parts = choice.parts[i]};
     reason = make_tile(p, tile, wide);
     if (reason != TEMPLATE_OK) return reason;
     tile->offset_bytes = p->stage_bytes;
-    p->stage_bytes += (tile->tile_bytes + 127) / 128 * 128;
+    p->stage_bytes += (tile->parts * tile->tile_bytes + 127) / 128 * 128;
   }
   return p->product.fma && !same_order(p) ? TEMPLATE_TILE : TEMPLATE_OK;
 }

@@ -69,11 +69,9 @@ static const struct {
 
 static bool start_at(const contraction *c, const target *t, int i, int stages, int split, config *v,
                      mma_plan *plan) {
-  mma_product product;
-  dtype elements[CONTRACTION_OPERANDS];
-  gen_mma_type types[CONTRACTION_OPERANDS];
-  mma_choose_product(c, t, &product, elements, types);
-  int block_k = starts[i].k_bytes * 8 / dtype_bits(elements[0]);
+  mma_choice choice;
+  mma_choose_product(c, t, &choice);
+  int block_k = starts[i].k_bytes * 8 / dtype_bits(choice.elements[0]);
   *v = (config){.values = {[MMA_BLOCK_M] = starts[i].m,
                            [MMA_BLOCK_N] = starts[i].n,
                            [MMA_BLOCK_K] = block_k > 128 ? 128 : block_k,
@@ -85,8 +83,7 @@ static bool start_at(const contraction *c, const target *t, int i, int stages, i
   if (mma_plan_make(c, t, v, true, true, plan) != TEMPLATE_OK) return false;
   int64_t tiles_m = ceildiv(contraction_extent(c, &c->m), starts[i].m);
   int64_t tiles_n = ceildiv(contraction_extent(c, &c->n), starts[i].n);
-  for (int group = 4; group <= 8 && tiles_n > 1 && group / 2 < tiles_m; group *= 2)
-    v->values[MMA_GROUP] = group;
+  if (tiles_n > 1 && tiles_m > 4) v->values[MMA_GROUP] = 8;
   plan->group = v->values[MMA_GROUP];
   return true;
 }

@@ -88,61 +88,89 @@ static dtype whole_type(gen_type sum) {
  * on an H200; f32 and f64 units are 128 and 64 lanes of an SM that multiplies 1024 f16 a clock. */
 static const double mma_rate = 0.62, fma_rate = 1.0 / 16, fma_rate_64 = 1.0 / 32, integer_rate = 1.0 / 32;
 
-static void multiply_one_by_one(const contraction *c, gen_type sum, mma_product *product, dtype *elements) {
+static void multiply_one_by_one(const contraction *c, gen_type sum, mma_choice *x) {
   double rate = sum == GEN_F32 ? fma_rate : sum == GEN_F64 ? fma_rate_64 : integer_rate;
-  *product = (mma_product){.fma = true, .sum = sum, .k = 1, .rate = sum == GEN_I64 ? rate / 4 : rate};
-  for (int i = 0; i < c->n_operands; i++) elements[i] = whole_type(sum);
+  x->product = (mma_product){.fma = true, .sum = sum, .k = 1, .rate = sum == GEN_I64 ? rate / 4 : rate};
+  for (int i = 0; i < c->n_operands; i++) x->elements[i] = whole_type(sum);
 }
 
-static void multiply_bytes(const contraction *c, mma_product *product, dtype *elements, gen_mma_type *types) {
-  *product = (mma_product){.sum = GEN_I32, .k = 32, .rate = 2 * mma_rate};
+static void multiply_bytes(const contraction *c, mma_choice *x) {
+  x->product = (mma_product){.sum = GEN_I32, .k = 32, .rate = 2 * mma_rate};
   int64_t most[2] = {128, 128};
   for (int i = 0; i < c->n_operands; i++) {
     const contraction_operand *o = &c->operands[i];
     bool is_unsigned = o->access >= 0 && o->type == DTYPE_U8;
-    elements[i] = is_unsigned ? DTYPE_U8 : DTYPE_I8;
-    types[i] = is_unsigned ? GEN_MMA_U8 : GEN_MMA_S8;
+    x->elements[i] = is_unsigned ? DTYPE_U8 : DTYPE_I8;
+    x->types[i] = is_unsigned ? GEN_MMA_U8 : GEN_MMA_S8;
     if (is_unsigned) most[o->side] = 255;
   }
   /* Sums of i32 wrap in the notation, too; those that become floats must not. */
-  product->most_k = c->sums[0].type == DTYPE_I32 ? 0 : INT32_MAX / (most[0] * most[1]);
+  x->product.most_k = c->sums[0].type == DTYPE_I32 ? 0 : INT32_MAX / (most[0] * most[1]);
 }
 
-static void multiply_halves(const contraction *c, bool bfloat, mma_product *product, dtype *elements,
-                            gen_mma_type *types) {
-  *product = (mma_product){.sum = GEN_F32, .k = 16, .rate = mma_rate};
+static void multiply_halves(const contraction *c, bool bfloat, mma_choice *x) {
+  x->product = (mma_product){.sum = GEN_F32, .k = 16, .rate = mma_rate};
   for (int i = 0; i < c->n_operands; i++) {
-    elements[i] = bfloat ? DTYPE_BF16 : DTYPE_F16;
-    types[i] = bfloat ? GEN_MMA_BF16 : GEN_MMA_F16;
+    x->elements[i] = bfloat ? DTYPE_BF16 : DTYPE_F16;
+    x->types[i] = bfloat ? GEN_MMA_BF16 : GEN_MMA_F16;
   }
 }
 
-static void multiply_fp8(const contraction *c, mma_product *product, dtype *elements, gen_mma_type *types) {
-  *product = (mma_product){.sum = GEN_F32, .k = 32, .rate = 2 * mma_rate};
+static void multiply_fp8(const contraction *c, mma_choice *x) {
+  x->product = (mma_product){.sum = GEN_F32, .k = 32, .rate = 2 * mma_rate};
   for (int i = 0; i < c->n_operands; i++) {
-    elements[i] = c->operands[i].type;
-    types[i] = c->operands[i].type == DTYPE_E4M3 ? GEN_MMA_E4M3 : GEN_MMA_E5M2;
+    x->elements[i] = c->operands[i].type;
+    x->types[i] = c->operands[i].type == DTYPE_E4M3 ? GEN_MMA_E4M3 : GEN_MMA_E5M2;
   }
 }
 
-template_reason mma_choose_product(const contraction *c, const target *t, mma_product *product,
-                                   dtype *elements, gen_mma_type *types) {
+/* f32 values as two bf16 each, where an output of 16 bits hides the last bits: a value's second part is
+ * below 2^-7 of it and is rounded by 2^-9 of itself. The product of two second parts is left out. */
+static void multiply_parts(const contraction *c, const kind *kinds, mma_choice *x) {
+  multiply_halves(c, true, x);
+  bool both[2] = {false, false};
+  for (int i = 0; i < c->n_operands; i++) {
+    bool exact = kinds[i] != KIND_WHOLE && kinds[i] != KIND_HALF;
+    x->parts[i] = exact ? 1 : 2;
+    if (!exact) both[c->operands[i].side] = true;
+  }
+  x->product.rate = mma_rate / (both[0] && both[1] ? 3 : 2);
+}
+
+static bool outputs_are_narrow(const contraction *c) {
+  for (int i = 0; i < c->form.n_outputs; i++) {
+    dtype type = ir_tensor_dtype(c->form.problem, c->form.accesses[c->form.outputs[i].access].tensor);
+    if (dtype_class_of(type) != DTYPE_CLASS_FLOAT || dtype_bits(type) > 16) return false;
+  }
+  return true;
+}
+
+template_reason mma_choose_product(const contraction *c, const target *t, mma_choice *x) {
   bool seen[KIND_WHOLE + 1] = {false};
+  kind kinds[CONTRACTION_OPERANDS];
   gen_type sum = sum_type(c->sums[0].type);
+  *x = (mma_choice){.product = {.k = 1}};
   for (int i = 1; i < c->n_sums; i++)
     if (c->sums[i].type != c->sums[0].type) return TEMPLATE_DTYPE;
-  for (int i = 0; i < c->n_operands; i++) seen[kind_of(&c->form, &c->operands[i])] = true;
+  for (int i = 0; i < c->n_operands; i++) {
+    kinds[i] = kind_of(&c->form, &c->operands[i]);
+    seen[kinds[i]] = true;
+    x->parts[i] = 1;
+  }
   bool floats = sum == GEN_F32, whole = seen[KIND_WHOLE];
   bool halves = seen[KIND_HALF], bfloats = seen[KIND_BFLOAT], fp8 = seen[KIND_FP8];
   bool bytes = !whole && !halves && !bfloats && !fp8 && !seen[KIND_SMALL];
+  bool alike = !whole && !(halves && bfloats);
   if (bytes && (floats || sum == GEN_I32)) {
-    multiply_bytes(c, product, elements, types);
-  } else if (!floats || whole || (halves && bfloats)) {
-    multiply_one_by_one(c, sum, product, elements);
+    multiply_bytes(c, x);
+  } else if (!floats || (!alike && !outputs_are_narrow(c))) {
+    multiply_one_by_one(c, sum, x);
+  } else if (!alike) {
+    multiply_parts(c, kinds, x);
   } else if (fp8 && !halves && !bfloats && !seen[KIND_BYTE] && !seen[KIND_SMALL] && t->has.convert_fp8) {
-    multiply_fp8(c, product, elements, types);
+    multiply_fp8(c, x);
   } else {
-    multiply_halves(c, bfloats, product, elements, types);
+    multiply_halves(c, bfloats, x);
   }
   return TEMPLATE_OK;
 }

@@ -40,6 +40,7 @@ static const char scaled[] =
     "X[m,k] * W[k,n] * a[m] * b[n] }";
 static const char whole[] = "f(X: T[M,K], W: T[K,N]) -> (Y: i32[M,N]) { Y[m,n] = sum(k) X[m,k] * W[k,n] }";
 static const char mixed[] = "f(X: T[M,K], W: U[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }";
+static const char rounded[] = "f(X: T[M,K], W: U[N,K]) -> (Y: bf16[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }";
 static const char gathered[] =
     "f(X: T[P,K], W: T[E,K,N], r: i32[M], e: i32[B]) -> (Y: T[B,M,N]) { Y[b,m,n] = "
     "sum(k) X[r[m],k] * W[e[b],k,n] }";
@@ -66,7 +67,7 @@ static const struct {
     {transposed, "T=f16 M=136 N=24 K=48", "BLOCK_M=16,BLOCK_N=128,BLOCK_K=16,WARPS_M=1,WARPS_N=2,STAGES=6"},
     {matmul, "T=bf16 M=130 N=136 K=72", "BLOCK_M=128,BLOCK_N=128,BLOCK_K=64,WARPS_M=2,WARPS_N=4,STAGES=3"},
     {linear, "T=bf16 M=260 N=40 K=40", "BLOCK_M=256,BLOCK_N=32,BLOCK_K=128,WARPS_M=8,WARPS_N=1,STAGES=2"},
-    {linear, "T=bf16 M=150 N=150 K=40", "BLOCK_M=16,BLOCK_N=16,BLOCK_K=32,WARPS_M=1,WARPS_N=1,GROUP=4"},
+    {linear, "T=bf16 M=150 N=150 K=40", "BLOCK_M=16,BLOCK_N=16,BLOCK_K=32,WARPS_M=1,WARPS_N=1,GROUP=8"},
     /* Elements that do not line up; one row, one column, one term, none. */
     {matmul, "T=bf16 M=33 N=35 K=37", ""},
     {linear, "T=bf16 M=33 N=35 K=37", ""},
@@ -104,6 +105,9 @@ static const struct {
     {mixed, "T=f16 U=i4 M=20 N=36 K=96", ""},
     {mixed, "T=f16 U=bf16 M=20 N=36 K=40", ""},
     {mixed, "T=f32 U=bf16 M=20 N=36 K=40", ""},
+    {rounded, "T=f32 U=bf16 M=20 N=36 K=40", ""},
+    {rounded, "T=f32 U=f32 M=20 N=36 K=40", ""},
+    {rounded, "T=f16 U=bf16 M=20 N=37 K=43", ""},
     {mixed, "T=f16 U=e2m1 M=20 N=36 K=64", ""},
     {scaled, "T=i8 M=40 N=48 K=80", ""},
     {scaled, "T=e4m3 M=40 N=48 K=80", ""},
@@ -211,6 +215,11 @@ START_TEST(special_values_are_right) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, mma(), linear, "T=bf16 M=20 N=24 K=44", "");
   template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{.values = values, .n_values = 11}}, 0);
+  template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{0}, {.values = values + 3, .n_values = 5}}, 0);
+  /* Values in two parts, beside infinite and other ones. */
+  c = template_case_bind(&a, mma(), rounded, "T=f32 U=bf16 M=20 N=24 K=44", "");
+  template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{.values = values, .n_values = 11}}, 0);
+  template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{.values = values + 3, .n_values = 5}}, 0);
   template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{0}, {.values = values + 3, .n_values = 5}}, 0);
   arena_release(&a);
 }
