@@ -67,7 +67,7 @@ static inline bool skinny_is_token(const skinny_match *m, int operand) {
   X(WARPS_K, "warps of a CTA that share K", 1, 2, 4, 8, 16)                                                  \
   X(SPLIT, "CTAs that share K: up to 8 in a cluster, more through memory and a second kernel", 1, 2, 4, 8,   \
     32, 128)                                                                                                 \
-  X(PREFETCH, "1: loads for the next step are under way while one is multiplied", 0, 1)                      \
+  X(STAGES, "steps along K whose loads are under way: 2: one while another is multiplied", 1, 2)             \
   X(STREAM, "1: weights pass L1 by, and leave L2 first", 0, 1)
 
 typedef enum skinny_param {

@@ -8,12 +8,16 @@
 
 /* From a load to its data, while all others load too. */
 static const double latency_ns = 900;
+/* From one CTA to the next that is handed out. */
+static const double cta_ns = 0.5;
 static const double cta_start_ns = 250, exchange_ns = 200, cluster_ns = 700, store_ns = 500;
 static const double second_kernel_ns = 1800;
 /* Share of the copy bandwidth at best; bytes of a cycle that an SM gets from the L2 cache. */
 static const double dram_efficiency = 1.03, sm_bytes_per_cycle = 56;
 /* Issued for a word of weights, beside its products; for a load; and for a step. */
 static const double word_instructions = 4, load_instructions = 4, loop_instructions = 24;
+/* Cycles between two instructions of one warp. */
+static const double issue_cycles = 1.6;
 /* How much bounds that come close to the largest one add to it. */
 static const double power = 5;
 enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32, SHARED_OF_AN_SM = 227 * 1024 };
@@ -81,13 +85,16 @@ double skinny_cost_of(const skinny_plan *p, const target *t, const target_rates 
   double issue = step_instructions(p) * steps * p->threads / WARP * busiest;
   double arithmetic = whole * issue / (SCHEDULERS * rates->clock_hz) * 1e9;
 
-  double sum = pow(dram, power) + pow(stream, power) + pow(arithmetic, power);
+  /* A warp by itself. */
+  double chain = whole * step_instructions(p) * steps * issue_cycles / rates->clock_hz * 1e9;
+
+  double sum = pow(chain, power) + pow(dram, power) + pow(stream, power) + pow(arithmetic, power);
   double parts = p->split * (double)contraction_extent(c, p->m->weights) *
                  (double)contraction_extent(c, p->m->tokens) * (double)contraction_extent(c, &c->batch);
   double second = p->split > 1 ? second_kernel_ns + 8 * parts * c->n_sums / rates->l2_bytes_per_s * 1e9 : 0;
   double ends = second + latency_ns + exchange_ns * (1 + p->warps_k / 8.0) +
                 (p->cluster > 1 ? cluster_ns : 0) + store_ns;
-  return rates->launch_ns + pow(sum, 1 / power) + ends + (ceil(waves) - 1) * cta_start_ns;
+  return rates->launch_ns + pow(sum, 1 / power) + ends + (ceil(waves) - 1) * cta_start_ns + ctas * cta_ns;
 }
 
 double skinny_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {

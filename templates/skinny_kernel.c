@@ -94,7 +94,7 @@ static arke_status two_in_turn(walk *w, gen_value *carried, arke_error *err) {
 }
 
 /* The warps' steps alternate, so that a CTA reads a stretch of each row at a time. Carried: the warp's first
- * element, the sums, and with PREFETCH what has been loaded. */
+ * element, the sums, and with STAGES=2 what has been loaded. */
 static arke_status go_along_k(skinny_emitter *e, gen_value first, arke_error *err) {
   const skinny_plan *p = e->p;
   gen_value carried[1 + SKINNY_SUMS + SKINNY_WORDS];

@@ -148,7 +148,7 @@ static config narrow(const skinny_match *m, const config *c) {
   v[SKINNY_SLOTS] = 2;
   v[SKINNY_ACROSS] = m->along_rows ? 32 : 1;
   v[SKINNY_WARPS_N] = 1;
-  v[SKINNY_PREFETCH] = 0;
+  v[SKINNY_STAGES] = 1;
   if (v[SKINNY_TOKENS] > 4) v[SKINNY_TOKENS] = 4;
   if (m->along_rows) v[SKINNY_UNROLL] = 1;
   return n;

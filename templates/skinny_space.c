@@ -77,39 +77,53 @@ static void consider(start *s, const config *c) {
 
 /* All teams for one shape of a thread's part. */
 static void consider_teams(start *s, config c) {
-  static const int warps_k[] = {1, 4, 8, 16}, splits[] = {1, 2, 4, 8, 32, 128};
+  static const int warps_k[] = {1, 2, 4, 8, 16}, splits[] = {1, 2, 4, 8, 32, 128};
+  int *v = c.values;
   for (size_t w = 0; w < COUNT_OF(warps_k); w++) {
     for (size_t i = 0; i < COUNT_OF(splits); i++) {
-      for (int prefetch = 0; prefetch < 2; prefetch++) {
-        c.values[SKINNY_WARPS_K] = warps_k[w];
-        c.values[SKINNY_SPLIT] = splits[i];
-        c.values[SKINNY_PREFETCH] = prefetch;
+      for (int more = 0; more < 4; more++) {
+        v[SKINNY_WARPS_K] = warps_k[w];
+        v[SKINNY_SPLIT] = splits[i];
+        v[SKINNY_WARPS_N] = more % 2 + 1;
+        v[SKINNY_STAGES] = more / 2 + 1;
         consider(s, &c);
       }
     }
   }
 }
 
+/* The widest vectors there are: narrower ones are for what does not line up. */
+static int widest(const start *s, config c) {
+  int *v = c.values;
+  skinny_plan plan;
+  v[SKINNY_WARPS_N] = v[SKINNY_WARPS_K] = v[SKINNY_SPLIT] = v[SKINNY_STAGES] = 1;
+  if (!s->m->along_rows) v[SKINNY_UNROLL] = 1;
+  for (v[SKINNY_VECTOR] = 16; v[SKINNY_VECTOR] > 1; v[SKINNY_VECTOR] /= 2) {
+    if (s->m->along_rows && v[SKINNY_SLOTS] < v[SKINNY_VECTOR]) continue;
+    if (skinny_plan_make(s->m, s->t, &c, true, &plan) == TEMPLATE_OK && !is_redundant(&plan)) break;
+  }
+  return v[SKINNY_VECTOR];
+}
+
 static void consider_all(start *s) {
-  static const int slots[] = {1, 2, 4, 8}, vectors[] = {1, 2, 4, 8, 16}, unrolls[] = {1, 2, 4};
+  static const int slots[] = {1, 2, 4, 8, 16}, unrolls[] = {1, 2, 4, 8};
   int64_t tokens = contraction_extent(&s->m->c, s->m->tokens);
   for (int mma = 0; mma < 2; mma++) {
-    int at_once = mma ? 8 : 1;
-    while (at_once < (mma ? 32 : 8) && at_once < tokens) at_once *= 2;
+    config c = {.values = {[SKINNY_MATH] = mma,
+                           [SKINNY_TOKENS] = mma ? 8 : 1,
+                           [SKINNY_ACROSS] = mma                ? 8
+                                             : s->m->along_rows ? 32
+                                                                : 1,
+                           [SKINNY_STREAM] = 1}};
+    int *v = c.values;
+    while (v[SKINNY_TOKENS] < (mma ? 32 : 8) && v[SKINNY_TOKENS] < tokens) v[SKINNY_TOKENS] *= 2;
+    if (v[SKINNY_TOKENS] < tokens) v[SKINNY_STREAM] = 0; /* weights are read again */
     for (size_t n = 0; n < COUNT_OF(slots); n++) {
-      for (size_t v = 0; v < COUNT_OF(vectors); v++) {
-        for (size_t u = 0; u < COUNT_OF(unrolls); u++) {
-          config c = {.values = {[SKINNY_MATH] = mma,
-                                 [SKINNY_TOKENS] = at_once,
-                                 [SKINNY_SLOTS] = slots[n],
-                                 [SKINNY_ACROSS] = mma                ? 8
-                                                   : s->m->along_rows ? 32
-                                                                      : 1,
-                                 [SKINNY_VECTOR] = vectors[v],
-                                 [SKINNY_UNROLL] = unrolls[u],
-                                 [SKINNY_WARPS_N] = 1}};
-          consider_teams(s, c);
-        }
+      for (size_t u = 0; u < COUNT_OF(unrolls); u++) {
+        v[SKINNY_SLOTS] = slots[n];
+        v[SKINNY_UNROLL] = unrolls[u];
+        v[SKINNY_VECTOR] = widest(s, c);
+        consider_teams(s, c);
       }
     }
   }
@@ -127,7 +141,8 @@ void skinny_defaults(const ir_problem *p, const target *t, config *c) {
                                  [SKINNY_UNROLL] = 1,
                                  [SKINNY_WARPS_N] = 1,
                                  [SKINNY_WARPS_K] = 1,
-                                 [SKINNY_SPLIT] = 1}},
+                                 [SKINNY_SPLIT] = 1,
+                                 [SKINNY_STAGES] = 1}},
              .best_ns = INFINITY};
   if (skinny_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK) consider_all(&s);
   *c = s.best;
