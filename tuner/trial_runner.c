@@ -244,7 +244,13 @@ static arke_status enqueue(void *user, int set, void *stream, arke_error *err) {
 
 static arke_status open_meter(tune_runner *r, arke_error *err) {
   if (!r->meter.dev) TRY(tune_meter_open(r->dev, r->seed, &r->meter, err));
-  return r->cold && !r->meter.flush ? tune_flush_l2(&r->meter, r->info.l2_bytes, err) : ARKE_OK;
+  if (!r->cold || r->meter.flush) return ARKE_OK;
+  arke_error failure = ARKE_ERROR_INIT;
+  arke_status status = tune_flush_l2(&r->meter, r->info.l2_bytes, &failure);
+  if (status == ARKE_OK) return ARKE_OK;
+  if (status != ARKE_ERR_MEMORY) return error_set(err, status, failure.stage, "%s", failure.text);
+  r->cold = false; /* tensors that leave no room for it fill the L2 many times over: bursts find it cold */
+  return ARKE_OK;
 }
 
 arke_status tune_runner_burst(tune_loaded *l, tune_burst *b, tune_verdict *v, arke_error *err) {

@@ -56,7 +56,7 @@ static arke_status gpu_info(device *d, device_info *info, arke_error *err) {
 
 static arke_status gpu_mem_alloc(device *d, size_t bytes, const char *name, device_ptr *p, arke_error *err) {
   const char *mode = getenv(PLANTED_GPU);
-  if (mode && strcmp(mode, "full") == 0 && strcmp(name, "proof") == 0)
+  if (mode && strcmp(mode, "full") == 0 && (strcmp(name, "proof") == 0 || strcmp(name, "flush") == 0))
     return error_set(err, ARKE_ERR_MEMORY, "fake", "the memory is full");
   FORWARD(d, mem_alloc(e, bytes, name, p, err));
 }

@@ -54,7 +54,7 @@ fake_kernel planted_times(uint32_t block, int speed);
  * PLANTED_DIE     file; while it exists, a lowering removes it and dies of SIGKILL
  * PLANTED_GPU     "none": there is no GPU; "dies": its worker dies when it is opened; "arithmetic": its
  * memory is so fast that arithmetic bounds whatever runs; "full": it has no memory to try what compares
- * outputs with */
+ * outputs with, nor to flush the L2 with */
 #define PLANTED_LOG     "ARKE_PLANTED_LOG"
 #define PLANTED_SLOW_MS "ARKE_PLANTED_SLOW_MS"
 #define PLANTED_CHILD   "ARKE_PLANTED_CHILD"

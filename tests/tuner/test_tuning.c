@@ -118,7 +118,7 @@ START_TEST(every_fault_is_recorded_on_a_gpu) {
 }
 END_TEST
 
-/* The GPU has no memory for what compares outputs there. */
+/* The GPU has no memory for what compares outputs there, nor to flush its L2 with. */
 START_TEST(a_host_that_has_to_compare_finds_what_a_gpu_finds) {
   fixture f;
   open_fixture(&f, TUNE_DEVICE_CUDA, "T=f32 M=1000");
@@ -130,6 +130,7 @@ START_TEST(a_host_that_has_to_compare_finds_what_a_gpu_finds) {
   ck_assert_ptr_nonnull(f.result.warning);
   ck_assert_ptr_nonnull(strstr(f.result.warning, "compared on the host"));
   ck_assert_ptr_nonnull(strstr(f.result.warning, "the memory is full"));
+  ck_assert_ptr_nonnull(strstr(f.result.policy, "sets=1 timer=events+graph"));
   close_fixture(&f);
 }
 END_TEST
