@@ -21,6 +21,13 @@ static gen_value as_index(lanes *l, gen_value v, gen_type type) {
   return from == GEN_I1 ? gen_zext(l->b, v, type) : gen_sext(l->b, v, type);
 }
 
+/* An I64 that fits I32, as that, by both of its halves: of a vector of which every other word is unused, the
+ * assembler makes loads of one word each. */
+static gen_value whole_as_i32(gen_builder *b, gen_value v) {
+  gen_value low = gen_trunc(b, v, GEN_I32), high = gen_trunc(b, gen_lshr(b, v, gen_i64(b, 32)), GEN_I32);
+  return gen_add(b, low, gen_sub(b, high, gen_ashr(b, low, gen_i32(b, 31))));
+}
+
 static int log2_of(int64_t v) {
   int bits = 0;
   while (INT64_C(1) << bits < v) bits++;
@@ -49,6 +56,8 @@ static arke_status atom_value(lanes *l, const lanes_term *t, gen_type type, gen_
   case IR_SIZE: *value = lanes_slot_value(l, l->slots->size[t->e->id]); break;
   default: TRY(lanes_value(l, t->e, t->lane, value, err));
   }
+  bool is_wide = t->e->node == IR_READ && (l->o.wide >> t->e->id & 1);
+  if (is_wide && type == GEN_I32 && gen_type_of(b, *value) == GEN_I64) *value = whole_as_i32(b, *value);
   *value = as_index(l, *value, type);
   return ARKE_OK;
 }
