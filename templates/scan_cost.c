@@ -6,6 +6,8 @@
 
 /* From a load to its data under load, and what a chunk's exchanges between warps take. */
 static const double load_ns = 800, exchange_ns = 350;
+/* What a ring of rows costs before the first one is there, beside its load. */
+static const double ring_ns = 600;
 /* A CTA's look at the chunks before it; the kernel that clears what they publish in; one link of the chain
  * from segment to segment. */
 static const double look_back_ns = 1500, clear_ns = 1600, link_ns = 700;
@@ -64,7 +66,7 @@ double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
   double waves = ceil(ctas / (rates->sm_count * resident));
   double step = load_ns + working;
   double latency = waves * steps * step * (waves > 1 ? 0.5 : 1); /* CTAs of a wave overlap with the next */
-  if (p->place == SCAN_AHEAD) latency = load_ns + ceil(owners / ctas) * working * 0.6;
+  if (p->place == SCAN_AHEAD) latency = load_ns + ring_ns + ceil(owners / ctas) * working * 0.6;
   /* Nearly the largest of them: what comes close to it still gets in its way. */
   double total = cbrt(pow(memory, 3) + pow(issue, 3) + pow(latency, 3));
   if (p->place == SCAN_LOOK_BACK)
