@@ -34,6 +34,8 @@ extern const space mma_space;
 
 /* --- what a configuration is --- */
 
+enum { MMA_PARTS = 3 };
+
 /* How terms are multiplied and added up. */
 typedef struct mma_product {
   bool fma;       /* by threads, one by one; else by mma.sync */
@@ -49,7 +51,7 @@ typedef struct mma_tile {
   const contraction_operand *operand;
   dtype element;     /* in shared memory */
   gen_mma_type type; /* of the product */
-  int parts;         /* elements that add up to a value: 2 where one would not be exact enough */
+  int parts;         /* elements that add up to a value: more than 1 where one would not be exact */
   int bytes;         /* of an element */
   int extent;        /* BLOCK_M or BLOCK_N */
   bool k_major;      /* a row is a run of k; else of m or n */

@@ -211,18 +211,21 @@ static int vector_word_count(const mma_tile *t) {
   return (t->options.width * t->bytes + 3) / 4;
 }
 
-/* A value cut to its upper half, a bf16, and what is left of it. Both have the value's sign and neither is 0
- * where the value is not, nor finite where it is not: so an infinite factor gives with both what it gives
- * with the value. */
-static void split_value(gen_builder *b, gen_value x, gen_value *high, gen_value *low) {
-  gen_value bits = gen_bitcast(b, x, GEN_I32, 1), top = gen_and(b, bits, gen_i32(b, 0xFFFF0000));
-  gen_value exponent = gen_and(b, bits, gen_i32(b, 0x7F800000));
+/* A value as bf16 parts, each what the ones before leave, cut to 8 digits: three are exact. All have the
+ * value's sign and none is 0 where the value is not, nor finite where it is not: so an infinite factor gives
+ * with each what it gives with the value. */
+static void split_value(gen_builder *b, gen_value x, int parts, gen_value *values) {
+  gen_value bits = gen_bitcast(b, x, GEN_I32, 1);
+  gen_value exponent = gen_and(b, bits, gen_i32(b, 0x7F800000)), rest = x;
   gen_value special = gen_compare_imm(b, GEN_EQ, exponent, 0x7F800000);
-  *high = gen_bitcast(b, top, GEN_F32, 1);
-  gen_value rest = gen_fsub(b, x, *high), tiny = gen_fmul(b, x, gen_f32(b, 0x1p-24));
-  rest = gen_select(b, gen_compare(b, GEN_EQ, bits, top), tiny, rest);
-  *high = gen_select(b, special, x, *high);
-  *low = gen_select(b, special, x, rest);
+  gen_value tiny = gen_fmul(b, x, gen_f32(b, 0x1p-60));
+  for (int i = 0; i < parts; i++) {
+    gen_value top = gen_and(b, gen_bitcast(b, rest, GEN_I32, 1), gen_i32(b, -0x10000));
+    gen_value part = gen_bitcast(b, top, GEN_F32, 1);
+    values[i] = gen_select(b, special, x, part);
+    rest = gen_fsub(b, rest, part);
+    rest = gen_select(b, gen_compare(b, GEN_EQ, rest, gen_f32(b, 0)), tiny, rest);
+  }
 }
 
 /* Elements of the tile as 32-bit words, `width` of them, part after part. */
@@ -232,11 +235,13 @@ static arke_status vector_words(mma_emitter *e, const mma_tile *t, lanes *l, gen
   gen_value values[LANES_MAX];
   int n, width = t->options.width;
   if (!is_moved(e, t)) {
-    gen_value rest[LANES_MAX];
+    gen_value parts[LANES_MAX][MMA_PARTS];
     TRY(operand_values(e, t, l, values, err));
-    for (int i = 0; t->parts > 1 && i < width; i++) split_value(b, values[i], &values[i], &rest[i]);
-    gen_pack(b, t->element, values, width, words);
-    if (t->parts > 1) gen_pack(b, t->element, rest, width, words + vector_word_count(t));
+    for (int i = 0; t->parts > 1 && i < width; i++) split_value(b, values[i], t->parts, parts[i]);
+    for (int part = 0; part < t->parts; part++) {
+      for (int i = 0; t->parts > 1 && i < width; i++) values[i] = parts[i][part];
+      gen_pack(b, t->element, values, width, words + part * vector_word_count(t));
+    }
     return ARKE_OK;
   }
   TRY(lanes_elements(l, t->operand->access, values, &n, err));
@@ -277,7 +282,7 @@ static void put_words(mma_emitter *e, const mma_tile *t, const mma_vector *v, ge
 static arke_status put_vector(mma_emitter *e, const mma_tile *t, mma_vector *v, gen_value step,
                               gen_value stage, arke_error *err) {
   gen_builder *b = e->b;
-  gen_value words[4 * LANES_MAX];
+  gen_value words[2 * MMA_PARTS * LANES_MAX];
   int n = vector_word_count(t);
   TRY(vector_words(e, t, v->l, words, err));
   gen_value inside = gen_and(b, v->valid, gen_compare(b, GEN_ULT, k_of(e, v, step), e->k_extent));

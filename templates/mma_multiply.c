@@ -63,7 +63,7 @@ static lane_place fragment_place(mma_emitter *e, const mma_tile *t) {
 }
 
 typedef struct fragments {
-  gen_value words[2][MOST_FRAGMENTS][4]; /* by part */
+  gen_value words[MMA_PARTS][MOST_FRAGMENTS][4];
 } fragments;
 
 static void load_fragments(mma_emitter *e, const mma_tile *t, gen_value stage, lane_place l, int step,
@@ -89,11 +89,11 @@ static void multiply_fragments(mma_emitter *e, const contraction_sum *s, const f
   }
 }
 
-/* All products of parts but that of two second ones. */
+/* All products of parts but those of two late ones, which are below 2^-23 of the value. */
 static void multiply_parts(mma_emitter *e, const contraction_sum *s, const fragments *f, gen_value *acc) {
   for (int i = 0; i < e->p->tiles[s->a].parts; i++)
     for (int j = 0; j < e->p->tiles[s->b].parts; j++)
-      if (i + j < 2) multiply_fragments(e, s, f, i, j, acc);
+      if (i + j < MMA_PARTS) multiply_fragments(e, s, f, i, j, acc);
 }
 
 static void multiply_by_warps(mma_emitter *e, gen_value stage) {

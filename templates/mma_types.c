@@ -124,17 +124,18 @@ static void multiply_fp8(const contraction *c, mma_choice *x) {
   }
 }
 
-/* f32 values as two bf16 each, where an output of 16 bits hides the last bits: a value's second part is
- * below 2^-7 of it and is rounded by 2^-9 of itself. The product of two second parts is left out. */
+/* f32 values as three bf16, f16 ones as two, which is exact; products of late parts are left out. */
 static void multiply_parts(const contraction *c, const kind *kinds, mma_choice *x) {
   multiply_halves(c, true, x);
-  bool both[2] = {false, false};
+  int most[2] = {1, 1}, products = 0;
   for (int i = 0; i < c->n_operands; i++) {
-    bool exact = kinds[i] != KIND_WHOLE && kinds[i] != KIND_HALF;
-    x->parts[i] = exact ? 1 : 2;
-    if (!exact) both[c->operands[i].side] = true;
+    contraction_side side = c->operands[i].side;
+    x->parts[i] = kinds[i] == KIND_WHOLE ? 3 : kinds[i] == KIND_HALF ? 2 : 1;
+    if (x->parts[i] > most[side]) most[side] = x->parts[i];
   }
-  x->product.rate = mma_rate / (both[0] && both[1] ? 3 : 2);
+  for (int i = 0; i < most[0]; i++)
+    for (int j = 0; j < most[1]; j++) products += i + j < MMA_PARTS;
+  x->product.rate = mma_rate / products;
 }
 
 static bool outputs_are_narrow(const contraction *c) {

@@ -124,6 +124,7 @@ static const struct {
     {packed, "T=f16 M=20 N=40 K=72", ""},
     {packed, "T=f32 M=20 N=40 K=24", ""},
     {swiglu, "T=bf16 B=20 N=40 H=24", ""},
+    {swiglu, "T=f16 B=20 N=24 H=40", ""},
     {dequantised, "T=bf16 U=i8 M=20 N=40 K=64", ""},
     {dequantised, "T=f16 U=i4 M=20 N=40 K=64", ""},
     {dequantised, "T=f16 U=u8 M=20 N=37 K=63", ""},
