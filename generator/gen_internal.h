@@ -40,6 +40,7 @@ struct gen_builder {
   LLVMAttributeRef nounwind, convergent, willreturn, no_memory;
   gen_value params[LIMIT_KERNEL_ARGS];
   int n_params;
+  int cluster_x;      /* CTAs of a cluster along x */
   int open_blocks;    /* loops and branches begun and not ended */
   strbuf diagnostics; /* LLVM's errors */
   arke_error misuse;  /* the first one */

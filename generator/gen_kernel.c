@@ -110,6 +110,7 @@ static arke_status make_function(gen_builder *b, const gen_kernel *k, arke_error
     b->params[i] = address ? LLVMBuildPtrToInt(b->ir, v, b->types[GEN_I64], "") : v;
   }
   b->n_params = k->n_params;
+  b->cluster_x = k->cluster[0];
   b->n_kernels++;
   return ARKE_OK;
 }
@@ -236,6 +237,14 @@ gen_value gen_asm(gen_builder *b, LLVMTypeRef result, const char *text, const ch
   }
 GEN_SREGS(X)
 #undef X
+
+gen_value gen_clusterid_x(gen_builder *b) {
+  return gen_udiv(b, gen_ctaid_x(b), gen_i32(b, b->cluster_x));
+}
+
+gen_value gen_nclusterid_x(gen_builder *b) {
+  return gen_udiv(b, gen_nctaid_x(b), gen_i32(b, b->cluster_x));
+}
 
 gen_value gen_warp_index(gen_builder *b) {
   return gen_warp_uniform(b, gen_lshr(b, gen_tid_x(b), gen_i32(b, 5)));

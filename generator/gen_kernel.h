@@ -169,12 +169,15 @@ gen_value gen_lane(gen_builder *b, gen_value vector, int i);
   X(nctaid_y, "nctaid.y")                                                                                    \
   X(nctaid_z, "nctaid.z")                                                                                    \
   X(laneid, "laneid")                                                                                        \
-  X(cluster_ctarank, "cluster.ctarank")                                                                      \
-  X(clusterid_x, "clusterid.x")                                                                              \
-  X(nclusterid_x, "nclusterid.x")
+  X(cluster_ctarank, "cluster.ctarank")
 #define X(name, sreg) gen_value gen_##name(gen_builder *b);
 GEN_SREGS(X)
 #undef X
+
+/* Of kernels whose clusters lie along x: the cluster's number, and how many there are. From ctaid.x and
+ * nctaid.x, since ptxas (13.0) makes %clusterid.x by a product in f32, which is wrong from CTA 2^24 on. */
+gen_value gen_clusterid_x(gen_builder *b);
+gen_value gen_nclusterid_x(gen_builder *b);
 
 /* tid.x / 32, known to be the same in all lanes of a warp: for kernels with one-dimensional CTAs. */
 gen_value gen_warp_index(gen_builder *b);

@@ -330,6 +330,26 @@ START_TEST(clusters_share_memory) {
 }
 END_TEST
 
+static void build_cluster_numbers(gen_builder *b, void *user) {
+  (void)user;
+  gen_value number = gen_add(b, gen_mul_imm(b, gen_nclusterid_x(b), 100), gen_clusterid_x(b));
+  gen_store_global(b, number, element(b, 0, thread_number(b), 4));
+}
+
+/* %clusterid.x itself is not exact in large grids. */
+START_TEST(clusters_are_numbered_without_rounding) {
+  run_options o = {target_find("sm_90a", NULL), "sm_90a", 4};
+  int32_t out[12 * THREADS];
+  arena a = ARENA_INIT;
+  gen_output k = make_kernel_for(&o, build_cluster_numbers, NULL, 1, THREADS, &a);
+  ck_assert_ptr_null(strstr(k.ptx, "clusterid"));
+  kernel_buffer buffer = {out, sizeof out, true, false};
+  run_kernel_on(&o, &k, &buffer, 1, 0, 12, THREADS);
+  for (int i = 0; i < 12 * THREADS; i++) ck_assert_int_eq(out[i], 300 + i / THREADS / 4);
+  arena_release(&a);
+}
+END_TEST
+
 /* --- advice --- */
 
 typedef struct advice {
@@ -404,6 +424,7 @@ TCase *published_memory_tests(void) {
   tcase_add_loop_test(tests, a_chain_of_ctas_passes_a_sum, 0, 2);
   tcase_add_test(tests, the_last_cta_sees_all);
   tcase_add_test(tests, clusters_share_memory);
+  tcase_add_test(tests, clusters_are_numbered_without_rounding);
   tcase_add_loop_test(tests, advice_changes_no_result, 0, 5);
   tcase_add_test(tests, advice_is_spelled);
   tcase_add_test(tests, wide_accesses_where_the_target_has_them);
