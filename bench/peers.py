@@ -198,7 +198,8 @@ class Comparison:
         if problem.in_place:
             outputs = [x for x, t in zip(inputs, problem.inputs) if t in problem.outputs]
         length = max(x.shape[-1] if x.dim() else 1 for x in inputs)
-        result["error"] = self.check("arke", problem, inputs, outputs, expected, length)
+        own = lambda: as_tuple(function(problem, *inputs))  # noqa: E731
+        result["error"] = self.check(problem, inputs, outputs, expected, own, length)
         if self.options.check_only:
             plan.close()
             return result
@@ -215,17 +216,20 @@ class Comparison:
         plan.close()
         return result
 
-    def check(self, who, problem, inputs, outputs, expected, length):
+    def check(self, problem, inputs, outputs, expected, own, length):
+        """`own`: PyTorch's results in the inputs' own types; where they err more, as with angles in f32, Arke may err by four times as much."""
         worst = 0.0
-        for (name, dtype, _), got, want in zip(problem.outputs, outputs, expected):
+        for i, ((name, dtype, _), got, want) in enumerate(zip(problem.outputs, outputs, expected)):
             if problem.name in POSITIONS and not dtype.is_floating_point:  # equal values may stand in either order
                 got, want = (at_positions(inputs[0], p) for p in (got, want))
             allowed = tolerance(dtype, length)
             if not dtype.is_floating_point and inputs[0].dtype.is_floating_point:
                 got = nearest_of_ties(got, want)
             error = worst_error(got, want.to(torch.float64))
+            if not error <= allowed and dtype.is_floating_point and not problem.in_place:
+                allowed = max(allowed, 4 * worst_error(own()[i], want.to(torch.float64)))
             if not error <= allowed and not self.options.no_check:
-                raise RuntimeError(f"{who}'s {name} of {problem.label()} is off by {error:.3g}; {allowed:.3g} is allowed")
+                raise RuntimeError(f"arke's {name} of {problem.label()} is off by {error:.3g}; {allowed:.3g} is allowed")
             worst = max(worst, error)
         return worst
 

@@ -47,7 +47,7 @@ OPERATORS["reduce_mean_columns"] = lambda call, x: x.mean(0)
 OPERATORS["argmax"] = lambda call, x: x.argmax(-1)
 OPERATORS["topk"] = lambda call, x: torch.topk(x, call.sizes["K"], -1)
 OPERATORS["cumsum"] = lambda call, x: torch.cumsum(x, -1)
-OPERATORS["transpose"] = lambda call, x: x.t().contiguous()
+OPERATORS["transpose"] = lambda call, x: x.t().clone(memory_format=torch.contiguous_format)  # a copy, of one row too
 OPERATORS["gather"] = lambda call, x, idx: torch.gather(x, 1, idx)
 OPERATORS["scatter"] = lambda call, x, idx, s: torch.scatter(x, 1, idx, s)
 OPERATORS["scatter_add"] = lambda call, x, idx, s: torch.scatter_add(x, 1, idx, s)
