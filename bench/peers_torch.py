@@ -92,7 +92,7 @@ def gelu_and_mul(call, x):
 
 @peer("cross_entropy")
 def cross_entropy(call, logits, target):
-    return F.cross_entropy(logits.float(), target, label_smoothing=call.attrs.get("label_smoothing", 0.0))
+    return F.cross_entropy(working(logits), target, label_smoothing=call.attrs.get("label_smoothing", 0.0))
 
 
 @peer("quantize_per_token")
@@ -109,34 +109,40 @@ def dequantize_per_channel(call, q, s, z):
     return ((q.float() - z.float()) * s).to(call.output_dtypes[0])
 
 
+def working(x):
+    """The type that is computed in: f32, as model code does, or f64 for the reference."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 def rotate_halves(x, cos, sin):
     half = x.shape[-1] // 2
-    low, high = x[..., :half].float(), x[..., half:].float()
+    low, high = working(x[..., :half]), working(x[..., half:])
     return torch.cat((low * cos - high * sin, high * cos + low * sin), -1).to(x.dtype)
 
 
 def rotate_interleaved(x, cos, sin):
-    even, odd = x[..., 0::2].float(), x[..., 1::2].float()
+    even, odd = working(x[..., 0::2]), working(x[..., 1::2])
     return torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1).flatten(-2).to(x.dtype)
 
 
 def angles(call, q, pos):
     half = q.shape[-1] // 2
-    turns = call.attrs.get("base", 10000.0) ** (-torch.arange(half, device=q.device).double() / half)
-    return pos[:, None].double() * turns
+    dtype = torch.float64 if q.dtype == torch.float64 else torch.float32
+    turns = call.attrs.get("base", 10000.0) ** (-torch.arange(half, device=q.device).to(dtype) / half)
+    return pos[:, None].to(dtype) * turns
 
 
 def rope(name, rotate):
     def from_positions(call, q, k, pos):  # [batch, head, position, element]
         a = angles(call, q, pos)
-        cos, sin = a.cos().float(), a.sin().float()
+        cos, sin = a.cos(), a.sin()
         return rotate(q, cos, sin), rotate(k, cos, sin)
 
     def from_table(call, x, cos, sin):  # [batch, position, head, element]
-        return rotate(x, cos[:, None].float(), sin[:, None].float())
+        return rotate(x, working(cos[:, None]), working(sin[:, None]))
 
     def from_rows(call, x, cos, sin, pos):  # [position, head, element]
-        return rotate(x, cos[pos][:, None].float(), sin[pos][:, None].float())
+        return rotate(x, working(cos[pos][:, None]), working(sin[pos][:, None]))
 
     OPERATORS[f"rope_{name}"] = from_positions
     OPERATORS[f"rope_table_{name}"] = from_table
