@@ -238,6 +238,27 @@ static arke_status index_arithmetic(lanes *l, const ir_expr *e, int lane, gen_va
   return ARKE_OK;
 }
 
+/* Dividends of all lanes by one divisor, in full accuracy; false in *done: not that. */
+static arke_status divide_lanes(lanes *l, const ir_expr *e, int lane, gen_value *value, bool *done,
+                                arke_error *err) {
+  int number = ir_form_number(l->form, e);
+  gen_value dividends[LANES_MAX], divisor;
+  if (e->id != IR_OP_DIV || l->accuracy[number] >= GEN_ACCURACY_NARROW || l->o.width == 1) return ARKE_OK;
+  if (!lanes_moves(&l->scope, e->args[0]) || lanes_moves(&l->scope, e->args[1])) return ARKE_OK;
+  if (is_literal(e->args[1]) || ir_form_type(l->form, e) != DTYPE_F32) return ARKE_OK;
+  TRY(lanes_value(l, e->args[1], 0, &divisor, err));
+  bool singles = gen_type_of(l->b, divisor) == GEN_F32;
+  for (int i = 0; i < l->o.width; i++) {
+    TRY(lanes_value(l, e->args[0], i, &dividends[i], err));
+    singles = singles && gen_type_of(l->b, dividends[i]) == GEN_F32;
+  }
+  if (!singles) return ARKE_OK;
+  gen_divide_all(l->b, dividends, l->o.width, divisor, l->memo[number]->values);
+  *value = l->memo[number]->values[lane];
+  *done = true;
+  return ARKE_OK;
+}
+
 static arke_status operator_value(lanes *l, const ir_expr *e, int lane, gen_value *value, arke_error *err) {
   lanes_comparison c;
   bool done = false;
@@ -252,6 +273,7 @@ static arke_status operator_value(lanes *l, const ir_expr *e, int lane, gen_valu
   }
   if (lanes_compare(&l->scope, e, lane, &c)) return comparison(l, &c, value, err);
   if (is_index_arithmetic(l, e)) TRY(index_arithmetic(l, e, lane, value, &done, err));
+  if (!done) TRY(divide_lanes(l, e, lane, value, &done, err));
   return done ? ARKE_OK : apply_node(l, e, lane, value, err);
 }
 

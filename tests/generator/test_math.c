@@ -346,6 +346,73 @@ START_TEST(all_assemble_without_a_stack) {
 }
 END_TEST
 
+/* --- several quotients by one divisor --- */
+
+enum { TOGETHER = 4 };
+
+/* z[4 i + k] = x[4 i + k] / y[i]. */
+static void build_quotients(gen_builder *b, void *user) {
+  (void)user;
+  gen_value index = gen_add(b, gen_mul_imm(b, gen_ctaid_x(b), THREADS), gen_tid_x(b));
+  gen_value at = gen_mul_imm(b, gen_zext(b, index, GEN_I64), 4), x[TOGETHER], z[TOGETHER];
+  gen_value y = gen_load_global(b, GEN_F32, 1, gen_add(b, gen_param(b, 2), at), true);
+  gen_value first = gen_mul_imm(b, at, TOGETHER);
+  for (int k = 0; k < TOGETHER; k++)
+    x[k] = gen_load_global(b, GEN_F32, 1, gen_add_imm(b, gen_add(b, gen_param(b, 1), first), k * 4), true);
+  gen_divide_all(b, x, TOGETHER, y, z);
+  for (int k = 0; k < TOGETHER; k++)
+    gen_store_global(b, z[k], gen_add_imm(b, gen_add(b, gen_param(b, 0), first), k * 4));
+}
+
+static uint32_t any_bits(uint32_t *state) {
+  *state = *state * 1664525 + 1013904223;
+  return *state >> 8 ^ *state << 13;
+}
+
+/* Any bits, or (in turn) a number near 1, one with few digits, one of the edges. */
+static float any_number(uint32_t *state, int kind) {
+  static const float edges[] = {
+      0,         -0.0F,    INFINITY,      -INFINITY,     NAN,           0x1p-149F,      0x1p-126F, 0x1p-127F,
+      0x1p-100F, 0x1p100F, -0x1p-101F,    0x1p127F,      0x1p-20F,      0x1p20F,        -1,        3,
+      127,       448,      0x1.fffffep0F, 0x1.fffffcp0F, 0x1.000002p0F, 0x1.fffffep127F};
+  uint32_t bits = any_bits(state);
+  if (kind == 1) bits = (bits & 0x03ffffff) + 0x3e000000;
+  if (kind == 2) bits = ((bits & 0x87ff0000) + 0x3c000000) & 0xffff0000;
+  if (kind == 3) return edges[bits % COUNT_OF(edges)];
+  float v;
+  memcpy(&v, &bits, sizeof v);
+  return v;
+}
+
+START_TEST(quotients_by_one_divisor) {
+  enum { GROUPS = 128 * THREADS };
+  static float x[GROUPS * TOGETHER], y[GROUPS], z[GROUPS * TOGETHER];
+  uint32_t state = 7;
+  arena a = ARENA_INIT;
+  for (int i = 0; i < GROUPS; i++) {
+    y[i] = any_number(&state, i % 4);
+    for (int k = 0; k < TOGETHER; k++) {
+      x[i * TOGETHER + k] = any_number(&state, i / 4 % 8 < 4 ? i / 4 % 4 : k);
+      /* The neighbours of a product: what corrections exist for. */
+      if (i / 32 % 4 == 1) {
+        float product = y[i] * any_number(&state, 1);
+        x[i * TOGETHER + k] = k % 2 ? nextafterf(product, INFINITY) : product;
+      }
+    }
+  }
+  gen_output kernel = make_kernel(build_quotients, NULL, 3, THREADS, &a);
+  kernel_buffer buffers[] = {
+      {z, sizeof z, true, false}, {x, sizeof x, false, false}, {y, sizeof y, false, false}};
+  run_kernel(&kernel, buffers, 3, GROUPS, GROUPS / THREADS, THREADS);
+  for (int i = 0; i < GROUPS * TOGETHER; i++) {
+    float want = x[i] / y[i / TOGETHER];
+    bool same = isnan(want) ? isnan(z[i]) : memcmp(&want, &z[i], sizeof want) == 0;
+    ck_assert_msg(same, "%a / %a is %a, not %a", x[i], y[i / TOGETHER], want, z[i]);
+  }
+  arena_release(&a);
+}
+END_TEST
+
 TCase *math_tests(void) {
   TCase *tests = tcase_create("functions");
   tcase_set_timeout(tests, 120);
@@ -355,6 +422,7 @@ TCase *math_tests(void) {
   tcase_add_loop_test(tests, f32_for_terms, 0, 4);
   tcase_add_loop_test(tests, powers, 0, 3);
   tcase_add_loop_test(tests, f32_in_haste, 0, 6);
+  tcase_add_test(tests, quotients_by_one_divisor);
   tcase_add_loop_test(tests, all_assemble_without_a_stack, 0, 4);
   return tests;
 }
