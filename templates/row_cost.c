@@ -1,36 +1,46 @@
 /* The cost model. A CTA lives as long as its chain takes: start, loads, exchanges, arithmetic, stores; as
  * many live at once as fit. That bounds how fast rows get done, as the memory's bandwidth and the
- * instructions do. Constants are of an H200 (shared/reference) or estimates until measurements replace them.
+ * instructions do. Constants are fitted to 6,700 configurations of 40 problems, timed on an H200 with its
+ * caches full of other data: their order within a problem counts, so that a time's absolute size may be off.
  */
 #include <math.h>
 
 #include "templates/row_emit.h"
 
 /* From a load to its data, from memory and from the L2 cache. */
-static const double dram_latency_ns = 700, l2_latency_ns = 300;
-/* All threads of a warp, of a CTA, of a cluster; and a kernel of the same plan after the one before. */
-static const double warp_exchange_ns = 60, cta_exchange_ns = 90, cluster_exchange_ns = 500, kernel_ns = 900;
+static const double dram_latency_ns = 500, l2_latency_ns = 210;
+/* All threads of a warp, of a CTA and its warps, of a cluster and each store into one of its CTAs; and a
+ * kernel of the same plan after the one before. */
+static const double warp_exchange_ns = 76, cta_exchange_ns = 81, cta_warp_ns = 0.97,
+                    cluster_exchange_ns = 780, cluster_store_ns = 0.14, kernel_ns = 1500;
 /* Starting a CTA where another one has just ended. */
-static const double cta_start_ns = 250;
+static const double cta_start_ns = 2, cta_start_warp_ns = 0.57;
 /* And that many of them keep what starts them busy. */
-static const double cta_issue_ns = 30;
-/* The CTAs of a cluster where others have ended: all at once, on neighbouring SMs. */
-static const double cluster_start_ns = 3000;
-/* What else it costs to take a row to shared memory and back, as a share. */
-static const double detour = 0.05;
+static const double cta_issue_ns = 9.5;
+/* The CTAs of a cluster start all at once, on neighbouring SMs: fewer live at once, as a share for each
+ * doubling. */
+static const double cluster_gaps = 0.61;
+/* What else it costs to take a row to shared memory and back, and to copy it there ahead, as shares. */
+static const double detour = 0.055, ahead_detour = 0.075;
 /* Share of the copy bandwidth that a kernel reaches at best. */
-static const double dram_efficiency = 0.97;
+static const double dram_efficiency = 0.98;
+/* What others left in L2 to be written back, and how much a kernel puts there before most of that is gone. */
+static const double dirty_bytes = 9.8e6, displacing_bytes = 49e6;
+/* How much slower than others loads and stores are that leave L2 first, as shares: such loads when much more
+ * than so many bytes are on their way at once. */
+static const double first_loads = 0.029, first_stores = 0.086, first_room_bytes = 10.7e6;
 /* Instructions of an element: converting what is read; each reduction, and an exponential in it; the
  * arithmetic of an output and its conversion; and of an access (means over what ptxas made of the catalogue).
  */
-static const double read_instructions = 1, reduction_instructions = 2.5, exponential_instructions = 4,
-                    output_instructions = 5, access_instructions = 2;
+static const double read_instructions = 1.2, reduction_instructions = 1.2, exponential_instructions = 2.6,
+                    output_instructions = 6.6, access_instructions = 5.6, shared_instructions = 7.3;
+/* Registers beside what row_registers() counts: of an element whose place is looked for, and of a thread
+ * whose rows start anywhere. */
+static const double position_registers = 0.7, peel_registers = 7;
 /* Cycles between two instructions of one warp. */
-static const double issue_cycles = 1.5;
-/* Between an SM and the L2 cache, where the others leave it to this one. */
-static const double sm_bytes_a_cycle = 64;
+static const double issue_cycles = 1.4;
 /* How much bounds that come close to the largest one add to it. */
-static const double power = 4;
+static const double power = 3.5;
 enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32 };
 
 typedef struct work {
@@ -68,10 +78,25 @@ static work work_of(const row_match *m, const row_plan *plan) {
   return w;
 }
 
+/* Accesses of elements that move with the column, but not with the rows. */
+static int shared_by_rows(const row_match *m) {
+  int n = 0;
+  for (int i = 0; i < m->form.n_accesses; i++) n += m->moving >> i & 1 && !varies_by_row(m, i);
+  return n;
+}
+
+static double likely_registers(const row_match *m, const row_plan *plan) {
+  double registers = row_registers(m, plan) + plan->peel * peel_registers;
+  double elements = plan->vector * plan->vectors * plan->rows_at_once;
+  for (int i = 0; i < m->n_reductions && row_in_registers(plan); i++)
+    if (row_is_position(&m->reductions[i])) registers += position_registers * elements;
+  return ceil(registers / 8) * 8;
+}
+
 /* CTAs that an SM holds at once. */
 static double resident(const row_match *m, const row_plan *plan, const target *t) {
   int block = plan->threads * plan->groups;
-  double registers = row_registers(m, plan);
+  double registers = likely_registers(m, plan);
   double ctas =
       fmin(floor((double)THREADS_OF_AN_SM / block), floor(t->registers_per_sm / (registers * block)));
   double bytes = plan->held == ROW_SHARED  ? (double)plan->shared_vectors * plan->shared_bytes * block
@@ -83,8 +108,10 @@ static double resident(const row_match *m, const row_plan *plan, const target *t
 }
 
 static double exchange_ns(const row_plan *plan) {
-  if (plan->cluster > 1) return cluster_exchange_ns;
-  if (plan->threads > WARP) return warp_exchange_ns + cta_exchange_ns;
+  double warps = plan->threads / (double)WARP;
+  if (plan->cluster > 1)
+    return cluster_exchange_ns + cluster_store_ns * warps * plan->cluster * plan->cluster;
+  if (plan->threads > WARP) return warp_exchange_ns + cta_exchange_ns + cta_warp_ns * warps;
   return plan->threads > 1 ? warp_exchange_ns : 0;
 }
 
@@ -114,8 +141,6 @@ static double busy_ns(const row_match *m, const row_plan *plan, const work *w, d
   double elements = each * plan->vector * plan->rows_at_once;
   double warps = fmax(1, ceil(plan->threads * plan->groups / (double)(WARP * SCHEDULERS)));
   double cycles = elements * instructions * fmax(issue_cycles, warps);
-  double bytes = elements * plan->threads * plan->groups * (w->bytes_in + w->bytes_out);
-  cycles += bytes / sm_bytes_a_cycle;
   return m->n_phases * exchange_ns(plan) + cycles / rates->clock_hz * 1e9;
 }
 
@@ -131,26 +156,20 @@ static double turn_ns(const row_match *m, const row_plan *plan, const work *w, d
                       const target_rates *rates) {
   double busy = busy_ns(m, plan, w, instructions, rates), wait = wait_ns(m, plan, w);
   if (plan->held == ROW_AHEAD) return fmax(busy, (wait + busy) / (plan->stages - 1));
-  return wait + busy + (plan->ctas_per_sm ? 0 : cta_start_ns);
+  double start = cta_start_ns + cta_start_warp_ns * plan->threads * plan->groups / WARP;
+  return wait + busy + (plan->ctas_per_sm ? 0 : start);
 }
 
-/* What the advice to caches is worth, a first guess. What leaves L2 first takes no room from what others have
- * left there to be written back; what is stored should stay until it is written in whole rows of the memory.
- */
-static double cache_factor(const row_plan *plan, const work *w) {
-  bool first = plan->loads == GEN_CACHE_EVICT_FIRST, alike = plan->stores == GEN_CACHE_DEFAULT;
-  if (w->bytes_out == 0) return first ? 1 : 1.02;
-  return first && alike ? 1 : alike ? 1.012 : 1.02;
-}
-
-/* A thread's vector of more than 16 bytes comes by several accesses, each of which needs a part of every
- * sector; where L1 does not keep them they come again. */
-static double width_factor(const row_match *m, const row_plan *plan) {
-  bool in_parts = false;
-  for (int i = 0; i < m->form.n_accesses; i++)
-    if (m->moving >> i & 1 && m->reads[i] && access_bytes(m, i) * plan->vector > 16) in_parts = true;
-  if (!in_parts || plan->held == ROW_AHEAD) return 1;
-  return plan->loads == GEN_CACHE_DEFAULT ? 1.02 : 1.25;
+/* Bytes that memory is busy with. What passes through L2 as usual displaces what others have left there to be
+ * written back, which leaves L2 first does not. */
+static double memory_bytes(const row_plan *plan, const work *w, double bytes_at_once) {
+  bool loads_first = plan->loads == GEN_CACHE_EVICT_FIRST,
+       stores_first = plan->stores == GEN_CACHE_EVICT_FIRST;
+  double in = w->rows * w->columns * w->bytes_in, out = w->rows * w->columns * w->bytes_out;
+  double usual = (loads_first ? 0 : in) + (stores_first ? 0 : out);
+  double displaced = dirty_bytes * (1 - exp(-usual / displacing_bytes));
+  double crowd = 1 - exp(-pow(bytes_at_once / first_room_bytes, 4));
+  return in * (1 + loads_first * first_loads * crowd) + out * (1 + stores_first * first_stores) + displaced;
 }
 
 static double instructions_of(const row_match *m) {
@@ -168,19 +187,25 @@ double row_cost_of(const row_match *m, const row_plan *plan, const target *t, co
   work w = work_of(m, plan);
   double sms = rates->sm_count, elements = w.rows * w.columns;
   double ctas = ceil(w.rows / (plan->groups * plan->rows_at_once)) * plan->cluster * plan->split;
-  double at_once = fmin(ctas, resident(m, plan, t) * sms);
+  double at_once = fmin(ctas, resident(m, plan, t) * sms / (1 + cluster_gaps * log2(plan->cluster)));
   double instructions = instructions_of(m) + access_instructions * accesses_of(m) / plan->vector;
-  if (plan->peel) instructions += 2;
+  /* Unaligned accesses come element by element. */
+  if (plan->peel) instructions += access_instructions * shared_by_rows(m);
   /* Into shared memory and out of it again. */
-  if (plan->held == ROW_SHARED) instructions += access_instructions * (1 + m->n_phases) / plan->vector;
+  if (plan->held == ROW_SHARED) instructions += shared_instructions * (1 + m->n_phases) / plan->vector;
 
-  double memory = elements * (w.bytes_in + w.bytes_out) / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
   /* What is read again is still in the cache if the rows that are worked on fit. */
   double bytes_at_once = at_once / (plan->cluster * plan->split) * plan->groups * w.columns * w.bytes_in;
   double again_rate =
       bytes_at_once < (double)rates->l2_bytes / 2 ? rates->l2_bytes_per_s : rates->dram_bytes_per_s;
+  double in_flight = bytes_at_once * plan->rows_at_once;
+  if (!row_in_registers(plan))
+    in_flight =
+        fmin(in_flight, at_once * plan->groups * plan->threads * plan->vector * plan->vectors * w.bytes_in);
+  double memory = memory_bytes(plan, &w, in_flight) / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
   memory += elements * w.again / again_rate * 1e9;
-  memory *= cache_factor(plan, &w) * width_factor(m, plan) + (plan->held == ROW_SHARED ? detour : 0);
+  if (plan->held == ROW_SHARED) memory *= 1 + detour;
+  if (plan->held == ROW_AHEAD) memory *= 1 + ahead_detour;
 
   double busy = fmin(at_once, sms) / sms;
   double arithmetic = elements * instructions / (sms * busy * SCHEDULERS * WARP * rates->clock_hz) * 1e9;
@@ -194,7 +219,6 @@ double row_cost_of(const row_match *m, const row_plan *plan, const target *t, co
   double ctas_started = plan->ctas_per_sm ? at_once : ctas;
   double latency = turns * turn;
   latency += ctas_started / sms * cta_issue_ns;
-  if (plan->cluster > 1) latency += (turns - 1) * cluster_start_ns;
   if (plan->ctas_per_sm) latency += cta_start_ns;
   if (plan->held == ROW_AHEAD) latency += dram_latency_ns;
   double kernels = plan->split > 1 ? m->n_phases * kernel_ns : 0;
