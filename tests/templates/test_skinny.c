@@ -187,6 +187,11 @@ START_TEST(missing_waits_are_found) {
   template_case_miss(&a, &c, "barrier.cluster");
   template_case_miss(&a, &c, "griddepcontrol.wait");
   template_case_miss(&a, &c, "shfl");
+  c = template_case_bind(
+      &a, skinny(), linear, "T=bf16 M=5 N=40 K=1032",
+      "MATH=1,TOKENS=8,SLOTS=2,ACROSS=8,VECTOR=8,UNROLL=1,WARPS_N=1,WARPS_K=2,SPLIT=32,STAGES=2");
+  template_case_miss(&a, &c, "bar.sync");
+  template_case_miss(&a, &c, "griddepcontrol.wait");
   arena_release(&a);
 }
 END_TEST
