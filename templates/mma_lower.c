@@ -155,6 +155,14 @@ static void set_options(mma_plan *p, const lower_options *o) {
     x->fast_math = o && o->fast_math;
     x->check_indices = o && o->check_indices;
   }
+  /* A copy does not look at what it copies: rows at gathered places are tested on their way through
+   * registers.
+   */
+  for (int i = 0; o && o->check_indices && i < p->c->n_operands; i++) {
+    const contraction_operand *operand = &p->c->operands[i];
+    if (operand->access >= 0 && operand->accesses != UINT64_C(1) << operand->access)
+      p->tiles[i].copied = false;
+  }
 }
 
 arke_status mma_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o, arena *a,

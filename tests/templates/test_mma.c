@@ -211,6 +211,35 @@ START_TEST(views_are_right) {
 }
 END_TEST
 
+/* Rows at gathered places are not copied where places are to be checked: those outside count as zeros. */
+START_TEST(gathered_places_are_checked) {
+  static const double places[] = {3, -1, 0, 1000000, 2, -1};
+  static const char rows[] =
+      "f(X: T[P,K], W: T[N,K], r: i32[M]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[r[m],k] * W[n,k] }";
+  static const char meant[] = "f(X: T[P,K], W: T[N,K], r: i32[M]) -> (Y: T[M,N]) {"
+                              " Y[m,n] = sum(k) (sum(p: r[m] == p) X[p,k]) * W[n,k] }";
+  const char *bindings = "T=bf16 P=5 M=6 N=40 K=72";
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  ir_problem reference;
+  ck_assert_msg(ir_op_parse(&a, meant, &op, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_msg(ir_problem_bind(op, bindings, &reference, &err) == ARKE_OK, "%s", err.text);
+  template_case c = template_case_bind(&a, mma(), rows, bindings, "");
+  lower_options options = {.check_indices = true};
+  run_view views[LIMIT_TENSORS] = {{0}, {0}, {.values = places, .n_values = 6}};
+  lowered l;
+  device *d;
+  ck_assert_msg(mma()->lower(&c.p, c.t, &c.c, &options, &a, &l, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_msg(device_open_emulator(c.t->name, 1, &d, &err) == ARKE_OK, "%s", err.text);
+  run_views_result r = run_views_against(d, &c.p, &reference, &l, 2, views, 7, 0);
+  ck_assert_msg(r.status == ARKE_OK && r.wrong == 0 && r.intact, "%s%s", r.err.text, r.first);
+  ck_assert_int_eq(r.elements, 240);
+  d->ops->close(d);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(special_values_are_right) {
   static const double values[] = {1, NAN, -INFINITY, 2, 2, -0.0, 0, INFINITY, -3, -INFINITY, 5};
   arena a = ARENA_INIT;
@@ -281,6 +310,7 @@ int main(void) {
   tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, gathered_places_are_checked);
   tcase_add_test(tests, special_values_are_right);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
   tcase_add_test(tests, what_is_no_contraction_is_refused);
