@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include "generator/gen_control.h"
+#include "generator/gen_cp_async.h"
 #include "generator/gen_internal.h"
 #include "generator/gen_memory.h"
+#include "generator/gen_mma.h"
 #include "generator/gen_wgmma.h"
 #include "generator_suites.h"
 
@@ -44,6 +46,23 @@ static void expect(arke_status code, const char *words) {
 START_TEST(operands_of_two_types) {
   gen_add(b, gen_param(b, 0), gen_i64(b, 1));
   expect(ARKE_ERR_INTERNAL, "add of two types");
+}
+END_TEST
+
+START_TEST(a_product_of_types_that_do_not_mix) {
+  gen_value words[4], sums[4];
+  for (int i = 0; i < 4; i++) {
+    words[i] = gen_i32(b, 0);
+    sums[i] = gen_f32(b, 0);
+  }
+  gen_mma(b, GEN_MMA_BF16, GEN_MMA_F16, words, words, sums);
+  expect(ARKE_ERR_INTERNAL, "a product of bf16 and f16");
+}
+END_TEST
+
+START_TEST(a_copy_of_an_odd_size) {
+  gen_cp_async(b, gen_i32(b, 0), gen_i64(b, 0), 12, NULL);
+  expect(ARKE_ERR_INTERNAL, "a copy of 12 bytes");
 }
 END_TEST
 
@@ -173,6 +192,8 @@ TCase *builder_misuse_tests(void) {
   tcase_set_timeout(tests, 60);
   tcase_add_checked_fixture(tests, start, stop);
   tcase_add_test(tests, operands_of_two_types);
+  tcase_add_test(tests, a_product_of_types_that_do_not_mix);
+  tcase_add_test(tests, a_copy_of_an_odd_size);
   tcase_add_test(tests, a_parameter_that_is_not_there);
   tcase_add_test(tests, a_loop_not_ended);
   tcase_add_test(tests, a_loop_without_an_exit);
