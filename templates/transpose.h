@@ -31,7 +31,7 @@ typedef enum transpose_tiles {
   TRANSPOSE_TILES_AHEAD,
 } transpose_tiles;
 
-enum { TRANSPOSE_MAX_WORDS = 128, TRANSPOSE_WORDS_AHEAD = 16 };
+enum { TRANSPOSE_MAX_WORDS = 128, TRANSPOSE_WORDS_AHEAD = 16, TRANSPOSE_GRID_Y = 32768 };
 
 /* What the template sees in a form. */
 typedef struct transpose_match {

@@ -12,6 +12,7 @@ typedef struct transpose_emitter {
   const transpose_plan *p;
   gen_value thread, smem;
   gen_value u, v;                    /* first of the tile */
+  bool whole;                        /* all of the tile exists */
   gen_value outer[IR_FORM_LOOPS];    /* by place in the plan's list */
   gen_value at_u, at_v;              /* in the tile: what the element being evaluated is */
   gen_type types[LIMIT_TENSORS * 2]; /* of turned reads' elements */
@@ -31,7 +32,7 @@ static gen_value quotient(gen_builder *b, gen_value x, int y) {
 
 /* A position of the tile that exists: past the edge the last one. `width` divides the extent. */
 static gen_value inside(const emitter *e, gen_value x, gen_value extent, int width) {
-  return gen_umin(e->b, x, gen_add_imm(e->b, extent, -width));
+  return e->whole ? x : gen_umin(e->b, x, gen_add_imm(e->b, extent, -width));
 }
 
 static void set_loops(const emitter *e, lanes *l, gen_value u, gen_value v) {
@@ -160,7 +161,7 @@ arke_status transpose_read(void *user, int access, gen_value *elements, arke_err
 }
 
 typedef struct position {
-  gen_value u, v, active;
+  gen_value u, v, active; /* NULL: always */
   lanes *l;
 } position;
 
@@ -179,7 +180,8 @@ static arke_status place(emitter *e, int i, position *at, arke_error *err) {
   TRY(lanes_create(b, p->form, &e->k->store_options, &e->k->store_slots, e->k->a, &at->l, err));
   gen_value u = gen_add(b, e->u, index_of(e, at->u)), v = gen_add(b, e->v, index_of(e, at->v));
   gen_value end_u = lanes_extent(at->l, p->match.u), end_v = lanes_extent(at->l, p->match.v);
-  at->active = gen_and(b, gen_compare(b, GEN_ULT, u, end_u), gen_compare(b, GEN_ULT, v, end_v));
+  at->active =
+      e->whole ? NULL : gen_and(b, gen_compare(b, GEN_ULT, u, end_u), gen_compare(b, GEN_ULT, v, end_v));
   set_loops(e, at->l, inside(e, u, end_u, 1), inside(e, v, end_v, p->store));
   return ARKE_OK;
 }
@@ -241,6 +243,45 @@ static void find_tile(emitter *e, gen_value tile) {
   }
 }
 
+/* The same from the grid, where it has a dimension for u and one for v: without a division. Those past the
+ * end have nothing. */
+static void find_tile_in_grid(emitter *e) {
+  gen_builder *b = e->b;
+  gen_value fast = gen_ctaid_x(b);
+  gen_value slow = gen_add(b, gen_ctaid_y(b), gen_mul_imm(b, gen_ctaid_z(b), TRANSPOSE_GRID_Y));
+  e->u = gen_mul_imm(b, index_of(e, e->p->along_u ? fast : slow), e->p->tile_u);
+  e->v = gen_mul_imm(b, index_of(e, e->p->along_u ? slow : fast), e->p->tile_v);
+}
+
+/* Places of a thread from which on a tile without edges has code of its own: without bounds, addresses are a
+ * step apart. */
+enum { MANY_PLACES = 16 };
+
+static arke_status emit_one_tile(emitter *e, arke_error *err) {
+  const transpose_plan *p = e->p;
+  gen_builder *b = e->b;
+  lanes *l;
+  gen_branch inner;
+  if (p->n_outer > 0) {
+    find_tile(e, gen_ctaid_x(b));
+  } else {
+    find_tile_in_grid(e);
+  }
+  if (p->loads + p->stores < MANY_PLACES) return emit_tile(e, err);
+  TRY(lanes_create(b, p->form, &e->k->load_options, &e->k->load_slots, e->k->a, &l, err));
+  gen_value end_u = lanes_extent(l, p->match.u), end_v = lanes_extent(l, p->match.v);
+  gen_value whole = gen_and(b, gen_compare(b, GEN_ULE, gen_add_imm(b, e->u, p->tile_u), end_u),
+                            gen_compare(b, GEN_ULE, gen_add_imm(b, e->v, p->tile_v), end_v));
+  gen_if(b, &inner, whole, NULL, 0);
+  e->whole = true;
+  TRY(emit_tile(e, err));
+  e->whole = false;
+  gen_else(b, &inner);
+  TRY(emit_tile(e, err));
+  gen_if_end(b, &inner);
+  return ARKE_OK;
+}
+
 /* Tiles in turn. */
 static arke_status emit_tiles(emitter *e, arke_error *err) {
   gen_builder *b = e->b;
@@ -296,7 +337,7 @@ arke_status transpose_emit(gen_builder *b, const target *t, void *user, arke_err
   e.smem = gen_shared_dynamic(b);
   gen_launches_wait(b);
   switch (k->plan.tiles) {
-  case TRANSPOSE_EACH_TILE: find_tile(&e, gen_ctaid_x(b)); return emit_tile(&e, err);
+  case TRANSPOSE_EACH_TILE: return emit_one_tile(&e, err);
   case TRANSPOSE_TILES: return emit_tiles(&e, err);
   case TRANSPOSE_TILES_AHEAD: break;
   }

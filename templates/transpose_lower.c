@@ -62,6 +62,13 @@ static arke_status make_way(const char *name, const transpose_plan *plan, const 
     k->outer[i] = kernel_args_i32(&l->args, extent);
   }
   l->grid[0] = tiles;
+  if (p->tiles == TRANSPOSE_EACH_TILE && p->n_outer == 0) {
+    const recipe_expr *slow = p->along_u ? tiles_v : tiles_u;
+    l->grid[0] = p->along_u ? tiles_u : tiles_v;
+    l->grid[1] = recipe_binary(a, RECIPE_MIN, slow, recipe_const(a, TRANSPOSE_GRID_Y));
+    l->grid[2] = recipe_binary(a, RECIPE_CEILDIV, slow, recipe_const(a, TRANSPOSE_GRID_Y));
+    if (!l->grid[1] || !l->grid[2]) return error_memory(err, "generate");
+  }
   if (p->tiles != TRANSPOSE_EACH_TILE) {
     int resident = transpose_resident(p, t);
     k->tiles = kernel_args_i32(&l->args, tiles);
