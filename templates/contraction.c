@@ -44,6 +44,13 @@ static uint64_t reads_of(const ir_form *form, const ir_expr *e, bool *reduces) {
   return set;
 }
 
+/* The same without what subscripts read. */
+static uint64_t values_of(const ir_expr *e) {
+  uint64_t set = e->node == IR_READ ? UINT64_C(1) << e->id : 0;
+  for (int i = 0; e->node != IR_READ && i < e->n_args; i++) set |= values_of(e->args[i]);
+  return set;
+}
+
 static bool holds_exactly(dtype wide, dtype narrow) {
   if (wide == narrow) return true;
   bool small = dtype_bits(narrow) <= 16 && narrow != DTYPE_BOOL;
@@ -106,6 +113,7 @@ static contraction_operand make_operand(const ir_form *form, contraction_side si
     if (!(chosen >> i & 1)) continue;
     o.factors[o.n_factors++] = f->list[i];
     o.accesses |= reads_of(form, f->list[i], NULL);
+    o.values |= values_of(f->list[i]);
   }
   const ir_expr *e = o.factors[0];
   if (o.n_factors == 1 && e->node == IR_READ) {

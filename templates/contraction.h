@@ -34,6 +34,7 @@ typedef struct contraction_operand {
   int n_factors; /* whose product it is; at least 1 */
   const ir_expr *factors[CONTRACTION_FACTORS];
   uint64_t accesses; /* bit i: access i is read for it, also for a subscript */
+  uint64_t values;   /* of those, the ones that are not read for subscripts alone */
   /* The access that is the operand, where it is one element of a tensor as it is (casts that change no value
    * left out); -1: it is computed. Reads that may lie outside their tensor are computed. */
   int access;

@@ -61,7 +61,7 @@ static int last_loop(const contraction_loops *l) {
 static int contiguous_bits(const contraction *c, const contraction_operand *o, int loop) {
   int bits = 0;
   for (int i = 0; loop >= 0 && i < c->form.n_accesses; i++)
-    if (o->accesses >> i & 1 && ir_form_motion(&c->form, i, loop) == IR_MOTION_UNIT)
+    if (o->values >> i & 1 && ir_form_motion(&c->form, i, loop) == IR_MOTION_UNIT)
       bits += dtype_bits(ir_tensor_dtype(c->form.problem, c->form.accesses[i].tensor));
   return bits;
 }
@@ -70,7 +70,7 @@ static int least_bits(const contraction *c, const contraction_operand *o) {
   int least = 128;
   for (int i = 0; i < c->form.n_accesses; i++) {
     int bits = dtype_bits(ir_tensor_dtype(c->form.problem, c->form.accesses[i].tensor));
-    if (o->accesses >> i & 1 && bits < least) least = bits;
+    if (o->values >> i & 1 && bits < least) least = bits;
   }
   return least;
 }
@@ -88,7 +88,7 @@ static void choose_vectors(const mma_plan *p, mma_tile *t, bool wide, int most) 
   if (o->width > most) o->width = most;
   for (; o->width > 1; o->width /= 2) {
     if (o->width > limit || ir_form_extent(&c->form, o->loop) % o->width) continue;
-    o->wide = lanes_wide(&c->form, o) & t->operand->accesses;
+    o->wide = lanes_wide(&c->form, o) & t->operand->values;
     if (o->wide) return;
   }
   o->wide = 0;
