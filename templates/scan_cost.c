@@ -4,17 +4,21 @@
 
 #include "templates/scan.h"
 
-/* From a load to its data under load, and what a chunk's exchanges between warps take. */
-static const double load_ns = 800, exchange_ns = 350;
-/* What a ring of rows costs before the first one is there, beside its load. */
-static const double ring_ns = 600;
+/* Fitted to trials on H200, timed after flushes of L2. From a load to its data; what a chunk's exchanges take
+ * between warps, or within one. */
+static const double load_ns = 168, exchange_ns = 67, warp_ns = 192;
+/* What a ring of rows costs before the first one is there, beside its load, and its share of the time: a row
+ * is asked for when another one is done with. */
+static const double ring_ns = 530, ring_share = 1.08;
 /* A CTA's look at the chunks before it; the kernel that clears what they publish in; one link of the chain
  * from segment to segment. */
-static const double look_back_ns = 1500, clear_ns = 1600, link_ns = 700;
+static const double look_back_ns = 600, clear_ns = 900, link_ns = 700;
 /* Bytes an SM must have under way to get its share of the memory's rate, and the most it can take at once. */
-static const double bytes_in_flight = 40e3, most_share = 2.5;
+static const double bytes_in_flight = 8e3, most_share = 2.5;
 /* Warp instructions for each element: conversion, addition, addresses; and for each vector: shuffles. */
-static const double element_instructions = 6, vector_instructions = 30;
+static const double element_instructions = 5.4, vector_instructions = 22;
+/* Of a wave's time: the rest is the next one's, too. */
+static const double wave_share = 0.9;
 
 double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
   const scan_match *m = p->match;
@@ -41,7 +45,7 @@ double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
   if (p->place == SCAN_AHEAD) each_sm = fmin(p->resident, ceil(ctas / rates->sm_count));
   double per_chunk = p->strips * (p->vector * element_instructions + vector_instructions) * m->n_terms;
   double computing = per_chunk * p->threads / 32 * each_sm / 4 / rates->clock_hz * 1e9;
-  double working = (p->scanners > 1 ? exchange_ns : 200) + computing;
+  double working = (p->scanners > 1 ? exchange_ns : warp_ns) + computing;
   /* Nothing is under way while a chunk is worked on, unless it was copied ahead. */
   double flight = held * load_ns / (load_ns + working);
   if (p->place == SCAN_AHEAD) flight = each_sm * (p->stages - 1) * (double)scan_stage_bytes(m);
@@ -50,13 +54,7 @@ double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
                 fmin(most_share * rates->sm_count / busy_sms > 1 ? most_share : 1,
                      flight / bytes_in_flight * most_share);
   rate = fmin(rate, rates->dram_bytes_per_s);
-  /* Narrow accesses cost instructions and transactions. */
-  double access_bytes = p->vector * element_bytes / 2;
-  /* Advice to the caches gains at most a little, and costs some where they are full of what must be written
-   * back. */
-  double advice = p->loads == GEN_CACHE_DEFAULT ? 1 : 1.01;
-  double memory =
-      advice * bytes / rate * (access_bytes >= 16 ? 1 : 1 + 0.25 * log2(16 / fmax(access_bytes, 1))) * 1e9;
+  double memory = bytes / rate * (p->place == SCAN_AHEAD ? ring_share : 1) * 1e9;
 
   double per_thread = p->strips * (p->vector * element_instructions + vector_instructions) * m->n_terms;
   double lanes_used = elements / (owners * (m->columns ? (double)p->width * ceil(chunks) * (double)p->chunk
@@ -65,7 +63,7 @@ double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
                  (busy_sms * 4 * rates->clock_hz) * 1e9;
   double waves = ceil(ctas / (rates->sm_count * resident));
   double step = load_ns + working;
-  double latency = waves * steps * step * (waves > 1 ? 0.5 : 1); /* CTAs of a wave overlap with the next */
+  double latency = waves * steps * step * (waves > 1 ? wave_share : 1);
   if (p->place == SCAN_AHEAD) latency = load_ns + ring_ns + ceil(owners / ctas) * working * 0.6;
   /* Nearly the largest of them: what comes close to it still gets in its way. */
   double total = cbrt(pow(memory, 3) + pow(issue, 3) + pow(latency, 3));
