@@ -134,8 +134,15 @@ template_reason scatter_rows_plan_make(const scatter_rows_match *r, const target
   return TEMPLATE_OK;
 }
 
-/* A row's chain: its loads, four barriers with what lies between them, and its stores. */
-static const double chain_ns = 4500, batch_ns = 800, flight_share = 0.4, bytes_in_flight = 40e3;
+/* Fitted to trials on H200, timed after flushes of L2. A turn of a CTA's threads over updates, which wait for
+ * indices, for one another and at barriers. */
+static const double turn_ns = 1359;
+/* Warp instructions of an element of the row, of a vector of them, and of an update. */
+static const double element_instructions = 37, vector_instructions = 27, update_instructions = 44;
+/* Bytes an SM must have under way to get its share of the memory's rate, and the most it can take at once. */
+static const double bytes_in_flight = 10e3, most_share = 2.5;
+/* Registers of a thread beside the vectors that it holds. */
+static const double registers = 22, vector_registers = 4, loaded_share = 0.3;
 
 double scatter_rows_cost_ns(const scatter_rows_plan *p, const target_rates *rates) {
   const scatter_rows_match *r = p->match;
@@ -144,16 +151,21 @@ double scatter_rows_cost_ns(const scatter_rows_plan *p, const target_rates *rate
   double n = (double)ir_form_extent(&r->first, r->along);
   double bytes = ir_min_bytes(r->then->problem) + ir_min_bytes(r->first.problem);
   bytes -= rows * n * dtype_bits(r->type) / 8; /* written once */
-  double resident =
-      fmax(1, fmin(floor(227e3 / ((double)shared_bytes(p) + 1024)), floor(1536.0 / p->threads)));
+  double turn = (double)p->threads * p->unroll, vector_bytes = p->width * dtype_bits(r->type) / 8.0;
+  double held = registers + p->unroll * (vector_registers + loaded_share * vector_bytes / 4);
+  double resident = fmin(floor(227e3 / ((double)shared_bytes(p) + 1024)), floor(2048.0 / p->threads));
+  resident = fmax(1, fmin(resident, floor(65536 / (held * p->threads))));
   double waves = fmax(1, rows / (rates->sm_count * resident));
-  double batches = ceil(n / (p->width * p->threads * p->unroll)) + ceil(points / (p->threads * p->unroll));
-  double alone = chain_ns + (batches - 2) * batch_ns;
-  double each = fmin(bytes / rows, (double)p->threads * p->unroll * p->width * dtype_bits(r->type) / 8);
+  if (waves < 3) waves = (waves + ceil(waves)) / 2; /* the last of few is as long as a whole one */
   double busy = fmin(rows, rates->sm_count), per_sm = fmin(resident, fmax(1, rows / rates->sm_count));
-  double flight = per_sm * each * fmax(flight_share, 1 - chain_ns / alone);
+  double turns = ceil(n / (p->width * turn)), updates = ceil(points / turn);
+  double instructions = turns * p->unroll * (p->width * element_instructions + vector_instructions) +
+                        updates * p->unroll * update_instructions;
+  double issue = instructions * p->threads / 32 / 4 / rates->clock_hz * 1e9;
+  double alone = updates * turn_ns + issue * per_sm;
+  double flight = per_sm * fmin(n * dtype_bits(r->type) / 8, turn * vector_bytes);
   double rate = rates->dram_bytes_per_s / rates->sm_count * busy *
-                fmin(busy < rates->sm_count ? 2.5 : 1, flight / bytes_in_flight * 2.5);
+                fmin(busy < rates->sm_count ? most_share : 1, flight / bytes_in_flight * most_share);
   double memory = bytes / fmin(rate, rates->dram_bytes_per_s) * 1e9;
   double latency = waves * alone * (waves > 1 ? 0.8 : 1);
   return rates->launch_ns + cbrt(pow(memory, 3) + pow(latency, 3));
