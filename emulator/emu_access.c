@@ -18,6 +18,16 @@ static bool misaligned(emu_warp *w, int lane, uint64_t address, uint32_t align) 
                   (unsigned long long)address, align);
 }
 
+/* Whether the warp can know that a CTA of its cluster runs: it has met all of them, or seen what that one
+ * did. */
+static bool has_started(emu_warp *w, const emu_cta *cta) {
+  emu_cluster *c = w->cluster;
+  if (cta == w->cta || w->cta->cluster_met) return true;
+  for (uint32_t i = 0; i < c->warps_per_cta; i++)
+    if (*emu_view_clock_of(&c->order, w->view, cta->warps[i].agent) > 0) return true;
+  return false;
+}
+
 bool emu_resolve_shared(emu_warp *w, int lane, ptx_space space, uint64_t address, uint32_t bytes,
                         uint32_t align, emu_place *place) {
   emu_cluster *c = w->cluster;
@@ -33,6 +43,9 @@ bool emu_resolve_shared(emu_warp *w, int lane, ptx_space space, uint64_t address
   if (cta->exited)
     return emu_fail(w, EMU_FAULT_EXIT, lane, "shared memory of CTA rank %u is used after that CTA has exited",
                     rank);
+  if (!has_started(w, cta))
+    return emu_fail(w, EMU_FAULT_NOT_STARTED, lane,
+                    "shared memory of CTA rank %u is used before anything tells that it has started", rank);
   if (align > 1 && address % align != 0) return misaligned(w, lane, address, align);
   if (offset < EMU_SMEM_RESERVED || bytes > c->launch->smem_window || offset > c->launch->smem_window - bytes)
     return out_of_shared(w, lane, cta, offset, bytes);

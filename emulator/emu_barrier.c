@@ -131,6 +131,7 @@ static bool cluster_wait(emu_warp *w, const ptx_instruction *i, uint32_t active)
     return emu_fail(w, EMU_FAULT_BARRIER, -1, "waits at the cluster barrier without having arrived");
   if (c->barrier_phase == w->cluster_phase) return emu_block(w, EMU_WAIT_CLUSTER);
   w->cluster_arrived = false;
+  w->cta->cluster_met = true;
   emu_acquire(w, c->barrier_completed);
   return true;
 }

@@ -162,6 +162,7 @@ struct emu_cta {
   uint32_t live_warps;
   bool exited;
   bool launches_awaited;  /* some warp has executed griddepcontrol.wait */
+  bool cluster_met;       /* some warp has waited at the cluster barrier: all CTAs have started */
   uint32_t register_pool; /* registers nobody holds */
   uint64_t *symbol_address;
 };

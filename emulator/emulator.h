@@ -27,6 +27,7 @@
   X(DESCRIPTOR, "invalid descriptor")                                                                        \
   X(EXIT, "exit with work outstanding")                                                                      \
   X(EARLY, "access to memory before griddepcontrol.wait")                                                    \
+  X(NOT_STARTED, "access to shared memory of a CTA that may not have started")                               \
   X(REGISTERS, "misuse of the register pool")                                                                \
   X(TRAP, "trap")                                                                                            \
   X(LAUNCH, "invalid launch")                                                                                \

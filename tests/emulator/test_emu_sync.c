@@ -283,6 +283,18 @@ START_TEST(remote_arrival) {
       &(small_case){.shared = MBARRIER, .body = body, .cluster = 2, .smem_bytes = 16, .seed = (uint64_t)_i});
   ck_assert_uint_eq(r.out[0], 1);
   ck_assert_uint_eq(r.out[1], 0);
+  char *blind = edit_text(body, "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", 0, "");
+  expect_fault(
+      &(small_case){.shared = MBARRIER, .body = blind, .cluster = 2, .smem_bytes = 16, .seed = (uint64_t)_i},
+      EMU_FAULT_NOT_STARTED, "before anything tells that it has started");
+  free(blind);
+  /* Meeting without an order of memory is enough for that. */
+  char *relaxed =
+      edit_text(body, "barrier.cluster.arrive.aligned;", 0, "barrier.cluster.arrive.relaxed.aligned;");
+  small_case met = {
+      .shared = MBARRIER, .body = relaxed, .cluster = 2, .smem_bytes = 16, .seed = (uint64_t)_i};
+  ck_assert_int_ne(run_small(&met).report.fault, EMU_FAULT_NOT_STARTED);
+  free(relaxed);
 }
 END_TEST
 
