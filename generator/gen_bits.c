@@ -32,6 +32,12 @@ int gen_bits_of(gen_builder *b, gen_value x) {
   return 0;
 }
 
+gen_value gen_unknown(gen_builder *b, gen_value x) {
+  bool wide = gen_type_of(b, x) == GEN_I64;
+  return gen_asm(b, b->types[gen_type_of(b, x)], wide ? "mov.b64 $0, $1;" : "mov.b32 $0, $1;",
+                 wide ? "=l,l" : "=r,r", &x, 1, 0);
+}
+
 gen_value gen_smin(gen_builder *b, gen_value x, gen_value y) {
   return gen_select(b, gen_compare(b, GEN_SLT, x, y), x, y);
 }

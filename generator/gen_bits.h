@@ -10,6 +10,10 @@ gen_value gen_bitcast(gen_builder *b, gen_value x, gen_type type, int lanes);
 /* Bits of a value, vectors included. */
 int gen_bits_of(gen_builder *b, gen_value x);
 
+/* The same I32 or I64, of which the optimizer knows nothing: sums with it stay sums, where known bits would
+ * make them disjunctions, which it does not take apart again in products and addresses. */
+gen_value gen_unknown(gen_builder *b, gen_value x);
+
 /* Minimum and maximum of integers, signed and unsigned. */
 gen_value gen_smin(gen_builder *b, gen_value x, gen_value y);
 gen_value gen_smax(gen_builder *b, gen_value x, gen_value y);

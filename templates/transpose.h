@@ -46,6 +46,7 @@ typedef struct transpose_plan {
   bool dense, wide_offsets;
   int tile_u, tile_v, threads;
   transpose_tiles tiles;
+  bool apart;        /* tiles without edges have code of their own, without bounds */
   bool along_u;      /* neighbouring CTAs have neighbouring u */
   int load, store;   /* elements of a global access along u, along v */
   int loads, stores; /* of a thread in a tile */
@@ -69,7 +70,7 @@ template_reason transpose_make_plan(const ir_form *form, const transpose_match *
 
 /* Registers of a thread that a tile's loads bring. */
 int transpose_words(const transpose_plan *plan);
-/* CTAs of an SM that take tiles in turn. */
+/* CTAs of an SM, where they take tiles in turn or have code for tiles without edges: registers allow it. */
 int transpose_resident(const transpose_plan *plan, const target *t);
 
 const space *transpose_space_of(const target *t);

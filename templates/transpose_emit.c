@@ -14,6 +14,8 @@ typedef struct transpose_emitter {
   gen_value u, v;                    /* first of the tile */
   bool whole;                        /* all of the tile exists */
   gen_value outer[IR_FORM_LOOPS];    /* by place in the plan's list */
+  gen_value store_u, store_v;        /* the thread's first place in the tile when it is stored */
+  gen_value stored_u, stored_v;      /* and in the tensor */
   gen_value at_u, at_v;              /* in the tile: what the element being evaluated is */
   gen_type types[LIMIT_TENSORS * 2]; /* of turned reads' elements */
 } emitter;
@@ -92,12 +94,27 @@ static int unpack(const emitter *e, int k, const gen_value *words, gen_value *el
   return bytes <= 4 ? 1 : bytes / 4;
 }
 
-/* The thread's i-th place in the tile when it is read: u and v. */
-static void place_to_load(const emitter *e, int i, gen_value *u, gen_value *v) {
+/* Places of a thread are constants apart: all counts are powers of two, so that the bits of its number and
+ * those of an access's number become bits of u and v that lie apart. */
+typedef struct offset {
+  int u, v;
+} offset;
+
+/* The thread's first place in the tile when it is read, and what the i-th has more. */
+static void place_to_load(const emitter *e, gen_value *u, gen_value *v) {
   int chunks = e->p->tile_u / e->p->load;
-  gen_value at = gen_add_imm(e->b, e->thread, (int64_t)i * e->p->threads);
-  *u = gen_mul_imm(e->b, modulo(e->b, at, chunks), e->p->load);
-  *v = quotient(e->b, at, chunks);
+  *u = gen_mul_imm(e->b, modulo(e->b, e->thread, chunks), e->p->load);
+  *v = quotient(e->b, e->thread, chunks);
+}
+
+static offset load_offset(const emitter *e, int i) {
+  int chunks = e->p->tile_u / e->p->load, at = i * e->p->threads;
+  return (offset){.u = at % chunks * e->p->load, .v = at / chunks};
+}
+
+/* A position in the tensor to which constants are added. */
+static gen_value position_of(const emitter *e, gen_value tile, gen_value within) {
+  return gen_unknown(e->b, gen_add(e->b, tile, index_of(e, within)));
 }
 
 /* Issues the tile's loads, which bring `words`, *n_words of them. */
@@ -105,14 +122,17 @@ static arke_status load_tile(emitter *e, gen_value *words, int *n_words, arke_er
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
   gen_value elements[32][LANES_MAX];
+  gen_value u, v;
   int n = 0;
+  place_to_load(e, &u, &v);
+  u = position_of(e, e->u, u);
+  v = position_of(e, e->v, v);
   for (int i = 0; i < p->loads; i++) {
-    gen_value u, v;
+    offset more = load_offset(e, i);
     lanes *l;
-    place_to_load(e, i, &u, &v);
     TRY(lanes_create(b, p->form, &e->k->load_options, &e->k->load_slots, e->k->a, &l, err));
-    set_loops(e, l, inside(e, gen_add(b, e->u, index_of(e, u)), lanes_extent(l, p->match.u), p->load),
-              inside(e, gen_add(b, e->v, index_of(e, v)), lanes_extent(l, p->match.v), 1));
+    set_loops(e, l, inside(e, gen_add_imm(b, u, more.u), lanes_extent(l, p->match.u), p->load),
+              inside(e, gen_add_imm(b, v, more.v), lanes_extent(l, p->match.v), 1));
     for (int k = 0; k < p->n_turned; k++, n++) {
       int lanes_n;
       TRY(lanes_elements(l, p->access[k], elements[n], &lanes_n, err));
@@ -127,10 +147,11 @@ static arke_status load_tile(emitter *e, gen_value *words, int *n_words, arke_er
 static void put_tile(emitter *e, const gen_value *words) {
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
-  gen_value elements[LANES_MAX];
+  gen_value elements[LANES_MAX], first_u, first_v;
+  place_to_load(e, &first_u, &first_v);
   for (int i = 0; i < p->loads; i++) {
-    gen_value u, v;
-    place_to_load(e, i, &u, &v);
+    offset more = load_offset(e, i);
+    gen_value u = gen_add_imm(b, first_u, more.u), v = gen_add_imm(b, first_v, more.v);
     for (int k = 0; k < p->n_turned; k++) {
       gen_value twist, first = row(e, k, v, &twist);
       int pitch = p->tile_u * p->bytes[k], together = p->unit / p->bytes[k];
@@ -165,20 +186,36 @@ typedef struct position {
   lanes *l;
 } position;
 
-/* The i-th place of the thread: lanes_v threads along v, the rest of the warp along u. */
-static arke_status place(emitter *e, int i, position *at, arke_error *err) {
+/* The thread's first place when the tile is stored: lanes_v threads along v, the rest of the warp along u;
+ * and what the i-th has more. */
+static void place_to_store(const emitter *e, gen_value *u, gen_value *v) {
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
   int lanes_u = 32 / p->lanes_v < p->tile_u ? 32 / p->lanes_v : p->tile_u;
   int groups_v = p->tile_v / p->store / p->lanes_v;
-  gen_value x = gen_add_imm(b, e->thread, (int64_t)i * p->threads), rest = quotient(b, x, p->lanes_v);
+  gen_value rest = quotient(b, e->thread, p->lanes_v);
   gen_value low_u = modulo(b, rest, lanes_u), high = quotient(b, rest, lanes_u);
   gen_value group_v = modulo(b, high, groups_v), group_u = quotient(b, high, groups_v);
-  at->u = gen_add(b, gen_mul_imm(b, group_u, lanes_u), low_u);
-  at->v = gen_add(b, gen_mul_imm(b, group_v, p->lanes_v), modulo(b, x, p->lanes_v));
-  at->v = gen_mul_imm(b, at->v, p->store);
+  *u = gen_add(b, gen_mul_imm(b, group_u, lanes_u), low_u);
+  *v = gen_add(b, gen_mul_imm(b, group_v, p->lanes_v), modulo(b, e->thread, p->lanes_v));
+  *v = gen_mul_imm(b, *v, p->store);
+}
+
+static offset store_offset(const emitter *e, int i) {
+  const transpose_plan *p = e->p;
+  int lanes_u = 32 / p->lanes_v < p->tile_u ? 32 / p->lanes_v : p->tile_u;
+  int groups_v = p->tile_v / p->store / p->lanes_v, high = i * p->threads / p->lanes_v / lanes_u;
+  return (offset){.u = high / groups_v * lanes_u, .v = high % groups_v * p->lanes_v * p->store};
+}
+
+static arke_status place(emitter *e, int i, position *at, arke_error *err) {
+  const transpose_plan *p = e->p;
+  gen_builder *b = e->b;
+  offset more = store_offset(e, i);
+  at->u = gen_add_imm(b, e->store_u, more.u);
+  at->v = gen_add_imm(b, e->store_v, more.v);
   TRY(lanes_create(b, p->form, &e->k->store_options, &e->k->store_slots, e->k->a, &at->l, err));
-  gen_value u = gen_add(b, e->u, index_of(e, at->u)), v = gen_add(b, e->v, index_of(e, at->v));
+  gen_value u = gen_add_imm(b, e->stored_u, more.u), v = gen_add_imm(b, e->stored_v, more.v);
   gen_value end_u = lanes_extent(at->l, p->match.u), end_v = lanes_extent(at->l, p->match.v);
   at->active =
       e->whole ? NULL : gen_and(b, gen_compare(b, GEN_ULT, u, end_u), gen_compare(b, GEN_ULT, v, end_v));
@@ -204,6 +241,9 @@ enum { AHEAD = 8 };
 
 static arke_status load_others(emitter *e, position *places, arke_error *err) {
   const ir_form *form = e->p->form;
+  place_to_store(e, &e->store_u, &e->store_v);
+  e->stored_u = position_of(e, e->u, e->store_u);
+  e->stored_v = position_of(e, e->v, e->store_v);
   for (int i = 0; i < e->p->stores; i++) {
     TRY(place(e, i, &places[i], err));
     for (int o = 0; i < AHEAD && o < form->n_outputs; o++)
@@ -253,10 +293,6 @@ static void find_tile_in_grid(emitter *e) {
   e->v = gen_mul_imm(b, index_of(e, e->p->along_u ? slow : fast), e->p->tile_v);
 }
 
-/* Places of a thread from which on a tile without edges has code of its own: without bounds, addresses are a
- * step apart. */
-enum { MANY_PLACES = 16 };
-
 static arke_status emit_one_tile(emitter *e, arke_error *err) {
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
@@ -267,7 +303,7 @@ static arke_status emit_one_tile(emitter *e, arke_error *err) {
   } else {
     find_tile_in_grid(e);
   }
-  if (p->loads + p->stores < MANY_PLACES) return emit_tile(e, err);
+  if (!p->apart) return emit_tile(e, err);
   TRY(lanes_create(b, p->form, &e->k->load_options, &e->k->load_slots, e->k->a, &l, err));
   gen_value end_u = lanes_extent(l, p->match.u), end_v = lanes_extent(l, p->match.v);
   gen_value whole = gen_and(b, gen_compare(b, GEN_ULE, gen_add_imm(b, e->u, p->tile_u), end_u),

@@ -69,6 +69,7 @@ static arke_status make_way(const char *name, const transpose_plan *plan, const 
     l->grid[2] = recipe_binary(a, RECIPE_CEILDIV, slow, recipe_const(a, TRANSPOSE_GRID_Y));
     if (!l->grid[1] || !l->grid[2]) return error_memory(err, "generate");
   }
+  if (p->apart) l->min_ctas_per_sm = transpose_resident(p, t);
   if (p->tiles != TRANSPOSE_EACH_TILE) {
     int resident = transpose_resident(p, t);
     k->tiles = kernel_args_i32(&l->args, tiles);

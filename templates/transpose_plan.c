@@ -64,17 +64,23 @@ int transpose_words(const transpose_plan *p) {
   return words;
 }
 
-/* Of a thread beside what it loads: addresses, which the loop over tiles keeps. */
-enum { OVERHEAD_REGISTERS = 48, STORE_REGISTERS = 4 };
+/* Of a thread beside what it loads: addresses, which the loop over tiles keeps; one address, for each of the
+ * accesses in a tile without edges. */
+enum { OVERHEAD_REGISTERS = 48, STORE_REGISTERS = 4, APART_REGISTERS = 8 };
 
 int transpose_resident(const transpose_plan *p, const target *t) {
-  int registers = (OVERHEAD_REGISTERS + STORE_REGISTERS * p->stores + transpose_words(p) + 7) / 8 * 8;
+  int registers = p->apart
+                      ? (APART_REGISTERS * p->form->n_accesses + transpose_words(p) + 7) / 8 * 8
+                      : (OVERHEAD_REGISTERS + STORE_REGISTERS * p->stores + transpose_words(p) + 7) / 8 * 8;
   int n = t->registers_per_sm / (registers * p->threads);
   int by_memory = t->smem_per_block_bytes / (p->smem_bytes + 1024), by_threads = 2048 / p->threads;
   if (by_memory < n) n = by_memory;
   if (by_threads < n) n = by_threads;
   return n < 1 ? 1 : n;
 }
+
+/* Of a thread, from which on code without bounds is worth its length. */
+enum { MANY_PLACES = 16 };
 
 template_reason transpose_make_plan(const ir_form *form, const transpose_match *match, const target *t,
                                     const config *c, bool dense, int vector, transpose_plan *plan) {
@@ -104,6 +110,9 @@ template_reason transpose_make_plan(const ir_form *form, const transpose_match *
     return TEMPLATE_TILE;
   if (p->loads * n_turned > 32 || p->stores > 64) return TEMPLATE_REGISTERS;
   if (p->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
+  p->apart = p->tiles == TRANSPOSE_EACH_TILE && (p->load == 1 || p->store == 1) &&
+             p->loads * n_turned + p->stores >= MANY_PLACES;
+  if (p->apart) p->wide_offsets = true; /* so that an address is one sum from the last */
   lay_out(p);
   int words = transpose_words(p);
   if (words > (p->tiles == TRANSPOSE_TILES_AHEAD ? TRANSPOSE_WORDS_AHEAD : TRANSPOSE_MAX_WORDS))

@@ -234,7 +234,7 @@ static void build_bits(gen_builder *b, void *user) {
   gen_value x = gen_mul_imm(b, signed_value(b), 654321),
             wide = gen_mul(b, gen_sext(b, x, GEN_I64), gen_i64(b, 987654321));
   if (*(int *)user == 0) {
-    put(b, 0, gen_popcount(b, x));
+    put(b, 0, gen_popcount(b, gen_unknown(b, x)));
     put(b, 1, gen_leading_zeros(b, gen_lshr(b, x, gen_tid_x(b))));
     put(b, 2, gen_trailing_zeros(b, wide));
     put(b, 3, gen_reverse_bits(b, x));
@@ -246,7 +246,7 @@ static void build_bits(gen_builder *b, void *user) {
     gen_value t = gen_tid_x(b);
     put(b, 0, gen_umulhi(b, x, gen_i32(b, 0x9E3779B9)));
     put(b, 1, gen_smulhi(b, x, gen_i32(b, 0x9E3779B9)));
-    put(b, 2, gen_trunc(b, gen_smulhi(b, wide, gen_i64(b, 0x123456789ABCDEF)), GEN_I32));
+    put(b, 2, gen_trunc(b, gen_smulhi(b, gen_unknown(b, wide), gen_i64(b, 0x123456789ABCDEF)), GEN_I32));
     put(b, 3, gen_funnel_shift(b, x, t, t));
     put(b, 4, gen_smin(b, x, t));
     put(b, 5, gen_smax(b, x, t));
