@@ -69,7 +69,8 @@ int64_t row_rows(const row_match *m);
 /* X(NAME, meaning, values…): the tiling space, in order. */
 #define ROW_PARAMS(X)                                                                                        \
   X(THREADS, "threads of a CTA that share a row", 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)               \
-  X(BLOCK, "threads of a CTA, THREADS for each of its rows", 32, 64, 128, 256, 512, 1024)                    \
+  X(ROWS, "rows that a CTA has side by side; of those that share a warp (THREADS < 32) the warps", 1, 2, 4,  \
+    8)                                                                                                       \
   X(VECTOR, "elements loaded and stored at once", 1, 2, 4, 8, 16)                                            \
   X(HELD,                                                                                                    \
     "0: a row stays in registers; 1: in shared memory; 2: is read again for each phase; 3: in registers, "   \
@@ -79,9 +80,11 @@ int64_t row_rows(const row_match *m);
     "rows that a thread loads before it computes (HELD=0), rows copied ahead (HELD=3), else vectors of "     \
     "its row",                                                                                               \
     1, 2, 4, 8)                                                                                              \
-  X(CLUSTER, "CTAs of a row that exchange results through distributed shared memory", 1, 2, 4, 8, 16)        \
-  X(SPLIT, "CTAs of a row that exchange results through memory, in a kernel a phase", 1, 4, 16, 64, 256)     \
-  X(PERSISTENT, "0: a CTA for each of its rows; else CTAs of an SM, which loop over rows", 0, 1, 2, 3, 4, 8) \
+  X(PARTS,                                                                                                   \
+    "CTAs of a row: up to 16 are a cluster and exchange results through its shared memory, more through "    \
+    "memory, in a kernel a phase",                                                                           \
+    1, 2, 4, 8, 16, 32, 64, 256)                                                                             \
+  X(PERSISTENT, "0: a CTA for each of its rows; else CTAs of an SM, which loop over rows", 0, 1, 2, 4, 8)    \
   X(STREAM,                                                                                                  \
     "0: caches as they are; 1: what is touched once leaves L2 first; 2: what is read once does, what is "    \
     "written stays",                                                                                         \
@@ -126,6 +129,19 @@ static inline bool row_in_registers(const row_plan *plan) {
 /* Threads of all CTAs that work on one row. */
 static inline int row_team(const row_plan *plan) {
   return plan->threads * plan->cluster * plan->split;
+}
+
+/* Threads of a CTA, and how many CTAs of a row meet in a cluster or through memory. */
+enum { ROW_MOST_CLUSTER = 16 };
+static inline int row_block(const config *c) {
+  const int *v = c->values;
+  return (v[ROW_THREADS] < 32 ? 32 : v[ROW_THREADS]) * v[ROW_ROWS];
+}
+static inline int row_cluster(const config *c) {
+  return c->values[ROW_PARTS] <= ROW_MOST_CLUSTER ? c->values[ROW_PARTS] : 1;
+}
+static inline int row_split(const config *c) {
+  return c->values[ROW_PARTS] > ROW_MOST_CLUSTER ? c->values[ROW_PARTS] : 1;
 }
 
 /* Whether sums join the phase of the maximum they follow: where a phase costs a pass over memory, a kernel or

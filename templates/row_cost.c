@@ -20,8 +20,9 @@ static const double cta_issue_ns = 9.5;
 /* The CTAs of a cluster start all at once, on neighbouring SMs: fewer live at once, as a share for each
  * doubling. */
 static const double cluster_gaps = 0.61;
-/* What else it costs to take a row to shared memory and back, and to copy it there ahead, as shares. */
-static const double detour = 0.055, ahead_detour = 0.075;
+/* What else it costs to take a row to shared memory and back, to copy it there ahead, and to loop over rows
+ * without that, as shares. */
+static const double detour = 0.055, ahead_detour = 0.075, loop_detour = 0.04;
 /* Share of the copy bandwidth that a kernel reaches at best. */
 static const double dram_efficiency = 0.98;
 /* What others left in L2 to be written back, and how much a kernel puts there before most of that is gone. */
@@ -34,9 +35,9 @@ static const double first_loads = 0.029, first_stores = 0.086, first_room_bytes 
  */
 static const double read_instructions = 1.2, reduction_instructions = 1.2, exponential_instructions = 2.6,
                     output_instructions = 6.6, access_instructions = 5.6, shared_instructions = 7.3;
-/* Registers beside what row_registers() counts: of an element whose place is looked for, and of a thread
- * whose rows start anywhere. */
-static const double position_registers = 0.7, peel_registers = 7;
+/* Registers beside what row_registers() counts: of an element whose place is looked for, of one of a vector
+ * of an access that all rows share, and of a thread whose rows start anywhere. */
+static const double position_registers = 0.7, weight_registers = 0.8, peel_registers = 7;
 /* Cycles between two instructions of one warp. */
 static const double issue_cycles = 1.4;
 /* How much bounds that come close to the largest one add to it. */
@@ -87,6 +88,7 @@ static int shared_by_rows(const row_match *m) {
 
 static double likely_registers(const row_match *m, const row_plan *plan) {
   double registers = row_registers(m, plan) + plan->peel * peel_registers;
+  registers += weight_registers * plan->vector * shared_by_rows(m);
   double elements = plan->vector * plan->vectors * plan->rows_at_once;
   for (int i = 0; i < m->n_reductions && row_in_registers(plan); i++)
     if (row_is_position(&m->reductions[i])) registers += position_registers * elements;
@@ -205,7 +207,7 @@ double row_cost_of(const row_match *m, const row_plan *plan, const target *t, co
   double memory = memory_bytes(plan, &w, in_flight) / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
   memory += elements * w.again / again_rate * 1e9;
   if (plan->held == ROW_SHARED) memory *= 1 + detour;
-  if (plan->held == ROW_AHEAD) memory *= 1 + ahead_detour;
+  if (plan->ctas_per_sm) memory *= 1 + (plan->held == ROW_AHEAD ? ahead_detour : loop_detour);
 
   double busy = fmin(at_once, sms) / sms;
   double arithmetic = elements * instructions / (sms * busy * SCHEDULERS * WARP * rates->clock_hz) * 1e9;
@@ -260,21 +262,16 @@ static void consider(start *s) {
 }
 
 static void consider_teams(start *s) {
-  static const int clusters[] = {1, 2, 4, 8, 16}, splits[] = {16, 64, 256};
   int *v = s->at.values;
-  for (int i = 0; i < row_space.params[ROW_THREADS].n_values; i++) {
-    v[ROW_THREADS] = row_space.params[ROW_THREADS].values[i];
-    v[ROW_BLOCK] = v[ROW_THREADS] < 128 ? 128 : v[ROW_THREADS];
-    v[ROW_CLUSTER] = v[ROW_SPLIT] = 1;
+  const space_param *threads = &row_space.params[ROW_THREADS], *parts = &row_space.params[ROW_PARTS];
+  for (int i = 0; i < threads->n_values; i++) {
+    v[ROW_THREADS] = threads->values[i];
+    v[ROW_PARTS] = 1;
+    v[ROW_ROWS] = v[ROW_THREADS] < 32 ? 4 : v[ROW_THREADS] < 128 ? 128 / v[ROW_THREADS] : 1;
     consider(s);
-    v[ROW_BLOCK] = v[ROW_THREADS] < 32 ? 32 : v[ROW_THREADS];
-    for (size_t k = 0; k < COUNT_OF(clusters); k++) {
-      v[ROW_CLUSTER] = clusters[k];
-      consider(s);
-    }
-    v[ROW_CLUSTER] = 1;
-    for (size_t k = 0; k < COUNT_OF(splits); k++) {
-      v[ROW_SPLIT] = splits[k];
+    v[ROW_ROWS] = 1;
+    for (int k = 0; k < parts->n_values; k++) {
+      v[ROW_PARTS] = parts->values[k];
       consider(s);
     }
   }
@@ -288,12 +285,11 @@ void row_defaults(const ir_problem *p, const target *t, config *c) {
              .online = &online,
              .t = t,
              .best = {{[ROW_THREADS] = 256,
-                       [ROW_BLOCK] = 256,
+                       [ROW_ROWS] = 1,
                        [ROW_VECTOR] = 1,
                        [ROW_HELD] = ROW_AGAIN,
                        [ROW_BATCH] = 1,
-                       [ROW_CLUSTER] = 1,
-                       [ROW_SPLIT] = 1}},
+                       [ROW_PARTS] = 1}},
              .best_ns = INFINITY};
   if (row_match_make(p, true, false, &a, &held, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK &&
       row_match_make(p, true, true, &a, &online, &reason, NULL, NULL) == ARKE_OK) {

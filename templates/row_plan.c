@@ -34,21 +34,21 @@ enum { THREADS_OF_AN_SM = 2048 };
 
 bool row_is_online(const config *c) {
   const int *v = c->values;
-  return v[ROW_HELD] == ROW_AGAIN || v[ROW_SPLIT] > 1 || v[ROW_CLUSTER] > 1;
+  return v[ROW_HELD] == ROW_AGAIN || v[ROW_PARTS] > 1;
 }
 
 /* What does not depend on the problem: most points end here, cheaply. */
-static template_reason shape_reason(const target *t, const int *v) {
-  int threads = v[ROW_THREADS], block = v[ROW_BLOCK];
-  int parts = v[ROW_CLUSTER] * v[ROW_SPLIT];
-  if (block < threads || block > t->max_threads_per_block) return TEMPLATE_THREADS;
+static template_reason shape_reason(const target *t, const config *c) {
+  const int *v = c->values;
+  int threads = v[ROW_THREADS], block = row_block(c), parts = v[ROW_PARTS];
+  if (block > t->max_threads_per_block) return TEMPLATE_THREADS;
   if (threads > 32 && block / threads > MOST_GROUPS_OF_WARPS) return TEMPLATE_THREADS;
-  if (v[ROW_CLUSTER] > 1 && (v[ROW_SPLIT] > 1 || !t->has.clusters)) return TEMPLATE_CLUSTER;
+  if (row_cluster(c) > 1 && !t->has.clusters) return TEMPLATE_CLUSTER;
   if (parts > 1 && (block != threads || threads < 64)) return TEMPLATE_CLUSTER;
   if (v[ROW_PERSISTENT] * block > THREADS_OF_AN_SM) return TEMPLATE_THREADS;
   if (v[ROW_PERSISTENT] && parts > 1) return TEMPLATE_SCHEDULE;
   if (v[ROW_HELD] != ROW_REGISTERS && threads < 32) return TEMPLATE_TILE;
-  if (v[ROW_HELD] == ROW_SHARED && v[ROW_SPLIT] > 1)
+  if (v[ROW_HELD] == ROW_SHARED && row_split(c) > 1)
     return TEMPLATE_SCHEDULE; /* a kernel ends with its phase */
   if (v[ROW_HELD] == ROW_REGISTERS && v[ROW_BATCH] > 1 && parts > 1) return TEMPLATE_SCHEDULE;
   /* The barrier of a row's first phase tells that its CTA is done with the row before. */
@@ -223,15 +223,15 @@ static const struct {
 
 template_reason row_plan_make(const row_match *m, const target *t, const config *c, row_plan *plan) {
   const int *v = c->values;
-  template_reason reason = shape_reason(t, v);
+  template_reason reason = shape_reason(t, c);
   if (reason != TEMPLATE_OK) return reason;
   *plan = (row_plan){
       .threads = v[ROW_THREADS],
-      .groups = v[ROW_BLOCK] / v[ROW_THREADS],
+      .groups = row_block(c) / v[ROW_THREADS],
       .vector = v[ROW_VECTOR],
       .held = (row_held)v[ROW_HELD],
-      .cluster = v[ROW_CLUSTER],
-      .split = v[ROW_SPLIT],
+      .cluster = row_cluster(c),
+      .split = row_split(c),
       .ctas_per_sm = v[ROW_PERSISTENT],
       .loads = caches[v[ROW_STREAM]].loads,
       .stores = caches[v[ROW_STREAM]].stores,
@@ -296,20 +296,20 @@ bool row_is_redundant(const row_match *m, const target *t, const config *c, cons
   int64_t each = ceildiv(vectors, team);
   if (v[ROW_STREAM] && ir_min_bytes(m->form.problem) < SMALL_BYTES) return true;
   if (team > 1 && vectors * 2 <= team) return true; /* half of the threads have nothing */
-  if (plan->groups > 1 && plan->groups >= 2 * rows && v[ROW_BLOCK] > 32) return true;
+  if (plan->groups > 1 && plan->groups >= 2 * rows && row_block(c) > 32) return true;
   if (plan->rows_at_once > 1 && (int64_t)plan->rows_at_once * plan->groups > rows) return true;
   if (plan->held == ROW_SHARED && !m->kept) return true;
   if (!row_in_registers(plan) && v[ROW_BATCH] > 1 && v[ROW_BATCH] > each) return true;
   if (v[ROW_STREAM] == 2 && !stores_elements(m)) return true;
   /* Starting a CTA is nothing beside a long row, which loops wait for again each time. */
   if (plan->ctas_per_sm && plan->held != ROW_AHEAD && turn_bytes(m, plan) > LONG_TURN_BYTES) return true;
-  if (plan->threads > 32 && v[ROW_BLOCK] > LARGE_BLOCK && plan->groups > 1) return true;
+  if (plan->threads > 32 && row_block(c) > LARGE_BLOCK && plan->groups > 1) return true;
   int64_t ctas = ceildiv(rows, (int64_t)plan->groups * plan->rows_at_once);
   return plan->ctas_per_sm > 0 && ctas <= (int64_t)plan->ctas_per_sm * t->rates.sm_count;
 }
 
 template_reason row_feasible(const ir_problem *p, const target *t, const config *c) {
-  template_reason reason = shape_reason(t, c->values);
+  template_reason reason = shape_reason(t, c);
   if (reason != TEMPLATE_OK) return reason;
   arena a = ARENA_INIT;
   row_match m;

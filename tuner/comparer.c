@@ -73,8 +73,7 @@ void tune_comparer_limits(dtype t, double relative, double absolute, float limit
 /* A CTA a row, 16 bytes of each tensor a thread at once (8 of single bytes, whose code would be long). */
 static void row_configuration(dtype t, strbuf *out) {
   int bytes = dtype_bits(t) / 8, vector = bytes == 1 ? 8 : 16 / bytes;
-  strbuf_addf(out, "THREADS=256,BLOCK=256,VECTOR=%d,HELD=2,BATCH=1,CLUSTER=1,SPLIT=1,PERSISTENT=0,STREAM=1",
-              vector);
+  strbuf_addf(out, "THREADS=256,ROWS=1,VECTOR=%d,HELD=2,BATCH=1,PARTS=1,PERSISTENT=0,STREAM=1", vector);
 }
 
 static arke_status lower(tune_comparer *c, const char *template_name, const char *op_text,

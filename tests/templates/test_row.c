@@ -73,35 +73,31 @@ static const char alone[] = "alone(X: T[N]) -> (Y: T[]) { Y = sum(j) X[j] }";
 
 /* --- classes of configurations --- */
 
-#define WARPS(threads, block, vector, batch)                                                                 \
-  "THREADS=" #threads ",BLOCK=" #block ",VECTOR=" #vector ",HELD=0,BATCH=" #batch                            \
-  ",CLUSTER=1,SPLIT=1,PERSISTENT=0"
+#define WARPS(threads, rows, vector, batch)                                                                  \
+  "THREADS=" #threads ",ROWS=" #rows ",VECTOR=" #vector ",HELD=0,BATCH=" #batch ",PARTS=1,PERSISTENT=0"
 #define CTAS(threads, vector, held, batch)                                                                   \
-  "THREADS=" #threads ",BLOCK=" #threads ",VECTOR=" #vector ",HELD=" #held ",BATCH=" #batch                  \
-  ",CLUSTER=1,SPLIT=1,PERSISTENT=0"
-#define TEAMS(threads, vector, held, batch, cluster, split)                                                  \
-  "THREADS=" #threads ",BLOCK=" #threads ",VECTOR=" #vector ",HELD=" #held ",BATCH=" #batch                  \
-  ",CLUSTER=" #cluster ",SPLIT=" #split ",PERSISTENT=0"
-#define LOOPS(threads, block, vector, held, batch, ctas)                                                     \
-  "THREADS=" #threads ",BLOCK=" #block ",VECTOR=" #vector ",HELD=" #held ",BATCH=" #batch                    \
-  ",CLUSTER=1,SPLIT=1,PERSISTENT=" #ctas
-
+  "THREADS=" #threads ",ROWS=1,VECTOR=" #vector ",HELD=" #held ",BATCH=" #batch ",PARTS=1,PERSISTENT=0"
+#define TEAMS(threads, vector, held, batch, parts)                                                           \
+  "THREADS=" #threads ",ROWS=1,VECTOR=" #vector ",HELD=" #held ",BATCH=" #batch ",PARTS=" #parts             \
+  ",PERSISTENT=0"
+#define LOOPS(threads, rows, vector, held, batch, ctas)                                                      \
+  "THREADS=" #threads ",ROWS=" #rows ",VECTOR=" #vector ",HELD=" #held ",BATCH=" #batch                      \
+  ",PARTS=1,PERSISTENT=" #ctas
 #define AHEAD(threads, vector, rows, ctas)                                                                   \
-  "THREADS=" #threads ",BLOCK=" #threads ",VECTOR=" #vector ",HELD=3,BATCH=" #rows                           \
-  ",CLUSTER=1,SPLIT=1,PERSISTENT=" #ctas
+  "THREADS=" #threads ",ROWS=1,VECTOR=" #vector ",HELD=3,BATCH=" #rows ",PARTS=1,PERSISTENT=" #ctas
 
 static const struct {
   const char *text, *bindings, *settings;
 } classes[] = {
-    {softmax, "T=f32 M=17 N=8", WARPS(1, 32, 4, 1)},
-    {softmax, "T=bf16 M=17 N=16", WARPS(2, 64, 8, 1)},
-    {softmax, "T=f32 M=17 N=31", WARPS(4, 128, 1, 1)},
-    {softmax, "T=bf16 M=70 N=64", WARPS(8, 64, 8, 1)},
-    {softmax, "T=f16 M=37 N=200", WARPS(16, 64, 8, 2)},
-    {softmax, "T=bf16 M=37 N=1000", WARPS(32, 128, 8, 1)},
-    {softmax, "T=f32 M=37 N=252", WARPS(32, 64, 4, 4)},
-    {softmax, "T=bf16 M=5 N=1000", WARPS(64, 64, 8, 1)},
-    {softmax, "T=bf16 M=13 N=2048", WARPS(128, 512, 8, 2)},
+    {softmax, "T=f32 M=17 N=8", WARPS(1, 1, 4, 1)},
+    {softmax, "T=bf16 M=17 N=16", WARPS(2, 2, 8, 1)},
+    {softmax, "T=f32 M=17 N=31", WARPS(4, 4, 1, 1)},
+    {softmax, "T=bf16 M=70 N=64", WARPS(8, 2, 8, 1)},
+    {softmax, "T=f16 M=37 N=200", WARPS(16, 2, 8, 2)},
+    {softmax, "T=bf16 M=37 N=1000", WARPS(32, 4, 8, 1)},
+    {softmax, "T=f32 M=37 N=252", WARPS(32, 2, 4, 4)},
+    {softmax, "T=bf16 M=5 N=1000", WARPS(64, 1, 8, 1)},
+    {softmax, "T=bf16 M=13 N=2048", WARPS(128, 4, 8, 2)},
     {softmax, "T=bf16 M=3 N=4096", CTAS(256, 8, 0, 1)},
     {softmax, "T=bf16 M=3 N=4104", CTAS(128, 8, 0, 1)},
     {softmax, "T=f32 M=3 N=2048", CTAS(128, 4, 0, 2)},
@@ -113,16 +109,16 @@ static const struct {
     {softmax, "T=bf16 M=3 N=4097", CTAS(64, 8, 2, 4)},
     {softmax, "T=f32 M=3 N=4096", CTAS(32, 4, 2, 4)},
     {softmax, "T=f32 M=3 N=1000", CTAS(1024, 1, 2, 1)},
-    {softmax, "T=bf16 M=3 N=8192", TEAMS(128, 8, 0, 1, 2, 1)},
-    {softmax, "T=bf16 M=3 N=8200", TEAMS(64, 8, 0, 1, 8, 1)},
-    {softmax, "T=bf16 M=3 N=8201", TEAMS(256, 8, 1, 1, 4, 1)},
-    {softmax, "T=bf16 M=3 N=16392", TEAMS(64, 8, 2, 2, 4, 1)},
-    {softmax, "T=bf16 M=2 N=8200", TEAMS(64, 8, 0, 1, 1, 4)},
-    {softmax, "T=bf16 M=2 N=30001", TEAMS(128, 8, 2, 2, 1, 16)},
-    {softmax, "T=bf16 M=57 N=256", LOOPS(32, 64, 8, 0, 2, 2)},
-    {softmax, "T=f32 M=17 N=1024", LOOPS(128, 128, 4, 0, 2, 1)},
-    {softmax, "T=f32 M=23 N=1024", LOOPS(128, 256, 4, 1, 1, 1)},
-    {softmax, "T=f32 M=9 N=1025", LOOPS(128, 128, 4, 2, 2, 2)},
+    {softmax, "T=bf16 M=3 N=8192", TEAMS(128, 8, 0, 1, 2)},
+    {softmax, "T=bf16 M=3 N=8200", TEAMS(64, 8, 0, 1, 8)},
+    {softmax, "T=bf16 M=3 N=8201", TEAMS(256, 8, 1, 1, 4)},
+    {softmax, "T=bf16 M=3 N=16392", TEAMS(64, 8, 2, 2, 4)},
+    {softmax, "T=bf16 M=2 N=8200", TEAMS(64, 8, 0, 1, 32)},
+    {softmax, "T=bf16 M=2 N=30001", TEAMS(128, 8, 2, 2, 32)},
+    {softmax, "T=bf16 M=57 N=256", LOOPS(32, 2, 8, 0, 2, 2)},
+    {softmax, "T=f32 M=17 N=1024", LOOPS(128, 1, 4, 0, 2, 1)},
+    {softmax, "T=f32 M=23 N=1024", LOOPS(128, 2, 4, 1, 1, 1)},
+    {softmax, "T=f32 M=9 N=1025", LOOPS(128, 1, 4, 2, 2, 2)},
     {softmax, "T=bf16 M=19 N=512", AHEAD(64, 8, 1, 1)},
     {softmax, "T=bf16 M=19 N=1000", AHEAD(64, 8, 2, 1)},
     {softmax, "T=f32 M=29 N=1024", AHEAD(128, 4, 4, 2)},
@@ -135,30 +131,30 @@ static const struct {
     {places, "T=bf16 M=19 N=1024", AHEAD(64, 8, 2, 1)},
     {quantize, "T=bf16 U=e4m3 M=19 N=1024", AHEAD(64, 16, 2, 1)},
     {leading, "T=bf16 ...=3x5 N=1024", AHEAD(64, 8, 2, 1)},
-    {softmax, "T=bf16 M=3 N=32768", TEAMS(128, 8, 0, 1, 16, 1)},
-    {logsumexp, "T=bf16 M=9 N=2048", LOOPS(64, 64, 8, 2, 2, 2)},
-    {sums, "T=f32 M=11 N=1024", LOOPS(128, 256, 4, 0, 1, 1)},
-    {sums, "T=f32 M=11 N=1024", LOOPS(64, 64, 4, 0, 1, 1)},
-    {log_softmax, "T=f32 M=5 N=255", WARPS(32, 32, 4, 1)},
+    {softmax, "T=bf16 M=3 N=32768", TEAMS(128, 8, 0, 1, 16)},
+    {logsumexp, "T=bf16 M=9 N=2048", LOOPS(64, 1, 8, 2, 2, 2)},
+    {sums, "T=f32 M=11 N=1024", LOOPS(128, 2, 4, 0, 1, 1)},
+    {sums, "T=f32 M=11 N=1024", LOOPS(64, 1, 4, 0, 1, 1)},
+    {log_softmax, "T=f32 M=5 N=255", WARPS(32, 1, 4, 1)},
     {logsumexp, "T=bf16 M=5 N=4096", CTAS(64, 8, 2, 2)},
-    {logsumexp, "T=bf16 M=5 N=4096", TEAMS(64, 8, 2, 2, 1, 4)},
-    {layernorm, "T=bf16 M=5 N=1152", WARPS(32, 64, 8, 1)},
+    {logsumexp, "T=bf16 M=5 N=4096", TEAMS(64, 8, 2, 2, 32)},
+    {layernorm, "T=bf16 M=5 N=1152", WARPS(32, 2, 8, 1)},
     {layernorm, "T=f16 M=5 N=4096", CTAS(256, 8, 0, 1)},
     {layernorm, "T=f16 M=5 N=4096", CTAS(64, 8, 1, 2)},
     {layernorm, "T=f32 M=5 N=4096", CTAS(64, 4, 2, 2)},
-    {layernorm, "T=bf16 M=2 N=16384", TEAMS(256, 8, 0, 1, 4, 1)},
-    {layernorm, "T=bf16 M=2 N=16384", TEAMS(64, 8, 2, 4, 1, 16)},
+    {layernorm, "T=bf16 M=2 N=16384", TEAMS(256, 8, 0, 1, 4)},
+    {layernorm, "T=bf16 M=2 N=16384", TEAMS(64, 8, 2, 4, 32)},
     {layernorm, "T=bf16 M=5 N=1001", CTAS(128, 8, 0, 1)},
     {rmsnorm, "T=bf16 M=3 N=4096", CTAS(512, 8, 0, 1)},
-    {rmsnorm, "T=f32 M=20 N=7", WARPS(8, 32, 1, 1)},
+    {rmsnorm, "T=f32 M=20 N=7", WARPS(8, 1, 1, 1)},
     {rmsnorm_residual, "T=bf16 M=3 N=4096", CTAS(256, 8, 0, 1)},
     {rmsnorm_residual, "T=bf16 M=3 N=4096", CTAS(64, 8, 1, 2)},
     {rmsnorm_residual, "T=bf16 M=3 N=4096", CTAS(64, 8, 2, 2)},
     {rmsnorm_residual, "T=bf16 M=3 N=4095", CTAS(64, 8, 2, 2)},
-    {rmsnorm_residual, "T=bf16 M=2 N=8192", TEAMS(64, 8, 0, 1, 1, 4)},
+    {rmsnorm_residual, "T=bf16 M=2 N=8192", TEAMS(64, 8, 0, 1, 32)},
     {residual_in_place, "T=f32 M=3 N=1024", CTAS(64, 4, 0, 1)},
     {residual_in_place, "T=f32 M=3 N=1024", CTAS(64, 4, 2, 2)},
-    {residual_in_place, "T=f32 M=3 N=1024", TEAMS(64, 4, 2, 2, 1, 4)},
+    {residual_in_place, "T=f32 M=3 N=1024", TEAMS(64, 4, 2, 2, 32)},
     {adaln, "T=bf16 M=3 N=1152", CTAS(64, 8, 0, 1)},
     {adaln, "T=f16 M=3 N=1152", CTAS(128, 4, 0, 1)},
     {adaln, "T=f16 M=3 N=1153", CTAS(64, 8, 2, 1)},
@@ -167,27 +163,27 @@ static const struct {
     {sums, "T=i32 M=3 N=1000", CTAS(64, 4, 2, 4)},
     {sums, "T=i64 M=3 N=1000", CTAS(64, 2, 0, 1)},
     {sums, "T=i8 M=3 N=1040", CTAS(64, 16, 0, 1)},
-    {sums, "T=bf16 M=3 N=20000", TEAMS(64, 8, 2, 2, 1, 16)},
-    {sums, "T=bf16 M=3 N=20000", TEAMS(128, 8, 0, 1, 4, 1)},
-    {alone, "T=f32 N=40000", TEAMS(128, 4, 2, 4, 1, 16)},
-    {alone, "T=f32 N=40001", TEAMS(128, 4, 2, 4, 1, 64)},
+    {sums, "T=bf16 M=3 N=20000", TEAMS(64, 8, 2, 2, 32)},
+    {sums, "T=bf16 M=3 N=20000", TEAMS(128, 8, 0, 1, 4)},
+    {alone, "T=f32 N=40000", TEAMS(128, 4, 2, 4, 32)},
+    {alone, "T=f32 N=40001", TEAMS(128, 4, 2, 4, 64)},
     {alone, "T=f32 N=1", ""},
     {alone, "T=bf16 N=10000000", ""},
     {sums, "T=bf16 M=70000 N=3", ""},
     {softmax, "T=bf16 M=9 N=2048", CTAS(128, 8, 0, 1) ",STREAM=1"},
     {softmax, "T=bf16 M=9 N=2048", CTAS(64, 8, 2, 2) ",STREAM=1"},
-    {mean, "T=bf16 M=30 N=33", WARPS(32, 32, 1, 1)},
+    {mean, "T=bf16 M=30 N=33", WARPS(32, 1, 1, 1)},
     {extremes, "T=bf16 M=30 N=512", CTAS(64, 8, 0, 1)},
     {extremes, "T=i32 M=30 N=512", CTAS(64, 4, 2, 1)},
     {extremes, "T=f64 M=3 N=514", CTAS(64, 2, 2, 1)},
-    {product, "T=f32 M=30 N=65", WARPS(16, 32, 1, 1)},
-    {conditions, "T=f32 M=30 N=64", WARPS(16, 32, 4, 1)},
-    {conditions, "T=f32 M=3 N=1024", TEAMS(64, 4, 0, 1, 1, 4)},
+    {product, "T=f32 M=30 N=65", WARPS(16, 1, 1, 1)},
+    {conditions, "T=f32 M=30 N=64", WARPS(16, 1, 4, 1)},
+    {conditions, "T=f32 M=3 N=1024", TEAMS(64, 4, 0, 1, 32)},
     {places, "T=bf16 M=30 N=512", CTAS(64, 8, 0, 1)},
     {places, "T=bf16 M=30 N=513", CTAS(64, 8, 0, 1)},
-    {places, "T=f32 M=30 N=32", WARPS(8, 32, 4, 1)},
-    {places, "T=i32 M=3 N=5000", TEAMS(64, 4, 2, 2, 1, 16)},
-    {places, "T=f16 M=3 N=5000", TEAMS(64, 8, 2, 2, 4, 1)},
+    {places, "T=f32 M=30 N=32", WARPS(8, 1, 4, 1)},
+    {places, "T=i32 M=3 N=5000", TEAMS(64, 4, 2, 2, 32)},
+    {places, "T=f16 M=3 N=5000", TEAMS(64, 8, 2, 2, 4)},
     {last_places, "T=bf16 M=9 N=1024", CTAS(64, 8, 0, 1)},
     {last_places, "T=f32 M=9 N=513", CTAS(64, 4, 2, 2)},
     {quantize, "T=bf16 U=i8 M=5 N=512", CTAS(64, 8, 0, 1)},
@@ -198,18 +194,18 @@ static const struct {
     {gated, "T=bf16 M=5 N=513", CTAS(64, 8, 0, 1)},
     {gated, "T=bf16 M=5 N=4096", CTAS(64, 8, 1, 2)},
     {entropy, "T=bf16 M=5 N=4096", CTAS(64, 8, 2, 4)},
-    {entropy, "T=bf16 M=5 N=4096", TEAMS(64, 8, 0, 1, 1, 4)},
+    {entropy, "T=bf16 M=5 N=4096", TEAMS(64, 8, 0, 1, 32)},
     {entropy, "T=f32 M=5 N=4097", CTAS(128, 4, 2, 4)},
-    {masked, "T=f32 M=9 N=256", WARPS(32, 32, 4, 1)},
+    {masked, "T=f32 M=9 N=256", WARPS(32, 1, 4, 1)},
     {masked, "T=f32 M=9 N=1024", CTAS(64, 4, 2, 2)},
     {weighted, "T=f32 M=9 N=1024", CTAS(64, 4, 2, 2)},
-    {weighted, "T=bf16 M=9 N=1024", TEAMS(64, 8, 2, 1, 1, 4)},
+    {weighted, "T=bf16 M=9 N=1024", TEAMS(64, 8, 2, 1, 32)},
     {taken, "T=f32 M=9 N=256", CTAS(64, 4, 0, 1)},
-    {batched, "T=f32 B=3 M=5 N=256", WARPS(32, 64, 4, 2)},
-    {window, "T=f32 M=3 N=64", WARPS(16, 32, 4, 1)},
-    {product_of_vector, "T=bf16 M=30 N=1024", WARPS(32, 64, 8, 2)},
-    {leading, "T=bf16 ...=3x5 N=256", WARPS(32, 64, 8, 1)},
-    {leading, "T=bf16 ...= N=256", WARPS(32, 32, 8, 1)},
+    {batched, "T=f32 B=3 M=5 N=256", WARPS(32, 2, 4, 2)},
+    {window, "T=f32 M=3 N=64", WARPS(16, 1, 4, 1)},
+    {product_of_vector, "T=bf16 M=30 N=1024", WARPS(32, 2, 8, 2)},
+    {leading, "T=bf16 ...=3x5 N=256", WARPS(32, 2, 8, 1)},
+    {leading, "T=bf16 ...= N=256", WARPS(32, 1, 8, 1)},
 };
 
 /* Which rows lie in range: indices of `entropy` and lengths of `masked`. */
@@ -261,8 +257,8 @@ START_TEST(defaults_are_right_at_every_size) {
 END_TEST
 
 START_TEST(small_problems_take_every_path) {
-  static const char *const settings[] = {"", CTAS(256, 8, 2, 4), TEAMS(256, 8, 0, 1, 8, 1),
-                                         TEAMS(128, 8, 2, 2, 1, 64), LOOPS(128, 512, 8, 0, 2, 2)};
+  static const char *const settings[] = {"", CTAS(256, 8, 2, 4), TEAMS(256, 8, 0, 1, 8),
+                                         TEAMS(128, 8, 2, 2, 64), LOOPS(128, 4, 8, 0, 2, 2)};
   static const char *const bindings[] = {"T=bf16 M=8192 N=8192", "T=bf16 M=4096 N=128256",
                                          "T=bf16 M=4 N=131072", "T=bf16 M=2 N=1048576",
                                          "T=bf16 M=32768 N=2048"};
@@ -314,9 +310,8 @@ static const struct {
 };
 
 START_TEST(special_values_are_as_written) {
-  static const char *const settings[] = {WARPS(8, 32, 1, 1),       CTAS(64, 2, 0, 1),
-                                         CTAS(64, 2, 2, 2),        TEAMS(64, 2, 2, 1, 1, 4),
-                                         TEAMS(64, 2, 0, 1, 2, 1), CTAS(32, 4, 0, 1)};
+  static const char *const settings[] = {WARPS(8, 1, 1, 1),      CTAS(64, 2, 0, 1),     CTAS(64, 2, 2, 2),
+                                         TEAMS(64, 2, 2, 1, 32), TEAMS(64, 2, 0, 1, 2), CTAS(32, 4, 0, 1)};
   static const char *const sizes[] = {"M=3 N=60",   "M=3 N=256", "M=3 N=1024",
                                       "M=3 N=1024", "M=3 N=512", "M=5 N=253"};
   arena a = ARENA_INIT;
@@ -390,8 +385,8 @@ END_TEST
 
 /* Offsets past 2^31 elements: the kernel for the large problem is right on a small one of its kind. */
 START_TEST(large_tensors_have_wide_offsets) {
-  static const char *const settings[] = {CTAS(256, 8, 2, 4), TEAMS(256, 8, 2, 4, 1, 16),
-                                         LOOPS(256, 256, 8, 0, 1, 4)};
+  static const char *const settings[] = {CTAS(256, 8, 2, 4), TEAMS(256, 8, 2, 4, 32),
+                                         LOOPS(256, 1, 8, 0, 1, 4)};
   static const char *const sizes[] = {"T=bf16 M=65536 N=65536", "T=bf16 M=2 N=4294967296",
                                       "T=bf16 M=4000000 N=2048"};
   arena a = ARENA_INIT;
@@ -451,9 +446,9 @@ START_TEST(planted_faults_are_found) {
   template_case_miss(&a, &c, "griddepcontrol.wait");
   template_case_miss(&a, &c, "st.shared");
   template_case_miss(&a, &c, "shfl.sync");
-  c = template_case_bind(&a, row(), softmax, "T=f32 M=3 N=1024", TEAMS(64, 4, 0, 1, 2, 1));
+  c = template_case_bind(&a, row(), softmax, "T=f32 M=3 N=1024", TEAMS(64, 4, 0, 1, 2));
   template_case_miss(&a, &c, "barrier.cluster.wait");
-  c = template_case_bind(&a, row(), softmax, "T=f32 M=13 N=1024", LOOPS(128, 256, 4, 0, 1, 1));
+  c = template_case_bind(&a, row(), softmax, "T=f32 M=13 N=1024", LOOPS(128, 2, 4, 0, 1, 1));
   template_case_miss(&a, &c, "bar.sync");
   c = template_case_bind(&a, row(), softmax, "T=f32 M=13 N=1024", AHEAD(128, 4, 2, 1));
   template_case_miss(&a, &c, "bar.sync");
@@ -467,7 +462,7 @@ START_TEST(allocation_failures_are_reported) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, row(), softmax, "T=f32 M=3 N=512", CTAS(64, 4, 2, 1));
   template_case_fail_allocations(&c);
-  c = template_case_bind(&a, row(), softmax, "T=f32 M=3 N=512", TEAMS(64, 4, 2, 1, 1, 4));
+  c = template_case_bind(&a, row(), softmax, "T=f32 M=3 N=512", TEAMS(64, 4, 2, 1, 32));
   template_case_fail_allocations(&c);
   arena_release(&a);
 }
