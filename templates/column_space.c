@@ -1,5 +1,8 @@
 /* The tiling space of column reductions, what follows from a point, and a small problem for it. */
+#include <math.h>
+
 #include "templates/column.h"
+#include "templates/space_descent.h"
 
 #define X(NAME, meaning, ...)                                                                                \
   [COLUMN_##NAME] = {#NAME, meaning, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), {__VA_ARGS__}},
@@ -127,28 +130,53 @@ template_reason column_feasible(const ir_problem *p, const target *t, const conf
   return reason;
 }
 
-/* The cheapest by the model. */
+typedef struct prepared {
+  column_match m;
+  template_reason reason;
+} prepared;
+
+const void *column_prepare(const ir_problem *p, const target *t, arena *a) {
+  (void)t;
+  prepared *made = ARENA_NEW(a, prepared);
+  if (made) made->reason = column_match_make(p, true, a, &made->m, NULL, NULL);
+  return made;
+}
+
+template_reason column_judge(const void *of, const target *t, const target_rates *rates, const config *c,
+                             double *ns) {
+  const prepared *made = of;
+  column_plan plan;
+  template_reason reason = made->reason;
+  if (reason == TEMPLATE_OK) reason = column_make_plan(&made->m, t, c, true, &plan);
+  if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
+  if (reason == TEMPLATE_OK) *ns = column_plan_cost_ns(&plan, rates);
+  return reason;
+}
+
+typedef struct start {
+  const prepared *made;
+  const target *t;
+} start;
+
+static bool price(const void *user, const config *c, double *ns) {
+  const start *s = user;
+  return column_judge(s->made, s->t, &s->t->rates, c, ns) == TEMPLATE_OK;
+}
+
+/* The cheapest by the model, from a thread for each of 64 columns on. */
 void column_defaults(const ir_problem *p, const target *t, config *c) {
   arena a = ARENA_INIT;
-  column_match m;
-  double best = 1e18;
+  start s = {column_prepare(p, t, &a), t};
+  double ns = INFINITY;
   *c = (config){.values = {[COLUMN_THREADS] = 64,
                            [COLUMN_VECTOR] = 1,
-                           [COLUMN_ACROSS] = 1,
+                           [COLUMN_ACROSS] = 32,
                            [COLUMN_UNROLL] = 1,
                            [COLUMN_SPLIT] = 1}};
-  if (column_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK) {
-    for (int64_t i = 0; i < space_size(&column_space); i++) {
-      config one;
-      column_plan plan;
-      space_point(&column_space, i, &one);
-      if (column_make_plan(&m, t, &one, true, &plan) != TEMPLATE_OK || redundant(&plan)) continue;
-      double ns = column_plan_cost_ns(&plan, &t->rates);
-      if (ns >= best) continue;
-      best = ns;
-      *c = one;
-    }
-  }
+  config one = *c;
+  one.values[COLUMN_ACROSS] = 1; /* fits whatever the sizes are */
+  if (s.made && !price(&s, c, &ns)) *c = one;
+  if (s.made) space_descend(&column_space, price, &s, c, &ns);
   arena_release(&a);
 }
 

@@ -3,42 +3,41 @@
 #include <stdlib.h>
 
 #include "templates/compose.h"
-
-enum { ROUNDS = 8 }; /* descents end after three or four */
+#include "templates/space_descent.h"
 
 typedef struct priced {
   config c;
   double ns;
 } priced;
 
-static bool price(const compose_stage *s, const target *t, const config *c, double *ns) {
-  if (s->k->feasible(&s->problem, t, c) != TEMPLATE_OK) return false;
-  *ns = s->k->cost_ns(&s->problem, t, &t->rates, c);
+/* A stage under choice; `prepared` (template.h) is NULL where its template has none. */
+typedef struct choice {
+  compose_stage *s;
+  const target *t;
+  const void *prepared;
+} choice;
+
+static choice choose_for(compose_stage *s, const target *t, arena *a) {
+  return (choice){s, t, s->k->prepare ? s->k->prepare(&s->problem, t, a) : NULL};
+}
+
+static bool price(const choice *of, const config *c, double *ns) {
+  const kernel_template *k = of->s->k;
+  if (of->prepared) return k->judge(of->prepared, of->t, &of->t->rates, c, ns) == TEMPLATE_OK && *ns >= 0;
+  if (k->feasible(&of->s->problem, of->t, c) != TEMPLATE_OK) return false;
+  *ns = k->cost_ns(&of->s->problem, of->t, &of->t->rates, c);
   return *ns >= 0;
 }
 
-/* The best of all configurations that differ from `from` in one parameter, or `from` itself. */
-static bool improve(const compose_stage *s, const target *t, priced *best) {
-  const space *all = s->k->space(t);
-  const config from = best->c;
-  bool better = false;
-  for (int i = 0; i < all->n_params; i++) {
-    for (int v = 0; v < all->params[i].n_values; v++) {
-      config c = from;
-      double ns;
-      c.values[i] = all->params[i].values[v];
-      if (c.values[i] == from.values[i] || !price(s, t, &c, &ns) || ns >= best->ns) continue;
-      *best = (priced){c, ns};
-      better = true;
-    }
-  }
-  return better;
+static bool price_of(const void *user, const config *c, double *ns) {
+  return price(user, c, ns);
 }
 
 /* From the default to where no step improves what the model says. */
-static priced descend(const compose_stage *s, const target *t) {
-  priced best = {s->c, s->k->cost_ns(&s->problem, t, &t->rates, &s->c)};
-  for (int i = 0; i < ROUNDS && improve(s, t, &best); i++) continue;
+static priced descend(const choice *of) {
+  const compose_stage *s = of->s;
+  priced best = {s->c, s->k->cost_ns(&s->problem, of->t, &of->t->rates, &s->c)};
+  space_descend(s->k->space(of->t), price_of, of, &best.c, &best.ns);
   return best;
 }
 
@@ -49,8 +48,9 @@ static int compare_price(const void *a, const void *b) {
 
 /* The neighbour of the stage's configuration that the model puts at `rank` (0: first); false: there are
  * fewer. */
-static bool pick_neighbour(compose_stage *s, const target *t, int rank) {
-  const space *all = s->k->space(t);
+static bool pick_neighbour(const choice *of, int rank) {
+  compose_stage *s = of->s;
+  const space *all = s->k->space(of->t);
   priced list[LIMIT_PARAMS * LIMIT_PARAM_VALUES];
   int n = 0;
   for (int i = 0; i < all->n_params; i++) {
@@ -58,7 +58,7 @@ static bool pick_neighbour(compose_stage *s, const target *t, int rank) {
       priced *next = &list[n];
       next->c = s->c;
       next->c.values[i] = all->params[i].values[v];
-      if (next->c.values[i] != s->c.values[i] && price(s, t, &next->c, &next->ns)) n++;
+      if (next->c.values[i] != s->c.values[i] && price(of, &next->c, &next->ns)) n++;
     }
   }
   qsort(list, (size_t)n, sizeof *list, compare_price);
@@ -67,17 +67,26 @@ static bool pick_neighbour(compose_stage *s, const target *t, int rank) {
   return true;
 }
 
-bool compose_configure(compose_plan *plan, const target *t, const config *c) {
+static bool configure(compose_plan *plan, const target *t, const config *c, arena *a) {
+  choice choices[COMPOSE_STAGES];
   int pick = c->values[COMPOSE_PICK], dearest = 0;
   double most = -1;
   bool differs = false;
-  if (pick == 0) return false;
   for (int i = 0; i < plan->n_stages; i++) {
     compose_stage *s = plan->stages[i];
-    priced best = descend(s, t);
+    choices[i] = choose_for(s, t, a);
+    priced best = descend(&choices[i]);
     if (!config_equal(s->k->space(t), &best.c, &s->c)) differs = true;
     s->c = best.c;
     if (best.ns > most) most = best.ns, dearest = i;
   }
-  return pick == 1 ? differs : pick_neighbour(plan->stages[dearest], t, pick - 2);
+  return pick == 1 ? differs : pick_neighbour(&choices[dearest], pick - 2);
+}
+
+bool compose_configure(compose_plan *plan, const target *t, const config *c) {
+  if (c->values[COMPOSE_PICK] == 0) return false;
+  arena a = ARENA_INIT;
+  bool own = configure(plan, t, c, &a);
+  arena_release(&a);
+  return own;
 }

@@ -57,6 +57,32 @@ template_reason skinny_feasible(const ir_problem *p, const target *t, const conf
   return reason;
 }
 
+/* --- judging --- */
+
+typedef struct prepared {
+  skinny_match m;
+  template_reason reason;
+} prepared;
+
+const void *skinny_prepare(const ir_problem *p, const target *t, arena *a) {
+  (void)t;
+  prepared *made = ARENA_NEW(a, prepared);
+  if (made) made->reason = skinny_match_make(p, true, a, &made->m, NULL, NULL);
+  return made;
+}
+
+template_reason skinny_judge(const void *of, const target *t, const target_rates *rates, const config *c,
+                             double *ns) {
+  const prepared *made = of;
+  skinny_plan plan;
+  template_reason reason = skinny_config_check(c);
+  if (reason == TEMPLATE_OK) reason = made->reason;
+  if (reason == TEMPLATE_OK) reason = skinny_plan_make(&made->m, t, c, true, &plan);
+  if (reason == TEMPLATE_OK && is_redundant(&plan)) reason = TEMPLATE_REDUNDANT;
+  if (reason == TEMPLATE_OK) *ns = skinny_cost_of(&plan, t, rates);
+  return reason;
+}
+
 /* --- where to start --- */
 
 typedef struct start {
