@@ -53,6 +53,29 @@ template_reason mma_feasible(const ir_problem *p, const target *t, const config 
   return reason;
 }
 
+typedef struct prepared {
+  contraction c;
+  template_reason reason;
+} prepared;
+
+const void *mma_prepare(const ir_problem *p, const target *t, arena *a) {
+  prepared *made = ARENA_NEW(a, prepared);
+  if (made) made->reason = mma_match(p, t, true, a, &made->c, NULL);
+  return made;
+}
+
+template_reason mma_judge(const void *of, const target *t, const target_rates *rates, const config *v,
+                          double *ns) {
+  const prepared *made = of;
+  mma_plan plan;
+  template_reason reason = mma_check_numbers(t, v);
+  if (reason == TEMPLATE_OK) reason = made->reason;
+  if (reason == TEMPLATE_OK) reason = mma_plan_make(&made->c, t, v, true, true, &plan);
+  if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
+  if (reason == TEMPLATE_OK) *ns = mma_plan_cost_ns(&plan, t, rates);
+  return reason;
+}
+
 /* --- where to start --- */
 
 /* Tiles: rows, columns, bytes of K in a stage, warps along rows and along columns. */
