@@ -1,9 +1,20 @@
 /* erf and the exact GELU, from the tail of the normal distribution: P(X > y) = e^(-y^2 / 2) Q(t),
  * t = (y - 4) / (y + 4), which keeps its relative error where the tail is small. */
+#include <math.h>
+
 #include "generator/gen_math_internal.h"
 #include "generator/gen_math_tables.h"
 
-/* P(X > y) for y >= 0 and at most where it underflows. `y` is c a, so that y^2 / 2 is
+/* Powers of two that keep the tail a normal number as far as it is asked for. */
+static int raise_of(gen_builder *b, gen_value x) {
+  return gen_math_wide(b, x) ? 128 : 40;
+}
+
+static double lowered(gen_builder *b, gen_value x, double factor) {
+  return ldexp(factor, -raise_of(b, x));
+}
+
+/* 2^raise P(X > y) for y >= 0 and at most where P underflows. `y` is c a, so that y^2 / 2 is
  * a^2 times `half_square`, c^2 / 2, 1/2 or 1; the square's rounding error, which the exponential multiplies
  * by itself, is taken along. */
 static gen_value normal_tail(gen_builder *b, gen_value a, double c, double half_square) {
@@ -12,7 +23,8 @@ static gen_value normal_tail(gen_builder *b, gen_value a, double c, double half_
   gen_value t = gen_fmul(b, gen_fadd(b, y, gen_like(b, a, -4)), over);
   gen_value square = gen_fmul(b, a, a), low = gen_fma(b, a, a, gen_fneg(b, square));
   gen_value factor = gen_like(b, a, half_square);
-  gen_value e = gen_exp(b, gen_fneg(b, gen_fmul(b, square, factor)), gen_fmul(b, low, factor));
+  gen_value e =
+      gen_exp_raised(b, gen_fneg(b, gen_fmul(b, square, factor)), gen_fmul(b, low, factor), raise_of(b, a));
   return gen_fmul(b, e, GEN_POLYNOMIAL(b, t, normal_tail));
 }
 
@@ -21,14 +33,17 @@ gen_value gen_erf(gen_builder *b, gen_value x) {
   gen_value one = gen_like(b, x, 1), a = gen_clamp(b, gen_fabs(b, x), 0, gen_math_wide(b, x) ? 6 : 4.25);
   gen_value z = gen_fmul(b, x, x);
   gen_value small = gen_fma(b, x, GEN_POLYNOMIAL(b, z, erf_small), x);
-  gen_value large = gen_fma(b, normal_tail(b, a, 1.4142135623730951, 1), gen_like(b, x, -2), one);
-  return gen_select(b, gen_compare(b, GEN_SLT, gen_fabs(b, x), one), small, gen_copysign(b, large, x));
+  gen_value large =
+      gen_fma(b, normal_tail(b, a, 1.4142135623730951, 1), gen_like(b, x, lowered(b, x, -2)), one);
+  /* NaN takes the polynomial, which keeps it. */
+  return gen_select(b, gen_compare(b, GEN_SGE, gen_fabs(b, x), one), gen_copysign(b, large, x), small);
 }
 
 /* x P(X < x): x p for negative x, else x - x p, with p = P(X > |x|). */
 gen_value gen_gelu(gen_builder *b, gen_value x) {
   gen_value a = gen_clamp(b, gen_fabs(b, x), 0, gen_math_wide(b, x) ? 39 : 14.5);
-  gen_value p = normal_tail(b, a, 1, 0.5), zero = gen_like(b, x, 0);
+  gen_value p = gen_fmul(b, normal_tail(b, a, 1, 0.5), gen_like(b, x, lowered(b, x, 1)));
+  gen_value zero = gen_like(b, x, 0);
   gen_value share = gen_select(b, gen_compare(b, GEN_SLT, x, zero), p, gen_fsub(b, gen_like(b, x, 1), p));
   return gen_fmul(b, x, share);
 }

@@ -43,6 +43,14 @@ gen_value gen_exp(gen_builder *b, gen_value x, gen_value correction) {
   return scale(b, gen_fadd(b, one, tail), k);
 }
 
+gen_value gen_exp_raised(gen_builder *b, gen_value x, gen_value correction, int raise) {
+  gen_value k, r = gen_fsub(b, reduce(b, x, &k), correction);
+  gen_value tail = gen_fma(b, gen_fmul(b, r, r), GEN_POLYNOMIAL(b, r, exp_tail), r);
+  gen_value exponent =
+      gen_shl(b, gen_add(b, k, gen_bits_like(b, x, raise)), gen_bits_like(b, x, digits_of(b, x)));
+  return gen_as_float(b, gen_add(b, gen_as_bits(b, gen_fadd(b, gen_like(b, x, 1), tail)), exponent));
+}
+
 gen_value gen_exp2_pair(gen_builder *b, gen_value hi, gen_value lo) {
   gen_value k, one = gen_like(b, hi, 1);
   bool wide = gen_math_wide(b, hi);

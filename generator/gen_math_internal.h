@@ -31,6 +31,8 @@ gen_value gen_approx(gen_builder *b, const char *instruction, gen_value x);
 
 /* gen_math_exp.c. exp(x - correction) for a small correction (NULL: none). */
 gen_value gen_exp(gen_builder *b, gen_value x, gen_value correction);
+/* The same times 2^raise, for x where that is a normal number: no ends to look after, and one step. */
+gen_value gen_exp_raised(gen_builder *b, gen_value x, gen_value correction, int raise);
 gen_value gen_exp2(gen_builder *b, gen_value x);
 /* 2^(hi + lo), |lo| < 1/2. */
 gen_value gen_exp2_pair(gen_builder *b, gen_value hi, gen_value lo);
