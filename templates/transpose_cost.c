@@ -9,18 +9,25 @@
 static const double tile_ns = 745;
 /* Warp instructions of a load, of a store, and of an element that is stored. */
 static const double load_instructions = 7.8, store_instructions = 12, element_instructions = 3.75;
+/* The first two without bounds, counted in what is generated. */
+static const double inner_load_instructions = 5.5, inner_store_instructions = 3;
 /* Of a tile's instructions that nothing else of the SM covers. */
 static const double issue_share = 0.43;
 /* Registers of a thread: for addresses, for each word that is loaded, for each store. */
 static const double registers = 24, word_registers = 2.3, store_registers = 2;
 /* What tiles in turn take more: the SMs do not start them when there is room. */
 static const double in_turn_share = 1.07;
-/* What large tensors take more where CTAs go along the inputs' rows. */
-static const double along_inputs_share = 0.03, large_bytes = 100e6;
+/* Tensors count as large by their share of themselves and this: those that L2 does not hold take more where
+ * CTAs go along the inputs' rows, and where a row of a tile is a single line. */
+static const double large_bytes = 100e6, along_inputs_share = 0.03, one_line_share = 0.02;
 
 /* Share of the bandwidth that runs of `bytes` reach: L2 and DRAM move 32 and 64 bytes at a time. */
-static double run_efficiency(double bytes) {
-  return bytes >= 128 ? 1 : bytes >= 64 ? 0.92 : bytes >= 32 ? 0.7 : bytes / 32 * 0.7;
+static double run_efficiency(double bytes, double large) {
+  return bytes >= 256   ? 1
+         : bytes >= 128 ? 1 - one_line_share * large
+         : bytes >= 64  ? 0.92
+         : bytes >= 32  ? 0.7
+                        : bytes / 32 * 0.7;
 }
 
 static double length(const ir_form *form, int loop, int tile) {
@@ -45,11 +52,11 @@ double transpose_cost_ns(const ir_problem *p, const target *t, const target_rate
         out = dtype_bits(ir_tensor_dtype(p, form.accesses[form.outputs[0].access].tensor)) / 8;
     double n = tiles(&form, match.u, plan.tile_u) * tiles(&form, match.v, plan.tile_v);
     for (int i = 0; i < plan.n_outer; i++) n *= (double)ir_form_extent(&form, plan.outer[i]);
-    double read = run_efficiency(length(&form, match.u, plan.tile_u) * in);
-    double written = run_efficiency(length(&form, match.v, plan.tile_v) * out);
-    double bytes = ir_min_bytes(p);
+    double bytes = ir_min_bytes(p), large = bytes / (bytes + large_bytes);
+    double read = run_efficiency(length(&form, match.u, plan.tile_u) * in, large);
+    double written = run_efficiency(length(&form, match.v, plan.tile_v) * out, large);
     double dram_ns = bytes / rates->dram_bytes_per_s * (0.5 / read + 0.5 / written) * 1e9;
-    if (plan.along_u) dram_ns *= 1 + along_inputs_share * bytes / (bytes + large_bytes);
+    if (plan.along_u) dram_ns *= 1 + along_inputs_share * large;
 
     /* What an SM holds at a time, and how long it takes for that. */
     double held = registers + word_registers * transpose_words(&plan) + store_registers * plan.stores;
@@ -57,13 +64,16 @@ double transpose_cost_ns(const ir_problem *p, const target *t, const target_rate
     resident = fmin(resident, t->smem_per_block_bytes / (plan.smem_bytes + 1024));
     if (plan.apart) resident = transpose_resident(&plan, t);
     resident = fmax(1, fmin(resident, 32));
+    double to_load = plan.apart ? inner_load_instructions : load_instructions;
+    double to_store = plan.apart ? inner_store_instructions : store_instructions;
     double instructions =
-        (double)plan.loads * plan.n_turned * (load_instructions + plan.load * in / (double)plan.unit) +
-        (double)plan.stores * (plan.store * element_instructions + store_instructions);
+        (double)plan.loads * plan.n_turned * (to_load + plan.load * in / (double)plan.unit) +
+        (double)plan.stores * (plan.store * element_instructions + to_store);
     double issue_ns = instructions * plan.threads / 32 / 2 / rates->clock_hz * 1e9; /* two a clock */
     double per_sm = n / rates->sm_count, waves = fmax(1, per_sm / resident);
     if (waves < 4) waves = (waves + ceil(waves)) / 2; /* the last of few is as long as a whole one */
-    double sm_ns = fmax(waves * tile_ns + issue_share * per_sm * issue_ns, per_sm * issue_ns);
+    double alone_ns = tile_ns + instructions / rates->clock_hz * 1e9; /* a warp issues no faster */
+    double sm_ns = fmax(waves * alone_ns + issue_share * per_sm * issue_ns, per_sm * issue_ns);
     ns = rates->launch_ns + cbrt(pow(dram_ns, 3) + pow(sm_ns, 3));
     if (plan.tiles != TRANSPOSE_EACH_TILE) ns *= in_turn_share;
   }
