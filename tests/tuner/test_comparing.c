@@ -526,7 +526,7 @@ START_TEST(runners_compare_on_the_device) {
     tune_loaded *l;
     tune_verdict v;
     tune_quick q;
-    config c = {{CANDIDATES[i].kind, 64, 5}};
+    config c = {{(int)CANDIDATES[i].kind, 64, 5}};
     OK(planted_templates.list[0]->lower(&r->problem, r->target, &c, &options, &a, &code, &err));
     OK(recipe_print(&code.recipe, &text, &err));
     OK(tune_runner_load(r, code.ptx, code.ptx_bytes, true, strbuf_text(&text), text.length, &l, &v, &err));
