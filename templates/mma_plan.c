@@ -96,14 +96,34 @@ static void choose_vectors(const mma_plan *p, mma_tile *t, bool wide, int most) 
 
 /* --- tiles --- */
 
+/* Whether e, which depends on the loop, is it plus what does not. */
+static bool is_shifted(const ir_form *form, const ir_expr *e, int loop) {
+  if (e->node == IR_INDEX) return e->id == loop;
+  if (e->node != IR_OPERATOR || (e->id != IR_OP_ADD && e->id != IR_OP_SUB)) return false;
+  bool first = ir_form_free(form, e->args[0]) >> loop & 1,
+       second = ir_form_free(form, e->args[1]) >> loop & 1;
+  if (first && second) return false;
+  if (second && e->id == IR_OP_SUB) return false; /* runs backward */
+  return is_shifted(form, e->args[second ? 1 : 0], loop);
+}
+
+/* Whether each step of the loop is one step of one dimension: a copy's addresses go on by its stride. */
+static bool steps_plainly(const ir_form *form, const ir_access *x, int loop) {
+  int dependent = 0;
+  for (int s = 0; s < x->n; s++) {
+    if ((ir_form_free(form, x->subscripts[s].e) >> loop & 1) == 0) continue;
+    if (++dependent > 1 || !is_shifted(form, x->subscripts[s].e, loop)) return false;
+  }
+  return dependent == 1;
+}
+
 static bool is_copy(const mma_plan *p, const mma_tile *t) {
   const contraction *c = p->c;
   const contraction_operand *o = t->operand;
   if (o->access < 0 || o->type != t->element || t->parts > 1 || c->k.n != 1 || c->sums[0].n_conditions > 0)
     return false;
   const ir_access *x = &c->form.accesses[o->access];
-  ir_motion motion = ir_form_motion(&c->form, o->access, c->k.loops[0]);
-  if (motion != IR_MOTION_UNIT && motion != IR_MOTION_STRIDE) return false;
+  if (!steps_plainly(&c->form, x, c->k.loops[0])) return false;
   if (p->c->form.problem->op->tensors[x->tensor].role != IR_INPUT) return false;
   int width = t->options.width;
   bool lines_up = width == 1 || (t->options.wide >> o->access & 1);

@@ -57,6 +57,12 @@ static const char two_outputs[] =
     "f(X: T[M,K], W: T[N,K]) -> (Y: f32[M,N], Z: T[M,N]) { Z[m,n] = sum(k) X[m,k] "
     "* W[n,k]; Y[m,n] = 2 * Z[m,n] }";
 
+static const char every_second[] =
+    "f(X: T[M,2*K], W: T[N,2*K]) -> (Y: T[M,N]) { Y[m,n] = sum(k: k < K) X[m,2*k + 1] * W[n,2*k] }";
+static const char halves[] = "f(X: T[M,2*K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,2*k] * W[n,k] }";
+static const char backward[] =
+    "f(X: T[M,K], W: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,K-1-k] * W[k,n] }";
+
 static const struct {
   const char *text, *bindings, *settings;
 } classes[] = {
@@ -80,6 +86,11 @@ static const struct {
     {biased, "T=f32 M=5 N=7 K=0", ""},
     {vector, "T=bf16 M=70 K=72", ""},
     {vector, "T=f32 M=7 K=9", ""},
+    /* Terms that lie apart, or the other way round. */
+    {every_second, "T=bf16 M=17 N=18 K=16", ""},
+    {halves, "T=bf16 M=33 N=34 K=66", ""},
+    {halves, "T=f32 M=17 N=20 K=64", ""},
+    {backward, "T=bf16 M=33 N=34 K=64", ""},
     /* Parts of the terms. */
     {linear, "T=bf16 M=20 N=40 K=500", "BLOCK_M=16,BLOCK_N=32,BLOCK_K=32,WARPS_M=1,WARPS_N=1,SPLIT_K=4"},
     {biased, "T=f16 M=20 N=44 K=72", "BLOCK_M=32,BLOCK_N=64,BLOCK_K=16,WARPS_M=1,WARPS_N=2,SPLIT_K=16"},
