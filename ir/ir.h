@@ -88,8 +88,9 @@ typedef enum ir_operator {
   X(WHERE, where, 3, (x != 0 ? y : z), "y where x is true, else z")                                          \
   X(RELU, relu, 1, ir_max(x, 0.0), "max(x, 0)")                                                              \
   X(SILU, silu, 1, x / (1.0 + exp(-x)), "x * sigmoid(x)")                                                    \
-  X(GELU, gelu, 1, 0.5 * x * (1.0 + erf(x * 0.70710678118654752)), "exact GELU")                             \
-  X(GELU_TANH, gelu_tanh, 1, 0.5 * x * (1.0 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x))),       \
+  /* Without 1 + erf and 1 + tanh, which cancel where x is far below 0. */                                   \
+  X(GELU, gelu, 1, 0.5 * x * erfc(x * -0.70710678118654752), "exact GELU")                                   \
+  X(GELU_TANH, gelu_tanh, 1, x / (1.0 + exp(-1.5957691216057307 * (x + 0.044715 * x * x * x))),              \
     "tanh form of GELU")                                                                                     \
   X(SOFTPLUS, softplus, 1, ir_max(x, 0.0) + log1p(exp(-fabs(x))), "log(1 + e^x)")
 
