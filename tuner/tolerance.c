@@ -6,6 +6,12 @@
 
 #define APPROXIMATE 0x1p-11 /* of the hardware's functions, the worst: tanh.approx (PTX ISA) */
 
+/* What functions may lose where their results are hardly more than 0 (generator/gen_math.h): those for
+ * outputs narrower than f32 are within 2^-118 absolutely; the others may have a factor that is subnormal in
+ * f32, whose least digit the other factor (at most 64: beyond, the result is 0) makes larger. */
+#define UNDERFLOW_NARROW 0x1p-118
+#define UNDERFLOW        0x1p-143
+
 /* The largest power of two that rounds to zero in this type. */
 static double half_least_subnormal(dtype t) {
   if (dtype_roundoff(t) == 0) return 0;
@@ -34,6 +40,8 @@ tune_tolerance tune_tolerance_for(const ir_problem *p, int output, bool fast_mat
   tune_tolerance t =
       make(out, ir_reduction_length(p, output), out == DTYPE_F64 && !r.narrow ? 0x1p-53 : 0x1p-24);
   t.exact = !r.rounds;
+  if (r.rounds && r.narrow)
+    t.smallest = fmax(t.smallest, t.roundoff > 0x1p-24 ? UNDERFLOW_NARROW : UNDERFLOW);
   if (fast_math && r.rounds) t.accumulation += APPROXIMATE;
   for (int i = 0; i < p->op->n_definitions; i++) {
     const ir_definition *d = &p->op->definitions[i];

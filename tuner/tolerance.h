@@ -12,7 +12,8 @@
 typedef struct tune_tolerance {
   dtype out;
   bool exact;                /* only the rounded value itself agrees */
-  double roundoff, smallest; /* of the output's type; smallest: half its least subnormal */
+  double roundoff, smallest; /* of the output's type; smallest: half its least subnormal, or what functions
+                                may lose near 0 */
   double accumulation;       /* u * (4 sqrt(n) + n/4) */
   double spread;             /* 8 / sqrt(n) */
   double updates;            /* of the magnitude, where updates are added in the output's own type; else 0 */

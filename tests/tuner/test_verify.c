@@ -309,6 +309,27 @@ START_TEST(what_never_rounds_is_exact) {
 END_TEST
 
 /* Each addition into a narrow type rounds, and the order of updates is open. */
+/* A silu far to the left is stored as 0 by functions that flush; a copy of the same value may not be. */
+START_TEST(functions_may_underflow) {
+  static const char silu[] = "f(X: T[M]) -> (Y: T[M]) { Y[i] = silu(X[i]) }";
+  arena a = ARENA_INIT;
+  ir_problem p;
+  double error;
+  bind(&a, silu, "T=bf16 M=4", &p);
+  tune_tolerance t = tune_tolerance_for(&p, 1, false);
+  ck_assert(tune_tolerance_agrees(&t, -0.0, -4.7e-38, 4.7e-38, &error));
+  ck_assert(!tune_tolerance_agrees(&t, -0.0, -1e-35, 1e-35, &error));
+  bind(&a, silu, "T=f32 M=4", &p);
+  t = tune_tolerance_for(&p, 1, false);
+  ck_assert(tune_tolerance_agrees(&t, -2.81e-42, -2.743e-42, 2.743e-42, &error));
+  ck_assert(!tune_tolerance_agrees(&t, -0.0, -4.7e-38, 4.7e-38, &error));
+  bind(&a, "f(X: T[M]) -> (Y: T[M]) { Y[i] = X[i] }", "T=bf16 M=4", &p);
+  t = tune_tolerance_for(&p, 1, false);
+  ck_assert(!tune_tolerance_agrees(&t, -0.0, -4.7e-38, 4.7e-38, &error));
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(orders_of_narrow_updates_agree) {
   enum { UPDATES = 6, TRIALS = 1000 };
   arena a = ARENA_INIT;
@@ -388,6 +409,7 @@ int main(void) {
   tcase_add_loop_test(c, correct_sums_pass_and_missing_terms_fail, 0, 18);
   tcase_add_test(c, special_values_agree_in_kind);
   tcase_add_loop_test(c, what_never_rounds_is_exact, 0, COUNT_OF(ROUNDING));
+  tcase_add_test(c, functions_may_underflow);
   tcase_add_test(c, orders_of_narrow_updates_agree);
   tcase_add_test(c, compare_finds_the_first_difference);
   suite_add_tcase(suite, c);
