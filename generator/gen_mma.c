@@ -16,10 +16,6 @@ static const operand_type types[] = {
 #undef X
 };
 
-gen_type gen_mma_sum_type(gen_mma_type type) {
-  return types[type].sum;
-}
-
 void gen_mma(gen_builder *b, gen_mma_type a_type, gen_mma_type b_type, const gen_value a[4],
              const gen_value b_words[2], gen_value d[4]) {
   const operand_type *x = &types[a_type], *y = &types[b_type];

@@ -30,8 +30,6 @@ typedef enum gen_mma_type {
 #undef X
 } gen_mma_type;
 
-/* The type of D: GEN_F32 or GEN_I32. */
-gen_type gen_mma_sum_type(gen_mma_type type);
 /* One product. A's and B's types are the same, but for 8-bit floats and 8-bit integers, which mix. Integer
  * sums wrap. `d` has 4 values. */
 void gen_mma(gen_builder *b, gen_mma_type a_type, gen_mma_type b_type, const gen_value a[4],

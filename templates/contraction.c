@@ -379,12 +379,6 @@ const recipe_expr *contraction_extent_recipe(const contraction *c, const contrac
   return e ? e : recipe_const(a, 1);
 }
 
-bool contraction_runs_along(const contraction *c, const contraction_operand *o,
-                            const contraction_loops *loops) {
-  return o->access >= 0 && loops->n > 0 &&
-         ir_form_motion(&c->form, o->access, loops->loops[loops->n - 1]) == IR_MOTION_UNIT;
-}
-
 static void print_loops(const contraction *c, const char *kind, const contraction_loops *loops, strbuf *out) {
   strbuf_add(out, kind);
   for (int i = 0; i < loops->n; i++) strbuf_addf(out, " %s", c->form.loops[loops->loops[i]].name);

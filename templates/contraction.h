@@ -75,10 +75,6 @@ template_reason contraction_match(const ir_problem *p, bool merged, arena *a, co
 /* Elements of the loops together; 1 where there is none. */
 int64_t contraction_extent(const contraction *c, const contraction_loops *loops);
 const recipe_expr *contraction_extent_recipe(const contraction *c, const contraction_loops *loops, arena *a);
-/* Whether the operand's access is contiguous along the last of the loops (IR_MOTION_UNIT), for tensors whose
- * last axis is. */
-bool contraction_runs_along(const contraction *c, const contraction_operand *o,
-                            const contraction_loops *loops);
 /* "batch b; m m; n n; k k; A X[m,k]; …", for tests and messages. */
 void contraction_print(const contraction *c, strbuf *out);
 

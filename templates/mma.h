@@ -130,7 +130,6 @@ typedef struct mma_run {
   lanes *l;
 } mma_run;
 
-gen_type mma_index_type(const mma_emitter *e);
 gen_value mma_index(const mma_emitter *e, gen_value x); /* i32, as an index */
 gen_value mma_index_imm(const mma_emitter *e, int64_t x);
 /* The values of loops whose numbers together are `at`. */

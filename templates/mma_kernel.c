@@ -5,10 +5,6 @@
 #include "generator/gen_memory.h"
 #include "templates/mma.h"
 
-gen_type mma_index_type(const mma_emitter *e) {
-  return e->p->wide_offsets ? GEN_I64 : GEN_I32;
-}
-
 gen_value mma_index(const mma_emitter *e, gen_value x) {
   return e->p->wide_offsets && gen_type_of(e->b, x) == GEN_I32 ? gen_zext(e->b, x, GEN_I64) : x;
 }
