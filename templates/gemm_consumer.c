@@ -23,6 +23,7 @@ static int64_t descriptor_bits(const gemm_operand *o) {
 static gen_wgmma products_of(const gemm_plan *plan, int columns) {
   int k_steps = plan->block_k / 16;
   return (gen_wgmma){.type = plan->type,
+                     .b_type = plan->type,
                      .n = columns,
                      .tiles = plan->group_rows / 64,
                      .k_steps = k_steps,

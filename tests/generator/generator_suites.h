@@ -12,6 +12,7 @@ TCase *assemble_tests(void);
 TCase *convert_tests(void);
 TCase *math_tests(void);
 TCase *warp_tests(void);
+TCase *wgmma_tests(void);
 TCase *published_memory_tests(void);
 
 #endif

@@ -137,11 +137,39 @@ START_TEST(a_shared_object_twice) {
 END_TEST
 
 START_TEST(a_product_no_instruction_does) {
-  gen_wgmma w = {.type = DTYPE_BF16, .n = 12, .tiles = 1, .k_steps = 1};
+  gen_wgmma w = {.type = DTYPE_BF16, .b_type = DTYPE_BF16, .n = 12, .tiles = 1, .k_steps = 1};
   gen_value acc[6], d = gen_i64(b, 0);
   for (int i = 0; i < 6; i++) acc[i] = gen_f32(b, 0);
   gen_wgmma_issue(b, &w, d, d, gen_bool(b, false), acc);
   expect(ARKE_ERR_INTERNAL, "wgmma with n 12");
+}
+END_TEST
+
+START_TEST(a_product_of_floats_and_integers) {
+  gen_wgmma w = {.type = DTYPE_I8, .b_type = DTYPE_E4M3, .n = 8, .tiles = 1, .k_steps = 1};
+  gen_value acc[4], d = gen_i64(b, 0);
+  for (int i = 0; i < 4; i++) acc[i] = gen_i32(b, 0);
+  gen_wgmma_issue(b, &w, d, d, gen_bool(b, false), acc);
+  expect(ARKE_ERR_INTERNAL, "wgmma of i8 and e4m3");
+}
+END_TEST
+
+START_TEST(a_product_of_transposed_bytes) {
+  gen_wgmma w = {
+      .type = DTYPE_E4M3, .b_type = DTYPE_E4M3, .n = 8, .tiles = 1, .k_steps = 1, .b = {.transposed = true}};
+  gen_value acc[4], d = gen_i64(b, 0);
+  for (int i = 0; i < 4; i++) acc[i] = gen_f32(b, 0);
+  gen_wgmma_issue(b, &w, d, d, gen_bool(b, false), acc);
+  expect(ARKE_ERR_INTERNAL, "wgmma of transposed e4m3");
+}
+END_TEST
+
+START_TEST(a_product_of_bytes_as_wide_as_none) {
+  gen_wgmma w = {.type = DTYPE_I8, .b_type = DTYPE_U8, .n = 40, .tiles = 1, .k_steps = 1};
+  gen_value acc[20], d = gen_i64(b, 0);
+  for (int i = 0; i < 20; i++) acc[i] = gen_i32(b, 0);
+  gen_wgmma_issue(b, &w, d, d, gen_bool(b, false), acc);
+  expect(ARKE_ERR_INTERNAL, "wgmma with n 40");
 }
 END_TEST
 
@@ -203,6 +231,9 @@ TCase *builder_misuse_tests(void) {
   tcase_add_test(tests, a_parameter_of_the_kernel_before);
   tcase_add_test(tests, a_shared_object_twice);
   tcase_add_test(tests, a_product_no_instruction_does);
+  tcase_add_test(tests, a_product_of_floats_and_integers);
+  tcase_add_test(tests, a_product_of_transposed_bytes);
+  tcase_add_test(tests, a_product_of_bytes_as_wide_as_none);
   tcase_add_test(tests, registers_out_of_range);
   tcase_add_test(tests, the_first_misuse_is_reported);
   tcase_add_test(tests, a_diagnostic_of_llvm);

@@ -8,6 +8,7 @@ int main(void) {
   suite_add_tcase(suite, builder_tests());
   suite_add_tcase(suite, builder_misuse_tests());
   suite_add_tcase(suite, warp_tests());
+  suite_add_tcase(suite, wgmma_tests());
   suite_add_tcase(suite, convert_tests());
   suite_add_tcase(suite, math_tests());
   suite_add_tcase(suite, published_memory_tests());
