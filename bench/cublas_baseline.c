@@ -16,6 +16,7 @@ struct cublas_library {
 
 struct cublas_plan {
   const cublas_library *library;
+  cublas_product product;
   cublaslt_desc desc;
   cublaslt_layout first, second, result;
   cublaslt_heuristic candidates[CUBLAS_HEURISTICS];
@@ -113,24 +114,55 @@ size_t cublas_version(const cublas_library *library) {
   return library->api.version();
 }
 
+static int type_code(dtype t) {
+  switch (t) {
+  case DTYPE_BF16: return CUBLASLT_REAL_16BF;
+  case DTYPE_F16: return CUBLASLT_REAL_16F;
+  case DTYPE_F32: return CUBLASLT_REAL_32F;
+  case DTYPE_E4M3: return CUBLASLT_REAL_E4M3;
+  case DTYPE_E5M2: return CUBLASLT_REAL_E5M2;
+  case DTYPE_I8: return CUBLASLT_REAL_8I;
+  case DTYPE_I32: return CUBLASLT_REAL_32I;
+  default: return -1;
+  }
+}
+
+static int compute_code(dtype a) {
+  return a == DTYPE_I8 ? CUBLASLT_COMPUTE_I32 : a == DTYPE_F32 ? CUBLASLT_COMPUTE_TF32 : CUBLASLT_COMPUTE_F32;
+}
+
+static bool is_fp8(dtype t) {
+  return t == DTYPE_E4M3 || t == DTYPE_E5M2;
+}
+
+static bool known_types(const cublas_product *p) {
+  if (is_fp8(p->a) || is_fp8(p->b)) {
+    bool narrow = p->y == DTYPE_BF16 || p->y == DTYPE_F16 || p->y == DTYPE_F32;
+    return is_fp8(p->a) && is_fp8(p->b) && narrow;
+  }
+  if (p->a == DTYPE_I8) return p->b == DTYPE_I8 && p->y == DTYPE_I32 && !p->scaled;
+  return type_code(p->a) >= 0 && p->a != DTYPE_I32 && p->b == p->a && p->y == p->a && !p->scaled;
+}
+
 /* A row-major matrix is its transpose in column-major order, so the product is asked for as Yᵀ = Bᵀ Aᵀ with
  * the operands in that order: no layout is changed, and cublasLt runs the kernels it is tuned for. */
 static arke_status describe(cublas_plan *plan, const cublas_product *p, arke_error *err) {
   const cublas_library *l = plan->library;
-  int type = p->type == DTYPE_BF16 ? CUBLASLT_REAL_16BF : CUBLASLT_REAL_16F;
   int32_t op_b = p->b_transposed ? CUBLASLT_OP_TRANSPOSED : CUBLASLT_OP_AS_IS, op_a = CUBLASLT_OP_AS_IS;
   uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
   uint64_t rows = p->b_transposed ? k : n, cols = p->b_transposed ? n : k;
-  TRY(check(l, l->api.desc_create(&plan->desc, CUBLASLT_COMPUTE_F32, CUBLASLT_REAL_32F),
-            "cublasLtMatmulDescCreate", err));
+  int scale = p->a == DTYPE_I8 ? CUBLASLT_REAL_32I : CUBLASLT_REAL_32F;
+  TRY(check(l, l->api.desc_create(&plan->desc, compute_code(p->a), scale), "cublasLtMatmulDescCreate", err));
   TRY(check(l, l->api.desc_set(plan->desc, CUBLASLT_DESC_TRANSA, &op_b, sizeof op_b),
             "cublasLtMatmulDescSetAttribute", err));
   TRY(check(l, l->api.desc_set(plan->desc, CUBLASLT_DESC_TRANSB, &op_a, sizeof op_a),
             "cublasLtMatmulDescSetAttribute", err));
-  TRY(check(l, l->api.layout_create(&plan->first, type, rows, cols, (int64_t)rows),
+  TRY(check(l, l->api.layout_create(&plan->first, type_code(p->b), rows, cols, (int64_t)rows),
             "cublasLtMatrixLayoutCreate", err));
-  TRY(check(l, l->api.layout_create(&plan->second, type, k, m, p->k), "cublasLtMatrixLayoutCreate", err));
-  return check(l, l->api.layout_create(&plan->result, type, n, m, p->n), "cublasLtMatrixLayoutCreate", err);
+  TRY(check(l, l->api.layout_create(&plan->second, type_code(p->a), k, m, p->k), "cublasLtMatrixLayoutCreate",
+            err));
+  return check(l, l->api.layout_create(&plan->result, type_code(p->y), n, m, p->n),
+               "cublasLtMatrixLayoutCreate", err);
 }
 
 static arke_status ask(cublas_plan *plan, arke_error *err) {
@@ -163,17 +195,18 @@ arke_status cublas_plan_create(cublas_library *library, const cublas_product *p,
   if (p->m < 1 || p->n < 1 || p->k < 1)
     return error_set(err, ARKE_ERR_ARGUMENT, "cublas", "a product of %lldx%lldx%lld is empty",
                      (long long)p->m, (long long)p->n, (long long)p->k);
-  if (p->type != DTYPE_BF16 && p->type != DTYPE_F16)
-    return error_set(err, ARKE_ERR_UNSUPPORTED, "cublas", "the baseline multiplies bf16 and f16, not %s",
-                     dtype_name(p->type));
+  if (!known_types(p))
+    return error_set(err, ARKE_ERR_UNSUPPORTED, "cublas", "the baseline has no product of %s and %s in %s",
+                     dtype_name(p->a), dtype_name(p->b), dtype_name(p->y));
   cublas_plan *plan = calloc(1, sizeof *plan);
   if (plan == NULL) return error_memory(err, "cublas");
   plan->library = library;
+  plan->product = *p;
   arke_status status = describe(plan, p, err);
   if (status == ARKE_OK) status = ask(plan, err);
   if (status == ARKE_OK && plan->count == 0)
     status = error_set(err, ARKE_ERR_UNSUPPORTED, "cublas", "cublasLt has no kernel for %lldx%lldx%lld in %s",
-                       (long long)p->m, (long long)p->n, (long long)p->k, dtype_name(p->type));
+                       (long long)p->m, (long long)p->n, (long long)p->k, dtype_name(p->a));
   if (status != ARKE_OK) {
     cublas_plan_destroy(plan);
     return status;
@@ -200,15 +233,31 @@ static void *address(uint64_t device_address) {
   return (void *)(uintptr_t)device_address;
 }
 
-arke_status cublas_plan_run(const cublas_plan *plan, int i, uint64_t a, uint64_t b, uint64_t y,
-                            uint64_t workspace, void *stream, arke_error *err) {
+/* The descriptor's operands are B, then A. Scales differ from call to call. */
+static arke_status set_scale(const cublas_plan *plan, int attribute, uint64_t scale, arke_error *err) {
+  const cublas_library *l = plan->library;
+  const void *at = address(scale);
+  return check(l, l->api.desc_set(plan->desc, attribute, &at, sizeof at), "cublasLtMatmulDescSetAttribute",
+               err);
+}
+
+arke_status cublas_plan_run(const cublas_plan *plan, int i, const cublas_tensors *t, uint64_t workspace,
+                            void *stream, arke_error *err) {
   if (i < 0 || i >= plan->count)
     return error_set(err, ARKE_ERR_ARGUMENT, "cublas", "candidate %d of %d", i, plan->count);
   const cublas_library *l = plan->library;
-  const float alpha = 1, beta = 0;
+  const float one = 1, none = 0;
+  const int32_t whole_one = 1, whole_none = 0;
+  bool whole = plan->product.a == DTYPE_I8;
+  const void *alpha = whole ? (const void *)&whole_one : &one;
+  const void *beta = whole ? (const void *)&whole_none : &none;
+  if (plan->product.scaled) {
+    TRY(set_scale(plan, CUBLASLT_DESC_A_SCALE, t->b_scale, err));
+    TRY(set_scale(plan, CUBLASLT_DESC_B_SCALE, t->a_scale, err));
+  }
   cublaslt_status status =
-      l->api.matmul(l->handle, plan->desc, &alpha, address(b), plan->first, address(a), plan->second, &beta,
-                    address(y), plan->result, address(y), plan->result, &plan->candidates[i].algorithm,
-                    address(workspace), CUBLAS_WORKSPACE_BYTES, stream);
+      l->api.matmul(l->handle, plan->desc, alpha, address(t->b), plan->first, address(t->a), plan->second,
+                    beta, address(t->y), plan->result, address(t->y), plan->result,
+                    &plan->candidates[i].algorithm, address(workspace), CUBLAS_WORKSPACE_BYTES, stream);
   return check(l, status, "cublasLtMatmul", err);
 }

@@ -17,13 +17,20 @@
 typedef struct cublas_library cublas_library;
 typedef struct cublas_plan cublas_plan;
 
-/* Y[M,N] = A[M,K] B, all row-major and dense, accumulated in f32 and rounded once; B is [K,N], or [N,K] when
- * `b_transposed` (the operators matmul and linear). */
+/* Y[M,N] = A[M,K] B, all row-major and dense, accumulated in f32 (of i8 in i32) and rounded once; B is [K,N],
+ * or [N,K] when `b_transposed` (the operators matmul and linear). 8-bit operands want `b_transposed`. */
 typedef struct cublas_product {
   int64_t m, n, k;
-  dtype type; /* DTYPE_BF16 or DTYPE_F16, of A, B and Y */
+  dtype a, b; /* bf16, f16 or i8, the same; f32, multiplied as tf32; e4m3 and e5m2, not both e5m2 */
+  dtype y;    /* of 8-bit floats bf16, f16 or f32; of i8 i32; else that of A */
   bool b_transposed;
+  bool scaled; /* 8-bit floats: A and B are each multiplied by an f32 in device memory */
 } cublas_product;
+
+/* Device addresses of the tensors; the scales' where the product has them. */
+typedef struct cublas_tensors {
+  uint64_t a, b, y, a_scale, b_scale;
+} cublas_tensors;
 
 /* Loads the library at `path`, or, if NULL, the first one found: by its soname, in CUDA's folders, in the
  * folders of NVIDIA's Python packages. ARKE_ERR_NOT_FOUND if there is none, with the places looked at;
@@ -39,9 +46,10 @@ arke_status cublas_plan_create(cublas_library *library, const cublas_product *p,
 void cublas_plan_destroy(cublas_plan *plan);
 int cublas_plan_count(const cublas_plan *plan); /* 1 to CUBLAS_HEURISTICS, the most promising first */
 
-/* Launches candidate i on `stream` (a CUstream) with device addresses; `workspace` has
- * CUBLAS_WORKSPACE_BYTES. Does not synchronise. */
-arke_status cublas_plan_run(const cublas_plan *plan, int i, uint64_t a, uint64_t b, uint64_t y,
-                            uint64_t workspace, void *stream, arke_error *err);
+/* Launches candidate i on `stream` (a CUstream); `workspace` has CUBLAS_WORKSPACE_BYTES. Does not
+ * synchronise.
+ */
+arke_status cublas_plan_run(const cublas_plan *plan, int i, const cublas_tensors *t, uint64_t workspace,
+                            void *stream, arke_error *err);
 
 #endif

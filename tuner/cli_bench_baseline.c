@@ -81,7 +81,7 @@ static arke_status check_contestant(match *m, int i, tune_check *check, arke_err
 }
 
 static arke_status compare_results(match *m, arke_error *err) {
-  const tune_tensor *y = &m->tensors.list[2];
+  const tune_tensor *y = &m->tensors.list[m->cublas.y];
   const tune_reference reference = {SAMPLES, REFERENCE_S, m->bench->settings->tune.fast_math};
   TRY(tune_expected_compute(&m->tensors, &reference, m->bench->settings->tune.seed, &m->expected, err));
   TRY(check_contestant(m, OURS, &m->checks[OURS], err));

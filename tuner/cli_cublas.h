@@ -19,11 +19,13 @@ typedef struct cli_cublas {
   const tune_tensors *tensors;
   cublas_plan *plan;
   device_ptr workspace;
+  int y; /* tensor: the output is the last one */
   int n;
   cli_cublas_candidate candidates[CUBLAS_HEURISTICS];
 } cli_cublas;
 
-/* cuBLAS computes matmul's product, and linear's with B transposed; other operators are a usage error. */
+/* cuBLAS computes matmul's product, linear's with B transposed, and that of linear_fp8, linear_i8 and
+ * linear_tf32; other operators are a usage error. */
 arke_status cli_cublas_product(const cli_problem *p, cublas_product *product, arke_error *err);
 /* Asks for candidates, on the problem's tensors, which must outlive *c; on failure there is nothing to close.
  * *c must stay where it is. */

@@ -6,7 +6,9 @@
 #include "bench/cublaslt_api.h"
 
 typedef struct desc {
+  int compute;
   int32_t op[2];
+  const float *scale[2];
 } desc;
 
 typedef struct layout {
@@ -33,9 +35,12 @@ const char *cublasLtGetStatusName(cublaslt_status status) {
   return status == 7 ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS_OTHER";
 }
 cublaslt_status cublasLtMatmulDescCreate(cublaslt_desc *d, int compute, int scale) {
-  if (compute != CUBLASLT_COMPUTE_F32 || scale != CUBLASLT_REAL_32F) return 7;
-  *d = calloc(1, sizeof(desc));
-  return *d == NULL ? 3 : 0;
+  if (scale != (compute == CUBLASLT_COMPUTE_I32 ? CUBLASLT_REAL_32I : CUBLASLT_REAL_32F)) return 7;
+  desc *made = calloc(1, sizeof *made);
+  if (made == NULL) return 3;
+  made->compute = compute;
+  *d = made;
+  return 0;
 }
 cublaslt_status cublasLtMatmulDescDestroy(cublaslt_desc d) {
   free(d);
@@ -43,6 +48,11 @@ cublaslt_status cublasLtMatmulDescDestroy(cublaslt_desc d) {
 }
 cublaslt_status cublasLtMatmulDescSetAttribute(cublaslt_desc d, int attribute, const void *value,
                                                size_t bytes) {
+  if (attribute == CUBLASLT_DESC_A_SCALE || attribute == CUBLASLT_DESC_B_SCALE) {
+    if (bytes != sizeof(void *)) return 7;
+    ((desc *)d)->scale[attribute - CUBLASLT_DESC_A_SCALE] = *(const float *const *)value;
+    return 0;
+  }
   if (bytes != sizeof(int32_t) || attribute < CUBLASLT_DESC_TRANSA || attribute > CUBLASLT_DESC_TRANSB)
     return 7;
   ((desc *)d)->op[attribute - CUBLASLT_DESC_TRANSA] = *(const int32_t *)value;
@@ -78,7 +88,15 @@ cublaslt_status cublasLtMatmulPreferenceSetAttribute(cublaslt_preference p, int 
 static int fits(const desc *d, const layout *a, const layout *b, const layout *c) {
   int64_t m = d->op[0] ? a->cols : a->rows, k = d->op[0] ? a->rows : a->cols;
   int64_t k2 = d->op[1] ? b->cols : b->rows, n = d->op[1] ? b->rows : b->cols;
-  return k == k2 && m == c->rows && n == c->cols && a->type == b->type && b->type == c->type;
+  if (k != k2 || m != c->rows || n != c->cols) return 0;
+  int fp8 = a->type == CUBLASLT_REAL_E4M3 || a->type == CUBLASLT_REAL_E5M2,
+      whole = a->type == CUBLASLT_REAL_8I;
+  if ((fp8 || whole) && (!d->op[0] || d->op[1])) return 0; /* "TN" alone */
+  if (fp8) return d->compute == CUBLASLT_COMPUTE_F32 && c->type != CUBLASLT_REAL_32I;
+  if (whole) return d->compute == CUBLASLT_COMPUTE_I32 && c->type == CUBLASLT_REAL_32I;
+  int tf32 = a->type == CUBLASLT_REAL_32F;
+  return d->compute == (tf32 ? CUBLASLT_COMPUTE_TF32 : CUBLASLT_COMPUTE_F32) && a->type == b->type &&
+         b->type == c->type;
 }
 
 cublaslt_status cublasLtMatmulAlgoGetHeuristic(cublaslt_handle h, cublaslt_desc d, cublaslt_layout a,
@@ -98,9 +116,25 @@ cublaslt_status cublasLtMatmulAlgoGetHeuristic(cublaslt_handle h, cublaslt_desc 
   return 0;
 }
 
+static dtype dtype_of(const layout *l) {
+  switch (l->type) {
+  case CUBLASLT_REAL_32F: return DTYPE_F32;
+  case CUBLASLT_REAL_8I: return DTYPE_I8;
+  case CUBLASLT_REAL_32I: return DTYPE_I32;
+  case CUBLASLT_REAL_E4M3: return DTYPE_E4M3;
+  case CUBLASLT_REAL_E5M2: return DTYPE_E5M2;
+  case CUBLASLT_REAL_16BF: return DTYPE_BF16;
+  default: return DTYPE_F16;
+  }
+}
+
 static double element(const layout *l, const void *data, int32_t op, int64_t row, int64_t col) {
-  return dtype_load(l->type == CUBLASLT_REAL_16BF ? DTYPE_BF16 : DTYPE_F16, data,
-                    op ? col + row * l->ld : row + col * l->ld);
+  return dtype_load(dtype_of(l), data, op ? col + row * l->ld : row + col * l->ld);
+}
+
+static int is_one(const desc *d, const void *alpha, int value) {
+  return d->compute == CUBLASLT_COMPUTE_I32 ? *(const int32_t *)alpha == value
+                                            : *(const float *)alpha == (float)value;
 }
 
 cublaslt_status cublasLtMatmul(cublaslt_handle h, cublaslt_desc dp, const void *alpha, const void *a,
@@ -112,14 +146,16 @@ cublaslt_status cublasLtMatmul(cublaslt_handle h, cublaslt_desc dp, const void *
   const layout *l = lc;
   if (h == NULL || !fits(d, la, lb, lc) || lc != ly || c != y || workspace == NULL || workspace_bytes == 0)
     return 7;
-  if (*(const float *)alpha != 1 || *(const float *)beta != 0) return 7;
+  if (!is_one(d, alpha, 1) || !is_one(d, beta, 0)) return 7;
   int64_t k = d->op[0] ? ((const layout *)la)->rows : ((const layout *)la)->cols;
   for (int64_t col = 0; col < l->cols; col++)
     for (int64_t row = 0; row < l->rows; row++) {
       double sum = 0;
       for (int64_t i = 0; i < k; i++)
         sum += element(la, a, d->op[0], row, i) * element(lb, b, d->op[1], i, col);
-      dtype_store(l->type == CUBLASLT_REAL_16BF ? DTYPE_BF16 : DTYPE_F16, y, row + col * l->ld, sum);
+      for (int i = 0; i < 2; i++)
+        if (d->scale[i] != NULL) sum *= (double)*d->scale[i];
+      dtype_store(dtype_of(l), y, row + col * l->ld, sum);
     }
   if (stream != NULL) *(uint64_t *)stream = algorithm->data[0]; /* tells the test which candidate ran */
   return 0;

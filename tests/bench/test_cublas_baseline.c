@@ -19,40 +19,53 @@ static uint64_t address(const void *p) {
 }
 
 static const cublas_product PRODUCTS[] = {
-    {5, 7, 11, DTYPE_BF16, false}, {5, 7, 11, DTYPE_BF16, true}, {1, 8, 3, DTYPE_F16, false},
-    {9, 1, 4, DTYPE_F16, true},    {4, 4, 4, DTYPE_F16, true},
+    {5, 7, 11, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, false, false},
+    {5, 7, 11, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, true, false},
+    {1, 8, 3, DTYPE_F16, DTYPE_F16, DTYPE_F16, false, false},
+    {9, 1, 4, DTYPE_F16, DTYPE_F16, DTYPE_F16, true, false},
+    {4, 4, 4, DTYPE_F16, DTYPE_F16, DTYPE_F16, true, false},
+    {5, 6, 7, DTYPE_F32, DTYPE_F32, DTYPE_F32, false, false},
+    {5, 6, 7, DTYPE_I8, DTYPE_I8, DTYPE_I32, true, false},
+    {5, 6, 7, DTYPE_E4M3, DTYPE_E4M3, DTYPE_BF16, true, false},
+    {5, 6, 7, DTYPE_E4M3, DTYPE_E5M2, DTYPE_F16, true, true},
+    {5, 6, 7, DTYPE_E5M2, DTYPE_E4M3, DTYPE_F32, true, true},
 };
 
 START_TEST(products_are_row_major) {
   const cublas_product *p = &PRODUCTS[_i];
-  uint16_t a[128], b[128], y[128], workspace;
+  uint32_t a[128], b[128], y[128], workspace;
+  const float a_scale = 2, b_scale = -4;
   for (int i = 0; i < 128; i++) { /* small integers: every sum is exact */
-    dtype_store(p->type, a, i, i % 5 - 2);
-    dtype_store(p->type, b, i, i % 7 - 3);
+    dtype_store(p->a, a, i, i % 5 - 2);
+    dtype_store(p->b, b, i, i % 7 - 3);
   }
   cublas_library *library = open_fake();
   cublas_plan *plan;
   ck_assert_msg(cublas_plan_create(library, p, &plan, &error) == ARKE_OK, "%s", error.text);
   ck_assert_int_eq(cublas_plan_count(plan), 7); /* eight asked for, one invalid */
   static const uint64_t ran[] = {0, 1, 3, 4, 5, 6, 7};
+  const cublas_tensors t = {.a = address(a),
+                            .b = address(b),
+                            .y = address(y),
+                            .a_scale = address(&a_scale),
+                            .b_scale = address(&b_scale)};
   for (int c = 0; c < cublas_plan_count(plan); c++) {
     uint64_t which = 99;
     memset(y, 0xFF, sizeof y);
-    ck_assert_msg(cublas_plan_run(plan, c, address(a), address(b), address(y), address(&workspace), &which,
-                                  &error) == ARKE_OK,
-                  "%s", error.text);
+    ck_assert_msg(cublas_plan_run(plan, c, &t, address(&workspace), &which, &error) == ARKE_OK, "%s",
+                  error.text);
     ck_assert(which == ran[c]);
     for (int64_t m = 0; m < p->m; m++)
       for (int64_t n = 0; n < p->n; n++) {
         double sum = 0;
         for (int64_t k = 0; k < p->k; k++)
-          sum += dtype_load(p->type, a, m * p->k + k) *
-                 dtype_load(p->type, b, p->b_transposed ? n * p->k + k : k * p->n + n);
-        ck_assert_double_eq(dtype_load(p->type, y, m * p->n + n), sum);
+          sum += dtype_load(p->a, a, m * p->k + k) *
+                 dtype_load(p->b, b, p->b_transposed ? n * p->k + k : k * p->n + n);
+        ck_assert_double_eq(dtype_load(p->y, y, m * p->n + n), p->scaled ? -8 * sum : sum);
       }
-    ck_assert_uint_eq(y[p->m * p->n], 0xFFFF);
+    ck_assert_uint_eq(((const uint8_t *)y)[dtype_bytes(p->y, p->m * p->n)], 0xFF);
   }
-  ck_assert(cublas_plan_run(plan, 7, 0, 0, 0, 0, NULL, &error) == ARKE_ERR_ARGUMENT);
+  ck_assert(cublas_plan_run(plan, 7, &t, 0, NULL, &error) == ARKE_ERR_ARGUMENT);
   ck_assert_str_eq(error.text, "candidate 7 of 7");
   cublas_plan_destroy(plan);
   cublas_close(library);
@@ -64,10 +77,14 @@ START_TEST(wrong_products_are_refused) {
     cublas_product product;
     arke_status status;
     const char *part;
-  } cases[] = {{{0, 4, 4, DTYPE_BF16, false}, ARKE_ERR_ARGUMENT, "0x4x4 is empty"},
-               {{4, -4, 4, DTYPE_BF16, false}, ARKE_ERR_ARGUMENT, "4x-4x4"},
-               {{4, 4, 4, DTYPE_F32, false}, ARKE_ERR_UNSUPPORTED, "not f32"},
-               {{4, 13, 4, DTYPE_F16, false}, ARKE_ERR_UNSUPPORTED, "no kernel for 4x13x4 in f16"}};
+  } cases[] = {
+      {{0, 4, 4, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, false, false}, ARKE_ERR_ARGUMENT, "0x4x4 is empty"},
+      {{4, -4, 4, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, false, false}, ARKE_ERR_ARGUMENT, "4x-4x4"},
+      {{4, 4, 4, DTYPE_F64, DTYPE_F64, DTYPE_F64, false, false}, ARKE_ERR_UNSUPPORTED, "f64 and f64 in f64"},
+      {{4, 4, 4, DTYPE_BF16, DTYPE_F16, DTYPE_F16, false, false}, ARKE_ERR_UNSUPPORTED, "bf16 and f16"},
+      {{4, 4, 4, DTYPE_I8, DTYPE_I8, DTYPE_BF16, true, false}, ARKE_ERR_UNSUPPORTED, "i8 in bf16"},
+      {{4, 4, 4, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, true, true}, ARKE_ERR_UNSUPPORTED, "bf16"},
+      {{4, 13, 4, DTYPE_F16, DTYPE_F16, DTYPE_F16, false, false}, ARKE_ERR_UNSUPPORTED, "4x13x4 in f16"}};
   cublas_library *library = open_fake();
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     cublas_plan *plan;
