@@ -197,6 +197,20 @@ static gen_value on_integers(gen_builder *b, ir_function f, const gen_value *arg
 
 /* --- all --- */
 
+/* Of f64, what f32's subnormal numbers have, too: there the last digit does not move. */
+static gen_value tf32(gen_builder *b, gen_value x) {
+  if (gen_type_of(b, x) == GEN_F32) {
+    gen_value bits = LLVMBuildBitCast(b->ir, x, b->types[GEN_I32], "");
+    return LLVMBuildBitCast(b->ir, gen_and(b, bits, gen_i32(b, ~0x1FFF)), b->types[GEN_F32], "");
+  }
+  gen_value bits = LLVMBuildBitCast(b->ir, x, b->types[GEN_I64], "");
+  gen_value first = gen_and(b, bits, gen_i64(b, ~((INT64_C(1) << 42) - 1)));
+  gen_value scaled = gen_fmul(b, x, gen_like(b, x, 0x1p136));
+  gen_value small = gen_fmul(b, overloaded(b, "llvm.trunc", &scaled, 1), gen_like(b, x, 0x1p-136));
+  gen_value is_small = gen_compare(b, GEN_SLT, overloaded(b, "llvm.fabs", &x, 1), gen_like(b, x, 0x1p-126));
+  return gen_select(b, is_small, small, LLVMBuildBitCast(b->ir, first, b->types[GEN_F64], ""));
+}
+
 /* What needs no approximation, in f32 and f64; NULL for the others. */
 static gen_value exact(gen_builder *b, ir_function f, const gen_value *args) {
   gen_value x = args[0];
@@ -210,6 +224,7 @@ static gen_value exact(gen_builder *b, ir_function f, const gen_value *args) {
   case IR_FN_TRUNC: return overloaded(b, "llvm.trunc", args, 1);
   case IR_FN_ROUND: return overloaded(b, "llvm.roundeven", args, 1);
   case IR_FN_SIGN: return sign(b, x);
+  case IR_FN_TF32: return tf32(b, x);
   case IR_FN_FMA: return overloaded(b, "llvm.fma", args, 3);
   case IR_FN_MIN: return overloaded(b, "llvm.minimum", args, 2);
   case IR_FN_MAX: return overloaded(b, "llvm.maximum", args, 2);

@@ -81,6 +81,7 @@ typedef enum ir_operator {
   X(ROUND, round, 1, rint(x), "round to nearest, ties to even")                                              \
   X(TRUNC, trunc, 1, trunc(x), "round toward zero")                                                          \
   X(SIGN, sign, 1, (double)((x > 0) - (x < 0)), "-1, 0 or 1")                                                \
+  X(TF32, tf32, 1, ir_tf32(x), "x with the first 11 binary digits of its f32, toward zero")                  \
   X(POW, pow, 2, pow(x, y), "x^y")                                                                           \
   X(FMA, fma, 3, fma(x, y, z), "x * y + z")                                                                  \
   X(MIN, min, 2, ir_min(x, y), "smaller; NaN if either is")                                                  \

@@ -14,6 +14,16 @@ static inline double ir_min(double x, double y) {
   return isnan(x) || x < y ? x : y;
 }
 
+/* An f32 without the lowest 13 of its 23 fraction bits, which is what matrix units make of it. */
+static inline double ir_tf32(double x) {
+  const int least_exponent = -125; /* of normal f32, as frexp counts */
+  int e;
+  if (!isfinite(x) || x == 0) return x;
+  frexp(x, &e);
+  double unit = ldexp(1, (e > least_exponent ? e : least_exponent) - 11);
+  return trunc(x / unit) * unit;
+}
+
 static inline double ir_function_apply(ir_function f, double x, double y, double z) {
   (void)y, (void)z;
   switch (f) {

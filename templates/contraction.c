@@ -61,8 +61,23 @@ static bool holds_exactly(dtype wide, dtype narrow) {
   }
 }
 
-/* Without casts that change no value. */
+static bool is_tf32(const ir_expr *e) {
+  return e->node == IR_CALL && e->id == IR_FN_TF32;
+}
+
+/* Whether tf32 holds every value of the dtype. */
+static bool fits_tf32(dtype type) {
+  return dtype_class_of(type) == DTYPE_CLASS_FLOAT && dtype_bits(type) <= 16;
+}
+
+/* Without casts, and calls of tf32, that change no value. */
 static const ir_expr *without_casts(const ir_form *form, const ir_expr *e) {
+  if (is_tf32(e)) {
+    const ir_expr *inner = without_casts(form, e->args[0]);
+    bool narrow =
+        inner->node == IR_READ && fits_tf32(ir_tensor_dtype(form->problem, form->accesses[inner->id].tensor));
+    return narrow ? inner : e;
+  }
   const ir_expr *inner = e;
   while (inner->node == IR_CAST) inner = inner->args[0];
   if (inner->node != IR_READ) {
@@ -106,9 +121,16 @@ static dtype exact_type(const ir_form *form, const contraction_operand *o) {
   return type;
 }
 
+/* The access whose elements a read is; -1: it may lie outside its tensor, or is no read. */
+static int plain_access(const ir_form *form, const ir_expr *e) {
+  if (e->node != IR_READ) return -1;
+  const ir_access *x = &form->accesses[e->id];
+  return x->conditional || x->other ? -1 : e->id;
+}
+
 static contraction_operand make_operand(const ir_form *form, contraction_side side, const factors *f,
                                         unsigned chosen) {
-  contraction_operand o = {.side = side, .access = -1};
+  contraction_operand o = {.side = side, .access = -1, .element = -1};
   for (int i = 0; i < f->n; i++) {
     if (!(chosen >> i & 1)) continue;
     o.factors[o.n_factors++] = f->list[i];
@@ -116,11 +138,13 @@ static contraction_operand make_operand(const ir_form *form, contraction_side si
     o.values |= values_of(f->list[i]);
   }
   const ir_expr *e = o.factors[0];
-  if (o.n_factors == 1 && e->node == IR_READ) {
-    const ir_access *x = &form->accesses[e->id];
-    if (!x->conditional && !x->other) o.access = e->id;
-  }
+  if (o.n_factors == 1) o.access = o.element = plain_access(form, e);
   o.type = exact_type(form, &o);
+  if (o.n_factors > 1 || !is_tf32(e) || o.type != DTYPE_F32) return o;
+  o.tf32 = true;
+  o.element = plain_access(form, without_casts(form, e->args[0]));
+  if (o.element >= 0 && ir_tensor_dtype(form->problem, form->accesses[o.element].tensor) != DTYPE_F32)
+    o.element = -1;
   return o;
 }
 
@@ -400,7 +424,8 @@ void contraction_print(const contraction *c, strbuf *out) {
     const contraction_operand *o = &c->operands[i];
     strbuf_addf(out, "%s:", o->side == CONTRACTION_A ? "A" : "B");
     print_accesses(c, o->accesses, out);
-    strbuf_addf(out, "%s %s; ", o->access < 0 ? " computed" : "", dtype_name(o->type));
+    const char *how = o->access >= 0 ? "" : o->element >= 0 ? " as" : " computed";
+    strbuf_addf(out, "%s %s; ", how, o->tf32 ? "tf32" : dtype_name(o->type));
   }
   for (int i = 0; i < c->n_sums; i++) {
     const contraction_sum *s = &c->sums[i];

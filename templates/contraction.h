@@ -38,6 +38,10 @@ typedef struct contraction_operand {
   /* The access that is the operand, where it is one element of a tensor as it is (casts that change no value
    * left out); -1: it is computed. Reads that may lie outside their tensor are computed. */
   int access;
+  /* tf32: its values are f32 without the lowest 13 bits. `element` is the access whose elements these are
+   * once a matrix unit has read them as tf32, or -1; of other operands it is `access`. */
+  bool tf32;
+  int element;
   /* What holds its values exactly: the tensor's dtype, or that of a cast; else what it computes in
    * (DTYPE_F32, F64, I32, I64 or BOOL). */
   dtype type;

@@ -50,6 +50,7 @@ typedef struct mma_product {
 typedef struct mma_tile {
   const contraction_operand *operand;
   dtype element;     /* in shared memory */
+  int access;        /* whose elements those are as they lie in memory; -1: they are computed or converted */
   gen_mma_type type; /* of the product */
   int parts;         /* elements that add up to a value: more than 1 where one would not be exact */
   int bytes;         /* of an element */
@@ -175,6 +176,7 @@ arke_status mma_combine_emit(gen_builder *b, const target *t, void *user, arke_e
 typedef struct mma_choice {
   mma_product product;
   dtype elements[CONTRACTION_OPERANDS];
+  int accesses[CONTRACTION_OPERANDS]; /* mma_tile's */
   gen_mma_type types[CONTRACTION_OPERANDS];
   int parts[CONTRACTION_OPERANDS];
 } mma_choice;

@@ -63,7 +63,7 @@ static arke_status pointer(mma_emitter *e, int tile, const mma_vector *v, gen_va
   lanes *l;
   TRY(evaluator(e, tile, &l, err));
   set_loops(e, v, l, k);
-  return lanes_pointer(l, e->p->tiles[tile].operand->access, address, err);
+  return lanes_pointer(l, e->p->tiles[tile].access, address, err);
 }
 
 static arke_status init_tile(mma_emitter *e, int tile, arke_error *err) {
@@ -137,8 +137,7 @@ void mma_copy_tiles(mma_emitter *e, gen_value step, gen_value stage) {
 
 /* Whether the operand's elements go as they are. */
 static bool is_moved(const mma_emitter *e, const mma_tile *t) {
-  return t->operand->access >= 0 && t->operand->type == t->element && t->parts == 1 &&
-         e->c->sums[0].n_conditions == 0;
+  return t->access >= 0 && e->c->sums[0].n_conditions == 0;
 }
 
 /* The loads of a k-step; their values are used by mma_put_tiles, at the same step. */
@@ -244,7 +243,7 @@ static arke_status vector_words(mma_emitter *e, const mma_tile *t, lanes *l, gen
     }
     return ARKE_OK;
   }
-  TRY(lanes_elements(l, t->operand->access, values, &n, err));
+  TRY(lanes_elements(l, t->access, values, &n, err));
   for (int i = n; i < width; i++) values[i] = values[0];
   int bits = 8 * t->bytes, all = bits * width;
   if (all < 32) {

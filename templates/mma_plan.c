@@ -119,15 +119,13 @@ static bool steps_plainly(const ir_form *form, const ir_access *x, int loop) {
 
 static bool is_copy(const mma_plan *p, const mma_tile *t) {
   const contraction *c = p->c;
-  const contraction_operand *o = t->operand;
-  if (o->access < 0 || o->type != t->element || t->parts > 1 || c->k.n != 1 || c->sums[0].n_conditions > 0)
-    return false;
-  const ir_access *x = &c->form.accesses[o->access];
+  if (t->access < 0 || c->k.n != 1 || c->sums[0].n_conditions > 0) return false;
+  const ir_access *x = &c->form.accesses[t->access];
   if (!steps_plainly(&c->form, x, c->k.loops[0])) return false;
   if (p->c->form.problem->op->tensors[x->tensor].role != IR_INPUT) return false;
   int width = t->options.width;
-  bool lines_up = width == 1 || (t->options.wide >> o->access & 1);
-  return lines_up && width * t->bytes >= 4 && lanes_unit(&c->form, &t->options, o->access) == width;
+  bool lines_up = width == 1 || (t->options.wide >> t->access & 1);
+  return lines_up && width * t->bytes >= 4 && lanes_unit(&c->form, &t->options, t->access) == width;
 }
 
 /* Threads that multiply one by one have 8 x 4 places in a warp's tile: of single rows where tiles are
@@ -241,6 +239,7 @@ static template_reason make_tiles(mma_plan *p, const target *t, bool wide) {
     mma_tile *tile = &p->tiles[i];
     *tile = (mma_tile){.operand = &p->c->operands[i],
                        .element = choice.elements[i],
+                       .access = choice.accesses[i],
                        .type = choice.types[i],
                        .parts = choice.parts[i]};
     reason = make_tile(p, tile, wide);

@@ -44,10 +44,11 @@ static int64_t operand_bound(const ir_form *form, const contraction_operand *o) 
 
 /* --- kinds of operands --- */
 
-typedef enum kind { KIND_BYTE, KIND_SMALL, KIND_FP8, KIND_HALF, KIND_BFLOAT, KIND_WHOLE } kind;
+typedef enum kind { KIND_BYTE, KIND_SMALL, KIND_FP8, KIND_HALF, KIND_BFLOAT, KIND_TF32, KIND_WHOLE } kind;
 
 /* BYTE: what i8 or u8 hold. SMALL: what f16 and bf16 hold exactly. */
 static kind kind_of(const ir_form *form, const contraction_operand *o) {
+  if (o->tf32) return KIND_TF32;
   switch (o->type) {
   case DTYPE_I8:
   case DTYPE_U8:
@@ -124,6 +125,17 @@ static void multiply_fp8(const contraction *c, mma_choice *x) {
   }
 }
 
+/* tf32 holds what the narrow types do, and f32 elements lie as they are: the instruction ignores their last
+ * bits.
+ */
+static void multiply_tf32(const contraction *c, mma_choice *x) {
+  x->product = (mma_product){.sum = GEN_F32, .k = 8, .rate = mma_rate / 2};
+  for (int i = 0; i < c->n_operands; i++) {
+    x->elements[i] = DTYPE_F32;
+    x->types[i] = GEN_MMA_TF32;
+  }
+}
+
 /* f32 values as three bf16, f16 ones as two, which is exact; products of late parts are left out. */
 static void multiply_parts(const contraction *c, const kind *kinds, mma_choice *x) {
   multiply_halves(c, true, x);
@@ -136,6 +148,15 @@ static void multiply_parts(const contraction *c, const kind *kinds, mma_choice *
   for (int i = 0; i < most[0]; i++)
     for (int j = 0; j < most[1]; j++) products += i + j < MMA_PARTS;
   x->product.rate = mma_rate / products;
+}
+
+/* Operands whose elements are what the product takes. */
+static void choose_accesses(const contraction *c, mma_choice *x) {
+  for (int i = 0; i < c->n_operands; i++) {
+    const contraction_operand *o = &c->operands[i];
+    bool same = o->type == x->elements[i] && x->parts[i] == 1;
+    x->accesses[i] = !same ? -1 : x->types[i] == GEN_MMA_TF32 && !x->product.fma ? o->element : o->access;
+  }
 }
 
 static bool outputs_are_narrow(const contraction *c) {
@@ -158,12 +179,14 @@ template_reason mma_choose_product(const contraction *c, const target *t, mma_ch
     seen[kinds[i]] = true;
     x->parts[i] = 1;
   }
-  bool floats = sum == GEN_F32, whole = seen[KIND_WHOLE];
+  bool floats = sum == GEN_F32, whole = seen[KIND_WHOLE], tf32 = seen[KIND_TF32] && !whole;
   bool halves = seen[KIND_HALF], bfloats = seen[KIND_BFLOAT], fp8 = seen[KIND_FP8];
-  bool bytes = !whole && !halves && !bfloats && !fp8 && !seen[KIND_SMALL];
-  bool alike = !whole && !(halves && bfloats);
+  bool bytes = !whole && !tf32 && !halves && !bfloats && !fp8 && !seen[KIND_SMALL];
+  bool alike = !whole && !seen[KIND_TF32] && !(halves && bfloats);
   if (bytes && (floats || sum == GEN_I32)) {
     multiply_bytes(c, x);
+  } else if (tf32 && floats) {
+    multiply_tf32(c, x);
   } else if (!floats || (!alike && !outputs_are_narrow(c))) {
     multiply_one_by_one(c, sum, x);
   } else if (!alike) {
@@ -173,5 +196,6 @@ template_reason mma_choose_product(const contraction *c, const target *t, mma_ch
   } else {
     multiply_halves(c, bfloats, x);
   }
+  choose_accesses(c, x);
   return TEMPLATE_OK;
 }

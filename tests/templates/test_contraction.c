@@ -14,6 +14,10 @@ static const struct {
      "batch; m m; n n; k k; A: A bf16; B: B bf16; sum 0*1 f32; epilogue:"},
     {"f(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) W[n,k] * X[m,k] }", "T=f16 M=2 N=3 K=4", true,
      "batch; m m; n n; k k; A: X f16; B: W f16; sum 0*1 f32; epilogue:"},
+    {"f(X: f32[M,K], W: f32[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) tf32(X[m,k]) * tf32(W[n,k] + 1) }",
+     "M=2 N=3 K=4", true, "batch; m m; n n; k k; A: X as tf32; B: W computed tf32; sum 0*1 f32; epilogue:"},
+    {"f(X: f32[M,K], W: bf16[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) tf32(X[m,k]) * tf32(W[n,k]) }",
+     "M=2 N=3 K=4", true, "batch; m m; n n; k k; A: X as tf32; B: W bf16; sum 0*1 f32; epilogue:"},
     /* A transposed output: the rows of one operand are its columns. */
     {"f(A: T[M,K], B: T[K,N]) -> (Y: T[N,M]) { Y[n,m] = sum(k) A[m,k] * B[k,n] }", "T=bf16 M=2 N=3 K=4", true,
      "batch; m n; n m; k k; A: B bf16; B: A bf16; sum 0*1 f32; epilogue:"},

@@ -41,6 +41,14 @@ static const char scaled[] =
 static const char whole[] = "f(X: T[M,K], W: T[K,N]) -> (Y: i32[M,N]) { Y[m,n] = sum(k) X[m,k] * W[k,n] }";
 static const char mixed[] = "f(X: T[M,K], W: U[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }";
 static const char rounded[] = "f(X: T[M,K], W: U[N,K]) -> (Y: bf16[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }";
+static const char tf32[] =
+    "f(X: T[M,K], W: U[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) tf32(X[m,k]) * tf32(W[n,k]) }";
+static const char tf32_transposed[] =
+    "f(X: f32[K,M], W: f32[K,N]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) tf32(X[k,m]) * tf32(W[k,n]) }";
+static const char tf32_computed[] = "f(X: f32[M,K], W: f32[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) "
+                                    "tf32(-X[m,k]) * tf32(max(W[n,k], 0)) }";
+static const char tf32_half[] =
+    "f(X: f32[M,K], W: f32[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) tf32(X[m,k]) * W[n,k] }";
 static const char gathered[] =
     "f(X: T[P,K], W: T[E,K,N], r: i32[M], e: i32[B]) -> (Y: T[B,M,N]) { Y[b,m,n] = "
     "sum(k) X[r[m],k] * W[e[b],k,n] }";
@@ -116,6 +124,14 @@ static const struct {
     {mixed, "T=f16 U=i4 M=20 N=36 K=96", ""},
     {mixed, "T=f16 U=bf16 M=20 N=36 K=40", ""},
     {mixed, "T=f32 U=bf16 M=20 N=36 K=40", ""},
+    {tf32, "T=f32 U=f32 M=72 N=68 K=40", ""},
+    {tf32, "T=f32 U=f32 M=33 N=35 K=37", ""},
+    {tf32, "T=f32 U=f32 M=72 N=68 K=100", "BLOCK_M=64,BLOCK_N=64,BLOCK_K=16,WARPS_M=2,WARPS_N=2,STAGES=4"},
+    {tf32, "T=f32 U=bf16 M=20 N=36 K=40", ""},
+    {tf32, "T=f16 U=f32 M=20 N=36 K=40", ""},
+    {tf32_transposed, "M=36 N=44 K=48", ""},
+    {tf32_computed, "M=36 N=44 K=48", ""},
+    {tf32_half, "M=36 N=44 K=48", ""},
     {rounded, "T=f32 U=bf16 M=20 N=36 K=40", ""},
     {rounded, "T=f32 U=f32 M=20 N=36 K=40", ""},
     {rounded, "T=f16 U=bf16 M=20 N=37 K=43", ""},
