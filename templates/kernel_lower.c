@@ -14,12 +14,7 @@ static bool same_expr(const recipe_expr *x, const recipe_expr *y) {
   return same_expr(x->args[0], y->args[0]) && same_expr(x->args[1], y->args[1]);
 }
 
-static int add(kernel_args *args, gen_param_kind kind, recipe_param param) {
-  for (int i = 0; i < args->n; i++) {
-    const recipe_param *known = &args->params[i];
-    if (known->kind == param.kind && known->tensor == param.tensor && same_expr(known->value, param.value))
-      return i;
-  }
+static int append(kernel_args *args, gen_param_kind kind, recipe_param param) {
   if (args->n == LIMIT_KERNEL_ARGS) {
     args->too_many = true;
     return 0;
@@ -27,6 +22,15 @@ static int add(kernel_args *args, gen_param_kind kind, recipe_param param) {
   args->kinds[args->n] = kind;
   args->params[args->n] = param;
   return args->n++;
+}
+
+static int add(kernel_args *args, gen_param_kind kind, recipe_param param) {
+  for (int i = 0; i < args->n; i++) {
+    const recipe_param *known = &args->params[i];
+    if (known->kind == param.kind && known->tensor == param.tensor && same_expr(known->value, param.value))
+      return i;
+  }
+  return append(args, kind, param);
 }
 
 static int add_value(kernel_args *args, gen_param_kind kind, recipe_param_kind recipe_kind,
@@ -49,6 +53,13 @@ int kernel_args_i64(kernel_args *args, const recipe_expr *value) {
 
 int kernel_args_workspace(kernel_args *args, const recipe_expr *offset_bytes) {
   return add_value(args, GEN_PARAM_POINTER, RECIPE_PARAM_WORKSPACE, offset_bytes);
+}
+
+int kernel_args_tensormap(kernel_args *args, int tensor, const recipe_tensormap *map) {
+  for (int i = 0; i < map->rank; i++)
+    if (!map->dim[i] || (i > 0 && !map->stride[i])) args->incomplete = true;
+  return append(args, GEN_PARAM_TENSORMAP,
+                (recipe_param){.kind = RECIPE_PARAM_TENSORMAP, .tensor = tensor, .map = *map});
 }
 
 /* --- expressions --- */

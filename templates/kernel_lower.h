@@ -21,6 +21,8 @@ int kernel_args_pointer(kernel_args *args, int tensor);
 int kernel_args_i32(kernel_args *args, const recipe_expr *value);
 int kernel_args_i64(kernel_args *args, const recipe_expr *value);
 int kernel_args_workspace(kernel_args *args, const recipe_expr *offset_bytes);
+/* A descriptor for tensor copies; each call is a parameter of its own. */
+int kernel_args_tensormap(kernel_args *args, int tensor, const recipe_tensormap *map);
 
 /* One launch. `emit` writes the kernel's body; it reads its parameters by the numbers the adders gave. NULL:
  * the kernel of an earlier launch of this name, of the same shape, with other arguments. */

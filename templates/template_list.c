@@ -9,6 +9,7 @@
 #include "templates/scan.h"
 #include "templates/scatter.h"
 #include "templates/skinny.h"
+#include "templates/slim.h"
 #include "templates/template.h"
 #include "templates/template_generation.h"
 #include "templates/topk.h"
@@ -37,6 +38,18 @@ static const kernel_template templates[] = {
      .lower = skinny_lower,
      .ways = skinny_ways,
      .reduced_problem = skinny_reduced_problem},
+    {.name = "slim",
+     .meaning = "products where one side has few rows: the other one streams to warp-group matrix units",
+     .fits = slim_fits,
+     .space = slim_space_of,
+     .defaults = slim_defaults,
+     .feasible = slim_feasible,
+     .cost_ns = slim_cost_ns,
+     .prepare = slim_prepare,
+     .judge = slim_judge,
+     .lower = slim_lower,
+     .ways = slim_ways,
+     .reduced_problem = slim_reduced_problem},
     {.name = "mma",
      .meaning = "products of tensors with anything before and after, by products of warps",
      .fits = mma_fits,

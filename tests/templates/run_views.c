@@ -111,7 +111,27 @@ static arke_status make_call(run_state *s, int sm_count, arena *a, arke_error *e
   return recipe_call_make(tensors, op->n_args, sizes, op->n_axes, sm_count, a, &s->call, err);
 }
 
+static arke_status encode_map(run_state *s, const recipe_param *p, device_tensormap *map, arke_error *err) {
+  const tensor_memory *t = &s->tensors[p->tensor];
+  device_tensormap_desc desc = {.type = t->type,
+                                .rank = p->map.rank,
+                                .address = t->memory + t->first,
+                                .swizzle = p->map.swizzle,
+                                .l2_promotion = p->map.l2_promotion};
+  for (int i = 0; i < desc.rank; i++) {
+    int64_t value;
+    TRY(recipe_call_eval(&s->call, p->map.dim[i], &value, err));
+    desc.dim[i] = (uint64_t)value;
+    desc.box[i] = p->map.box[i];
+    if (i == 0) continue;
+    TRY(recipe_call_eval(&s->call, p->map.stride[i], &value, err));
+    desc.stride_bytes[i] = (uint64_t)dtype_bytes(t->type, value);
+  }
+  return s->d->ops->tensormap_encode(s->d, &desc, map, err);
+}
+
 static arke_status launch(run_state *s, device_module *m, const recipe_launch *l, arke_error *err) {
+  device_tensormap maps[LIMIT_KERNEL_ARGS];
   int64_t words[LIMIT_KERNEL_ARGS], value;
   void *args[LIMIT_KERNEL_ARGS];
   for (int i = 0; i < l->n_params; i++) {
@@ -120,6 +140,10 @@ static arke_status launch(run_state *s, device_module *m, const recipe_launch *l
     switch (p->kind) {
     case RECIPE_PARAM_POINTER:
       words[i] = (int64_t)(s->tensors[p->tensor].memory + s->tensors[p->tensor].first);
+      break;
+    case RECIPE_PARAM_TENSORMAP:
+      TRY(encode_map(s, p, &maps[i], err));
+      args[i] = &maps[i];
       break;
     case RECIPE_PARAM_I32: /* little-endian: the low half comes first */
     case RECIPE_PARAM_I64: TRY(recipe_call_eval(&s->call, p->value, &words[i], err)); break;

@@ -1,0 +1,94 @@
+/* The cost model. CTAs that are there at the same time share memory's bandwidth alike, as far as what each
+ * has under way allows; so a wave takes as long as its bytes, whichever SMs hold them, and the last wave as
+ * long as few CTAs take by themselves. Constants are estimates of an H200 until measurements replace them. */
+#include <math.h>
+
+#include "templates/slim.h"
+
+/* From a copy to its data, while all others copy too; from the start of a CTA to its first copy; and from the
+ * last sums to the end. */
+static const double latency_ns = 1100, start_ns = 700, store_ns = 600, cluster_ns = 900;
+/* Share of the copy bandwidth at best, of 128 bytes a clock that wgmma gets from shared memory, and of the
+ * matrix units' rate; bytes of a cycle that an SM gets from the L2 cache. */
+static const double dram_efficiency = 1.04, smem_efficiency = 0.77, math_efficiency = 0.875;
+static const double sm_bytes_per_cycle = 56;
+/* Cycles of a stage that no product hides; instructions for a vector of outputs, and for each part of K. */
+static const double stage_cycles = 60, vector_instructions = 70, part_instructions = 10;
+/* How much bounds that come close to the largest one add to it. */
+static const double power = 6;
+enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32, SHARED_OF_AN_SM = 227 * 1024 };
+
+static double resident(const slim_plan *p, const target *t) {
+  double registers = ceil((p->accumulators * p->m->c.n_sums + 48) / 8.0) * 8;
+  double ctas = fmin(THREADS_OF_AN_SM / p->threads, floor(t->registers_per_sm / (registers * p->threads)));
+  ctas = fmin(ctas, floor(SHARED_OF_AN_SM / (p->smem_bytes + 2048.0)));
+  return fmax(1, fmin(ctas, CTAS_OF_AN_SM));
+}
+
+/* A CTA's work, and what bounds it. */
+typedef struct work {
+  double bytes, dram_bytes; /* through its ring; of them out of memory */
+  double in_flight;         /* bytes */
+  double busy_ns;           /* of its SM's matrix units and shared memory */
+  double chain_ns;          /* of its consumers, one stage after the other */
+} work;
+
+/* A wave of so many CTAs. */
+static double wave_ns(const work *w, double ctas, const target_rates *rates) {
+  double on_an_sm = ceil(ctas / rates->sm_count);
+  double sm_rate = sm_bytes_per_cycle * rates->clock_hz / 1e9;
+  const double bounds[] = {
+      ctas * w->dram_bytes / (rates->dram_bytes_per_s * dram_efficiency) * 1e9,
+      ctas * w->bytes / rates->l2_bytes_per_s * 1e9,
+      on_an_sm * w->bytes / sm_rate,
+      w->bytes / w->in_flight * latency_ns,
+      on_an_sm * w->busy_ns,
+      w->chain_ns,
+  };
+  double sum = 0;
+  for (size_t i = 0; i < COUNT_OF(bounds); i++) sum += pow(bounds[i], power);
+  return pow(sum, 1 / power);
+}
+
+double slim_cost_of(const slim_plan *p, const target *t, const target_rates *rates) {
+  const contraction *c = &p->m->c;
+  double k = (double)contraction_extent(c, &c->k), tokens = (double)contraction_extent(c, p->m->tokens);
+  double tiles = ceil((double)contraction_extent(c, p->m->weights) / p->rows) * ceil(tokens / p->tokens);
+  double ctas = tiles * p->cluster, slots = resident(p, t) * rates->sm_count;
+  double steps = ceil(ceil(k / p->block_k) / p->cluster);
+  double products = (double)p->rows / 64 * p->block_k / 16 * c->n_sums; /* of a stage */
+  double smem = products * (64 * 16 + p->tokens * 16) * 2 / (128 * smem_efficiency);
+  double math = products * 2 * 64 * p->tokens * 16 /
+                (rates->f16_flops_per_s * math_efficiency / rates->sm_count) * rates->clock_hz;
+  double stage = fmax(smem, math);
+  work w = {.bytes = steps * p->stage_bytes,
+            .dram_bytes = ir_min_bytes(c->form.problem) / ctas,
+            .in_flight = (double)p->stages * p->stage_bytes,
+            .busy_ns = steps * stage / rates->clock_hz * 1e9,
+            .chain_ns = steps * (stage + stage_cycles) / rates->clock_hz * 1e9};
+  w.in_flight = fmin(w.in_flight, w.bytes);
+  double full = floor(ctas / slots), rest = ctas - full * slots;
+  double stream = full * wave_ns(&w, slots, rates) + (rest > 0 ? wave_ns(&w, rest, rates) : 0);
+  double starts = start_ns + latency_ns;
+  double rounds = full + (rest > 0) - 1;
+
+  double outputs = fmin(tokens, p->tokens) * p->rows / p->cluster / p->width; /* vectors */
+  double issue = ceil(outputs / p->threads) * p->threads / WARP *
+                 (vector_instructions + part_instructions * p->cluster * c->n_sums) *
+                 ceil(fmin(ctas, slots) / rates->sm_count);
+  double finish = issue / (SCHEDULERS * rates->clock_hz) * 1e9;
+  double ends = store_ns + (p->cluster > 1 ? cluster_ns : 0) + finish;
+  return rates->launch_ns + stream + starts + ends + rounds * (starts + ends) / resident(p, t);
+}
+
+double slim_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
+  arena a = ARENA_INIT;
+  slim_match m;
+  slim_plan plan;
+  double ns = INFINITY;
+  if (slim_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK &&
+      slim_plan_make(&m, t, c, true, &plan) == TEMPLATE_OK)
+    ns = slim_cost_of(&plan, t, rates);
+  arena_release(&a);
+  return ns;
+}

@@ -1,0 +1,236 @@
+/* The kernel up to the sums: its place, the producer's thread, the consumers' warp groups. */
+#include "generator/gen_barrier.h"
+#include "generator/gen_cluster.h"
+#include "generator/gen_control.h"
+#include "generator/gen_pipeline.h"
+#include "generator/gen_tma.h"
+#include "generator/gen_warp.h"
+#include "templates/slim.h"
+
+enum { STEP_K = 16, MOST_STEPS = GEN_WGMMA_MAX_STEPS };
+
+/* CTAs of a cluster share K; tiles of tokens that share weights follow one another. */
+static void find_place(slim_emitter *e) {
+  gen_builder *b = e->b;
+  const slim_plan *p = e->p;
+  gen_value tiles = gen_param(b, e->k->token_tiles), steps = gen_param(b, e->k->k_steps);
+  gen_value unit = gen_lshr(b, gen_ctaid_x(b), gen_i32(b, 31 - __builtin_clz((unsigned)p->cluster)));
+  e->part = gen_and(b, gen_ctaid_x(b), gen_i32(b, p->cluster - 1));
+  e->first_row = gen_mul_imm(b, gen_udiv(b, unit, tiles), p->rows);
+  e->first_token = gen_mul_imm(b, gen_urem(b, unit, tiles), p->tokens);
+  gen_value of_parts = gen_i32(b, p->cluster);
+  e->begin = gen_udiv(b, gen_mul(b, steps, e->part), of_parts);
+  e->end = gen_udiv(b, gen_mul(b, steps, gen_add_imm(b, e->part, 1)), of_parts);
+}
+
+/* --- the producer --- */
+
+static void load_operand(slim_emitter *e, int operand, gen_value stage, gen_value k, gen_value full) {
+  gen_builder *b = e->b;
+  const slim_operand *o = &e->m->operands[operand];
+  const slim_tile *tile = &e->p->tiles[operand];
+  gen_value row = o->token ? e->first_token : e->first_row, map = gen_param(b, e->k->maps[operand]);
+  gen_value inner = o->along_rows ? row : k, outer = o->along_rows ? k : row;
+  for (int i = 0; i < tile->panels; i++) {
+    gen_tma_load_2d(b, gen_add_imm(b, stage, tile->offset + i * tile->panel_bytes), map,
+                    gen_add_imm(b, inner, i * SLIM_PANEL), outer, full, 0);
+  }
+}
+
+static void produce(slim_emitter *e, const gen_pipeline *pipeline) {
+  gen_builder *b = e->b;
+  const slim_plan *p = e->p;
+  gen_stage at = gen_pipeline_producer_start(b);
+  gen_value carried[] = {e->begin, at.index, at.parity};
+  gen_loop loop;
+  gen_loop_begin(b, &loop, carried, 3);
+  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], e->end));
+  at = (gen_stage){carried[1], carried[2]};
+  gen_value full = gen_pipeline_acquire(b, pipeline, at, p->stage_bytes);
+  gen_value stage = gen_add(b, e->smem, gen_mul_imm(b, at.index, p->stage_bytes));
+  gen_value k = gen_mul_imm(b, carried[0], p->block_k);
+  for (int i = 0; i < e->m->c.n_operands; i++) load_operand(e, i, stage, k, full);
+  at = gen_pipeline_advance(b, pipeline, at);
+  carried[0] = gen_add_imm(b, carried[0], 1);
+  carried[1] = at.index;
+  carried[2] = at.parity;
+  gen_loop_end(b, &loop);
+}
+
+/* --- consumers --- */
+
+static int chunks_of(const slim_plan *p) {
+  return (p->block_k / STEP_K + MOST_STEPS - 1) / MOST_STEPS;
+}
+
+static int steps_of(const slim_plan *p) {
+  return p->block_k / STEP_K / chunks_of(p);
+}
+
+/* Bytes from the tile's first element to step `step` along K. */
+static int step_offset(const slim_operand *o, const slim_tile *tile, int step) {
+  int of_panel = SLIM_PANEL / STEP_K;
+  return o->along_rows ? step * STEP_K * SLIM_LINE_BYTES
+                       : step / of_panel * tile->panel_bytes + step % of_panel * STEP_K * 2;
+}
+
+static int row_tile_offset(const slim_operand *o, const slim_tile *tile) {
+  return o->along_rows ? tile->panel_bytes : SLIM_PANEL * SLIM_LINE_BYTES;
+}
+
+static gen_wgmma_operand view_of(const slim_emitter *e, int operand) {
+  const slim_operand *o = &e->m->operands[operand];
+  const slim_tile *tile = &e->p->tiles[operand];
+  gen_wgmma_operand view = {.transposed = o->along_rows, .tile_offset = row_tile_offset(o, tile)};
+  for (int i = 0; i < steps_of(e->p); i++) view.step_offset[i] = step_offset(o, tile, i);
+  return view;
+}
+
+/* Of stage 0; other stages and later steps are so many bytes further. */
+static gen_value descriptor_of(slim_emitter *e, int operand, gen_value group) {
+  gen_builder *b = e->b;
+  const slim_operand *o = &e->m->operands[operand];
+  const slim_tile *tile = &e->p->tiles[operand];
+  gen_value at = gen_add_imm(b, e->smem, tile->offset);
+  if (!o->token) at = gen_add(b, at, gen_mul_imm(b, group, e->p->row_tiles * row_tile_offset(o, tile)));
+  int leading = o->along_rows ? tile->panel_bytes : 16;
+  return gen_wgmma_descriptor(b, at,
+                              gen_wgmma_descriptor_bits(GEN_SWIZZLE_128, leading, 8 * SLIM_LINE_BYTES));
+}
+
+typedef struct consumer {
+  slim_emitter *e;
+  const gen_pipeline *pipeline;
+  gen_value thread; /* of the group */
+  gen_value descriptors[CONTRACTION_OPERANDS];
+} consumer;
+
+static gen_value moved(gen_builder *b, gen_value descriptor, gen_value stage, int bytes) {
+  return gen_add_imm(b, gen_add(b, descriptor, stage), bytes >> 4);
+}
+
+/* Issues all products of a stage; `offset`: from stage 0, in a descriptor's units. */
+static void issue(const consumer *c, gen_value offset, gen_value started, gen_value *sums) {
+  slim_emitter *e = c->e;
+  gen_builder *b = e->b;
+  const slim_plan *p = e->p;
+  for (int s = 0; s < e->m->c.n_sums; s++) {
+    int weights = slim_weight_operand(e->m, s), tokens = slim_token_operand(e->m, s);
+    gen_wgmma products = {.type = e->m->type,
+                          .b_type = e->m->type,
+                          .n = p->tokens,
+                          .tiles = p->row_tiles,
+                          .k_steps = steps_of(p),
+                          .a = view_of(e, weights),
+                          .b = view_of(e, tokens)};
+    for (int i = 0; i < chunks_of(p); i++) {
+      int step = i * steps_of(p);
+      int a = step_offset(&e->m->operands[weights], &p->tiles[weights], step),
+          of_b = step_offset(&e->m->operands[tokens], &p->tiles[tokens], step);
+      gen_wgmma_issue(b, &products, moved(b, c->descriptors[weights], offset, a),
+                      moved(b, c->descriptors[tokens], offset, of_b), i ? gen_bool(b, true) : started,
+                      sums + s * p->accumulators);
+    }
+  }
+}
+
+/* At least one step. One stage's products run on while the stage before goes back to the producer. */
+static void multiply(const consumer *c, gen_value *sums) {
+  enum { STEP, STAGE, PARITY, BEFORE, SUMS };
+  slim_emitter *e = c->e;
+  gen_builder *b = e->b;
+  const slim_plan *p = e->p;
+  int n = p->accumulators * e->m->c.n_sums, groups = chunks_of(p) * e->m->c.n_sums;
+  gen_stage at = gen_pipeline_consumer_start(b);
+  gen_value carried[SUMS + GEN_WGMMA_MAX_ACCUMULATORS] = {e->begin, at.index, at.parity, gen_i32(b, 0)};
+  for (int i = 0; i < n; i++) carried[SUMS + i] = gen_undefined(b, GEN_F32);
+  gen_loop loop;
+  gen_loop_begin(b, &loop, carried, SUMS + n);
+  at = (gen_stage){carried[STAGE], carried[PARITY]};
+  gen_pipeline_wait(b, c->pipeline, at);
+  gen_value started = gen_compare(b, GEN_NE, carried[STEP], e->begin);
+  gen_value offset = gen_zext(b, gen_mul_imm(b, at.index, p->stage_bytes >> 4), GEN_I64);
+  issue(c, offset, started, carried + SUMS);
+  gen_wgmma_wait(b, groups, carried + SUMS, n);
+  gen_pipeline_release(b, c->pipeline, carried[BEFORE], c->thread, started);
+  gen_stage next = gen_pipeline_advance(b, c->pipeline, at);
+  carried[STEP] = gen_add_imm(b, carried[STEP], 1);
+  carried[STAGE] = next.index;
+  carried[PARITY] = next.parity;
+  carried[BEFORE] = at.index;
+  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[STEP], e->end));
+  gen_wgmma_wait(b, 0, carried + SUMS, n);
+  for (int i = 0; i < n; i++) sums[i] = carried[SUMS + i];
+}
+
+static void consume(slim_emitter *e, const gen_pipeline *pipeline, gen_value group) {
+  gen_builder *b = e->b;
+  int n = e->p->accumulators * e->m->c.n_sums;
+  consumer c = {.e = e, .pipeline = pipeline};
+  c.thread = gen_and(b, gen_tid_x(b), gen_i32(b, SLIM_WARP_GROUP - 1));
+  for (int i = 0; i < e->m->c.n_operands; i++) c.descriptors[i] = descriptor_of(e, i, group);
+  gen_value sums[GEN_WGMMA_MAX_ACCUMULATORS];
+  for (int i = 0; i < n; i++) sums[i] = gen_f32(b, 0);
+  gen_branch some;
+  gen_if(b, &some, gen_compare(b, GEN_ULT, e->begin, e->end), sums, n);
+  multiply(&c, sums);
+  gen_if_end(b, &some);
+  /* All products have read their stages before sums are written over them. */
+  if (e->p->consumers > 1) {
+    gen_named_sync(b, gen_i32(b, 1), e->p->consumers * SLIM_WARP_GROUP);
+  } else {
+    gen_named_sync(b, gen_i32(b, 1), SLIM_WARP_GROUP);
+  }
+  slim_put_sums(e, group, c.thread, sums);
+}
+
+/* --- the whole --- */
+
+static void set_up(slim_emitter *e, gen_pipeline *pipeline) {
+  gen_builder *b = e->b;
+  gen_pipeline_create(b, pipeline, "stage", e->p->stages, e->p->consumers, 1);
+  gen_branch first;
+  gen_if(b, &first, gen_compare_imm(b, GEN_EQ, gen_tid_x(b), e->p->consumers * SLIM_WARP_GROUP), NULL, 0);
+  for (int i = 0; i < e->m->c.n_operands; i++) gen_tma_prefetch_map(b, gen_param(b, e->k->maps[i]));
+  gen_pipeline_init(b, pipeline);
+  gen_mbarrier_init_fence(b);
+  gen_if_end(b, &first);
+  gen_warp_sync(b);
+  gen_cta_sync(b);
+}
+
+arke_status slim_emit(gen_builder *b, const target *t, void *user, arke_error *err) {
+  (void)t;
+  slim_kernel *k = user;
+  slim_emitter *e = ARENA_NEW(k->a, slim_emitter);
+  gen_pipeline pipeline;
+  gen_branch role, one;
+  if (!e) return error_memory(err, "generate");
+  *e = (slim_emitter){.b = b, .k = k, .p = &k->plan, .m = k->plan.m};
+  k->current = e;
+  gen_launches_release(b);
+  e->smem = gen_shared_dynamic(b);
+  find_place(e);
+  set_up(e, &pipeline);
+  gen_launches_wait(b);
+  gen_value group = gen_warp_uniform(b, gen_lshr(b, gen_tid_x(b), gen_i32(b, 7)));
+  gen_if(b, &role, gen_compare_imm(b, GEN_EQ, group, e->p->consumers), NULL, 0);
+  gen_if(b, &one, gen_compare_imm(b, GEN_EQ, gen_tid_x(b), e->p->consumers * SLIM_WARP_GROUP), NULL, 0);
+  produce(e, &pipeline);
+  gen_if_end(b, &one);
+  gen_warp_sync(b);
+  gen_else(b, &role);
+  consume(e, &pipeline, group);
+  gen_if_end(b, &role);
+  if (e->p->cluster > 1) {
+    gen_cluster_sync(b);
+  } else {
+    gen_cta_sync(b);
+  }
+  TRY(slim_finish(e, err));
+  if (e->p->cluster > 1) { /* others may still read what this CTA has */
+    gen_cluster_arrive_relaxed(b);
+    gen_cluster_wait(b);
+  }
+  return ARKE_OK;
+}

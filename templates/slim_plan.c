@@ -1,0 +1,63 @@
+/* What a configuration is, and whether it can be. */
+#include "templates/slim.h"
+
+enum {
+  STATIC_SMEM_BYTES = 1024, /* barriers */
+  MOST_ACCUMULATORS = 128,  /* of a thread, all sums together */
+  MOST_BOX = 256,           /* lines of a copy */
+  WIDEST = 4,               /* outputs of a thread at once */
+  PAD = 4 /* keeps vectors of four aligned, and the stores of a warp's fragments in banks of their own */
+};
+
+/* All of an operand's tile that a stage holds. */
+static void place_tile(const slim_plan *p, const slim_operand *o, int offset, slim_tile *tile) {
+  int rows = o->token ? p->tokens : p->rows;
+  *tile = (slim_tile){.offset = offset,
+                      .panels = (o->along_rows ? rows : p->block_k) / SLIM_PANEL,
+                      .height = o->along_rows ? p->block_k : rows};
+  tile->panel_bytes = tile->height * SLIM_LINE_BYTES;
+  tile->bytes = tile->panels * tile->panel_bytes;
+}
+
+lanes_options slim_lanes(const slim_match *m, const slim_plan *p) {
+  lanes_options o = {
+      .loop = m->row_loop, .width = p->width, .dense = p->dense, .wide_offsets = p->wide_offsets};
+  uint64_t mine = m->c.epilogue;
+  for (int i = 0; i < m->c.form.n_outputs; i++) mine |= UINT64_C(1) << m->c.form.outputs[i].access;
+  o.wide = lanes_wide(&m->c.form, &o) & mine;
+  return o;
+}
+
+template_reason slim_plan_make(const slim_match *m, const target *t, const config *c, bool dense,
+                               slim_plan *plan) {
+  const int *v = c->values;
+  *plan = (slim_plan){.m = m,
+                      .dense = dense,
+                      .wide_offsets = m->wide_offsets,
+                      .rows = v[SLIM_ROWS],
+                      .tokens = v[SLIM_TOKENS],
+                      .block_k = v[SLIM_BLOCK_K],
+                      .stages = v[SLIM_STAGES],
+                      .consumers = v[SLIM_CONSUMERS],
+                      .cluster = v[SLIM_CLUSTER_K],
+                      .threads = v[SLIM_CONSUMERS] * SLIM_WARP_GROUP + 32,
+                      .row_tiles = v[SLIM_ROWS] / v[SLIM_CONSUMERS] / 64,
+                      .pitch = v[SLIM_ROWS] + PAD,
+                      .width = 1};
+  slim_plan *p = plan;
+  if (!t->has.tma || !t->has.wgmma || !t->has.clusters) return TEMPLATE_TARGET;
+  if (p->row_tiles < 1) return TEMPLATE_TILE;
+  p->accumulators = p->row_tiles * p->tokens / 2;
+  if (p->accumulators * m->c.n_sums > MOST_ACCUMULATORS) return TEMPLATE_REGISTERS;
+  for (int i = 0; i < m->c.n_operands; i++) {
+    place_tile(p, &m->operands[i], p->stage_bytes, &p->tiles[i]);
+    if (p->tiles[i].height > MOST_BOX) return TEMPLATE_TILE;
+    p->stage_bytes += p->tiles[i].bytes;
+  }
+  int sums = m->c.n_sums * p->tokens * p->pitch * (int)sizeof(float), ring = p->stages * p->stage_bytes;
+  p->smem_bytes = sums > ring ? sums : ring;
+  if (p->smem_bytes > t->smem_per_block_bytes - STATIC_SMEM_BYTES) return TEMPLATE_SHARED_MEMORY;
+  int64_t rows = ir_form_extent(&m->c.form, m->row_loop);
+  while (dense && p->width < WIDEST && rows % (p->width * 2) == 0) p->width *= 2;
+  return TEMPLATE_OK;
+}

@@ -1,0 +1,120 @@
+/* The tiling space, where to start in it, and the small problem of a point. */
+#include <math.h>
+
+#include "templates/slim.h"
+
+#define COUNT(...)            (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int))
+#define X(NAME, meaning, ...) [SLIM_##NAME] = {#NAME, meaning, COUNT(__VA_ARGS__), {__VA_ARGS__}},
+static const space_param params[] = {SLIM_PARAMS(X)};
+#undef X
+const space slim_space = {"slim", SLIM_PARAM_COUNT, params};
+
+const space *slim_space_of(const target *t) {
+  (void)t;
+  return &slim_space;
+}
+
+/* --- what is there already with less --- */
+
+/* The value before a parameter's; 0: it has the least. */
+static int value_below(slim_param param, int value) {
+  int below = 0;
+  for (int i = 0; i < params[param].n_values && params[param].values[i] < value; i++)
+    below = params[param].values[i];
+  return below;
+}
+
+static bool is_redundant(const slim_plan *p) {
+  const contraction *c = &p->m->c;
+  int64_t tokens = contraction_extent(c, p->m->tokens), rows = contraction_extent(c, p->m->weights),
+          k = contraction_extent(c, &c->k);
+  int64_t steps = (k + p->block_k - 1) / p->block_k, each = (steps + p->cluster - 1) / p->cluster;
+  int fewer_tokens = value_below(SLIM_TOKENS, p->tokens), fewer_stages = value_below(SLIM_STAGES, p->stages);
+  return (fewer_tokens > 0 && fewer_tokens >= tokens) || (p->rows > 64 && p->rows / 2 >= rows) ||
+         (p->block_k > 64 && p->block_k / 2 >= k) || p->cluster > steps ||
+         (fewer_stages > 0 && fewer_stages >= each);
+}
+
+typedef struct prepared {
+  slim_match m;
+  template_reason reason;
+} prepared;
+
+const void *slim_prepare(const ir_problem *p, const target *t, arena *a) {
+  (void)t;
+  prepared *made = ARENA_NEW(a, prepared);
+  if (made) made->reason = slim_match_make(p, true, a, &made->m, NULL, NULL);
+  return made;
+}
+
+template_reason slim_judge(const void *of, const target *t, const target_rates *rates, const config *c,
+                           double *ns) {
+  const prepared *made = of;
+  slim_plan plan;
+  template_reason reason = made->reason;
+  if (reason == TEMPLATE_OK) reason = slim_plan_make(&made->m, t, c, true, &plan);
+  if (reason == TEMPLATE_OK && is_redundant(&plan)) reason = TEMPLATE_REDUNDANT;
+  if (reason == TEMPLATE_OK) *ns = slim_cost_of(&plan, t, rates);
+  return reason;
+}
+
+template_reason slim_feasible(const ir_problem *p, const target *t, const config *c) {
+  arena a = ARENA_INIT;
+  double ns;
+  const prepared *made = slim_prepare(p, t, &a);
+  template_reason reason = made ? slim_judge(made, t, &t->rates, c, &ns) : TEMPLATE_OPERATOR;
+  arena_release(&a);
+  return reason;
+}
+
+/* --- where to start --- */
+
+void slim_defaults(const ir_problem *p, const target *t, config *c) {
+  arena a = ARENA_INIT;
+  const prepared *made = slim_prepare(p, t, &a);
+  double best = INFINITY, ns;
+  *c = (config){.values = {[SLIM_ROWS] = 64,
+                           [SLIM_TOKENS] = 8,
+                           [SLIM_BLOCK_K] = 64,
+                           [SLIM_STAGES] = 2,
+                           [SLIM_CONSUMERS] = 1,
+                           [SLIM_CLUSTER_K] = 1}};
+  for (int64_t i = 0; made && i < space_size(&slim_space); i++) {
+    config point;
+    space_point(&slim_space, i, &point);
+    if (slim_judge(made, t, &t->rates, &point, &ns) != TEMPLATE_OK || ns >= best) continue;
+    best = ns;
+    *c = point;
+  }
+  arena_release(&a);
+}
+
+/* --- the small problem --- */
+
+static void reduce(const slim_match *m, int loop, int64_t size, ir_problem *reduced) {
+  if (size < ir_form_extent(&m->c.form, loop)) ir_form_set_extent(&m->c.form, loop, size, reduced);
+}
+
+/* Part tiles in every direction, and in each part of K more steps than stages; the tokens stay the short
+ * side. */
+void slim_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                          ir_problem *reduced) {
+  enum { LINE = 8 };
+  arena a = ARENA_INIT;
+  slim_match m, small;
+  slim_plan plan;
+  *reduced = *p;
+  (void)sm_count; /* no grid depends on it */
+  if (slim_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK &&
+      slim_plan_make(&m, t, c, true, &plan) == TEMPLATE_OK) {
+    int64_t tokens = plan.tokens + plan.tokens / 2 + 1, rows = plan.rows + LINE;
+    if (rows <= tokens) rows = (tokens / LINE + 1) * LINE;
+    reduce(&m, m.row_loop, rows, reduced);
+    reduce(&m, m.token_loop, tokens, reduced);
+    reduce(&m, m.k_loop, (int64_t)plan.block_k * plan.cluster * (plan.stages + 1) + LINE, reduced);
+    template_reason reason = slim_match_make(reduced, true, &a, &small, NULL, NULL);
+    if (reason == TEMPLATE_OK) reason = slim_plan_make(&small, t, c, true, &plan);
+    if (reason != TEMPLATE_OK || (small.tokens == &small.c.m) != (m.tokens == &m.c.m)) *reduced = *p;
+  }
+  arena_release(&a);
+}

@@ -1,0 +1,152 @@
+/* Products with few rows on warp-group matrix units: what fits, classes of configurations on the emulator,
+ * odd sizes, views, and planted faults. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "template_cases.h"
+
+static const kernel_template *slim(void) {
+  return template_find("slim");
+}
+
+static const char linear[] = "f(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }";
+static const char matmul[] = "f(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) A[m,k] * B[k,n] }";
+static const char turned[] = "f(W: T[N,K], X: T[M,K]) -> (Y: f32[N,M]) { Y[n,m] = sum(k) W[n,k] * X[m,k] }";
+static const char with_bias[] = "f(X: T[M,K], W: T[N,K], b: T[N], R: T[M,N]) -> (Y: T[M,N]) {"
+                                " Y[m,n] = gelu_tanh((sum(k) X[m,k] * W[n,k]) + b[n]) + R[m,n] }";
+static const char gated[] = "f(X: T[M,K], G: T[N,K], U: T[N,K]) -> (Y: T[M,N]) {"
+                            " Y[m,n] = silu(sum(k) X[m,k] * G[n,k]) * (sum(k) X[m,k] * U[n,k]) }";
+static const char scaled[] = "f(X: T[M,K], W: T[N,K], s: f32[M], r: f32[N]) -> (Y: T[M,N]) {"
+                             " Y[m,n] = sum(k) (X[m,k] * s[m]) * (W[n,k] * r[n]) }";
+
+static const struct {
+  const char *text, *bindings, *settings;
+} classes[] = {
+    {linear, "T=bf16 M=1 N=72 K=520", ""},
+    {linear, "T=bf16 M=7 N=136 K=520", "ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=4,CONSUMERS=1,CLUSTER_K=1"},
+    {linear, "T=f16 M=13 N=200 K=1160", "ROWS=64,TOKENS=16,BLOCK_K=128,STAGES=3,CONSUMERS=1,CLUSTER_K=2"},
+    {linear, "T=bf16 M=5 N=99 K=2056", "ROWS=128,TOKENS=8,BLOCK_K=256,STAGES=2,CONSUMERS=1,CLUSTER_K=4"},
+    {linear, "T=bf16 M=30 N=301 K=712", "ROWS=256,TOKENS=32,BLOCK_K=64,STAGES=3,CONSUMERS=2,CLUSTER_K=1"},
+    {linear, "T=bf16 M=70 N=270 K=648", "ROWS=128,TOKENS=48,BLOCK_K=64,STAGES=4,CONSUMERS=2,CLUSTER_K=8"},
+    {linear, "T=f16 M=150 N=190 K=264", "ROWS=128,TOKENS=128,BLOCK_K=128,STAGES=2,CONSUMERS=2,CLUSTER_K=2"},
+    {linear, "T=bf16 M=200 N=330 K=136", "ROWS=64,TOKENS=256,BLOCK_K=64,STAGES=2,CONSUMERS=1,CLUSTER_K=2"},
+    {linear, "T=bf16 M=90 N=130 K=1032", "ROWS=128,TOKENS=96,BLOCK_K=256,STAGES=2,CONSUMERS=1,CLUSTER_K=1"},
+    {linear, "T=bf16 M=3 N=40 K=8", "ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=2,CONSUMERS=1,CLUSTER_K=4"},
+    {matmul, "T=bf16 M=9 N=136 K=328", "ROWS=64,TOKENS=16,BLOCK_K=64,STAGES=4,CONSUMERS=1,CLUSTER_K=2"},
+    {matmul, "T=f16 M=40 N=264 K=520", "ROWS=256,TOKENS=48,BLOCK_K=128,STAGES=2,CONSUMERS=2,CLUSTER_K=1"},
+    {matmul, "T=bf16 M=24 N=200 K=392", "ROWS=128,TOKENS=24,BLOCK_K=128,STAGES=3,CONSUMERS=2,CLUSTER_K=4"},
+    {turned, "T=bf16 M=12 N=75 K=264", "ROWS=64,TOKENS=16,BLOCK_K=64,STAGES=4,CONSUMERS=1,CLUSTER_K=2"},
+    {with_bias, "T=bf16 M=3 N=140 K=264", "ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=3,CONSUMERS=1,CLUSTER_K=2"},
+    {gated, "T=bf16 M=9 N=140 K=520", "ROWS=64,TOKENS=16,BLOCK_K=128,STAGES=2,CONSUMERS=1,CLUSTER_K=2"},
+    {gated, "T=f16 M=60 N=130 K=264", "ROWS=128,TOKENS=64,BLOCK_K=64,STAGES=2,CONSUMERS=2,CLUSTER_K=1"},
+    {scaled, "T=bf16 M=6 N=66 K=264", "ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=4,CONSUMERS=1,CLUSTER_K=4"},
+};
+
+START_TEST(classes_are_right) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, slim(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
+  template_case_run(&a, &c, NULL, 0);
+  template_case_run_reduced(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(classes_assemble) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, slim(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
+  template_case_assemble(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(odd_sizes_are_right) {
+  static const int tokens[] = {1, 2, 3, 5, 8, 17};
+  static const char *const texts[] = {linear, matmul, with_bias, gated};
+  static const char *const sizes[] = {"T=bf16 N=136 K=72", "T=f16 N=40 K=200"};
+  const char *text = texts[_i / (int)COUNT_OF(tokens)];
+  arena a = ARENA_INIT;
+  for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+    char bindings[64];
+    snprintf(bindings, sizeof bindings, "%s M=%d", sizes[i], tokens[_i % (int)COUNT_OF(tokens)]);
+    template_case c = template_case_bind(&a, slim(), text, bindings, "");
+    template_case_run(&a, &c, NULL, 0);
+  }
+  arena_release(&a);
+}
+END_TEST
+
+/* Rows that lie apart. */
+START_TEST(views_are_right) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, slim(), linear, "T=bf16 M=3 N=40 K=264", "");
+  run_view views[LIMIT_TENSORS] = {{0}};
+  run_view_permuted(&c.p, 0, (int[]){1, 0}, 8, &views[0]);
+  run_view_permuted(&c.p, 1, (int[]){1, 0}, 8, &views[1]);
+  run_view_permuted(&c.p, 2, (int[]){1, 0}, 3, &views[2]);
+  template_case_run(&a, &c, views, 1);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(missing_waits_are_found) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, slim(), linear, "T=bf16 M=5 N=70 K=1160",
+                                       "ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=3,CONSUMERS=1,CLUSTER_K=2");
+  template_case_miss(&a, &c, "barrier.cluster");
+  template_case_miss(&a, &c, "griddepcontrol.wait");
+  template_case_miss(&a, &c, "mbarrier.try_wait");
+  template_case_miss(&a, &c, "wgmma.wait_group");
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(others_are_refused) {
+  static const struct {
+    const char *text, *bindings;
+    template_reason reason;
+  } others[] = {
+      {"m(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }", "T=f32 M=8 N=80 K=80",
+       TEMPLATE_DTYPE},
+      {"m(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }", "T=bf16 M=8 N=80 K=81",
+       TEMPLATE_ALIGNMENT},
+      {"m(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) silu(X[m,k]) * W[n,k] }",
+       "T=bf16 M=8 N=80 K=80", TEMPLATE_OPERATOR},
+      {"m(X: T[K,M], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[k,m] * W[n,k] }", "T=bf16 M=8 N=80 K=80",
+       TEMPLATE_OPERATOR},
+      {"m(X: T[B,M,K], W: T[B,N,K]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) X[b,m,k] * W[b,n,k] }",
+       "T=bf16 B=2 M=8 N=80 K=80", TEMPLATE_OPERATOR},
+  };
+  for (size_t i = 0; i < COUNT_OF(others); i++)
+    template_refuses(slim(), others[i].text, others[i].bindings, others[i].reason);
+}
+END_TEST
+
+START_TEST(out_of_memory_is_reported) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, slim(), with_bias, "T=bf16 M=2 N=72 K=136", "");
+  template_case_fail_allocations(&c);
+  arena_release(&a);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("slim");
+  TCase *tests = tcase_create("slim");
+  tcase_set_timeout(tests, 120);
+  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, odd_sizes_are_right, 0, 24);
+  tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, missing_waits_are_found);
+  tcase_add_test(tests, others_are_refused);
+  tcase_add_test(tests, out_of_memory_is_reported);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
