@@ -19,88 +19,90 @@ enum { SAMPLES = 4096, REFERENCE_S = 20 };
 
 /* The device that the emulators are compared with, and the list of comparisons. */
 typedef struct fidelity {
+  const cli_fidelity_options *options;
   tune_runner tested;
-  const target *target;
-  uint64_t seed;
   arena arena;
   cli_emulation *list;
   const char **titles; /* of the problems, by comparison */
   int n;
-  json_t *runs;
-  cli_fidelity_count *count;
 } fidelity;
 
 /* --- choosing configurations ---------------------------------------------------------------------------- */
 
-/* Values of all parameters, as bits by parameter: which were seen. */
+/* As many random candidates are looked at for each choice: all pairs of values of hundreds of thousands would
+ * take longer than the emulator. A value that no choice has yet is worth so many new pairs, one that k have a
+ * (k + 1)th of that: rare values come up as often as frequent ones. */
+enum { LOOKED_AT = 2048, VALUE_WORTH = 200 };
+
+/* How often each value of each parameter was chosen, and which pairs of values of two parameters were (bits
+ * by value of the second). */
 typedef struct seen_values {
-  uint32_t bits[TUNE_TEMPLATES_MAX][LIMIT_PARAMS];
+  int times[LIMIT_PARAMS][LIMIT_PARAM_VALUES];
+  uint32_t pairs[LIMIT_PARAMS][LIMIT_PARAM_VALUES][LIMIT_PARAMS];
 } seen_values;
 
-static uint32_t value_bit(const space_param *p, int value) {
-  for (int i = 0; i < p->n_values; i++)
-    if (p->values[i] == value) return 1u << i;
-  return 0;
+static void find_values(const space *s, const config *point, int values[LIMIT_PARAMS]) {
+  for (int i = 0; i < s->n_params; i++) {
+    const space_param *p = &s->params[i];
+    values[i] = 0;
+    while (values[i] + 1 < p->n_values && p->values[values[i]] != point->values[i]) values[i]++;
+  }
 }
 
-static int unseen(const tune_candidates *c, int64_t index, const seen_values *seen) {
-  config point;
-  int source = c->ranked[index].source, n = 0;
-  const space *s = c->sources[source].space;
-  tune_candidate_config(c, index, &point);
-  for (int i = 0; i < s->n_params; i++)
-    n += (seen->bits[source][i] & value_bit(&s->params[i], point.values[i])) == 0;
+static int unseen(const space *s, const config *point, const seen_values *seen) {
+  int n = 0, v[LIMIT_PARAMS];
+  find_values(s, point, v);
+  for (int i = 0; i < s->n_params; i++) {
+    n += VALUE_WORTH / (1 + seen->times[i][v[i]]);
+    for (int j = 0; j < i; j++) n += (seen->pairs[i][v[i]][j] >> v[j] & 1) == 0;
+  }
   return n;
 }
 
-/* The candidate with the most values not seen yet; among equals a random one, so that picks
- * spread. */
-static int64_t pick(const tune_candidates *c, const seen_values *seen, const bool *taken, uint64_t seed) {
-  int64_t best = -1;
-  int most = -1;
-  uint64_t ticket = 0;
-  for (int64_t i = 0; i < c->n; i++) {
-    if (taken[i]) continue;
-    int n = unseen(c, i, seen);
-    uint64_t draw = random_u64(seed, (uint64_t)i);
-    if (n < most || (n == most && draw <= ticket)) continue;
-    best = i;
-    most = n;
-    ticket = draw;
+static void see(const space *s, const config *point, seen_values *seen) {
+  int v[LIMIT_PARAMS];
+  find_values(s, point, v);
+  for (int i = 0; i < s->n_params; i++) {
+    seen->times[i][v[i]]++;
+    for (int j = 0; j < i; j++) seen->pairs[i][v[i]][j] |= 1u << v[j];
   }
-  return best;
 }
 
-/* Of the template that the model puts first: another that also takes the problem may be made for other sizes,
- * and run for minutes on the emulator. */
-static arke_status choose(const tune_candidates *c, int wanted, uint64_t seed, int64_t *chosen, int *n,
-                          arke_error *err) {
-  seen_values seen = {{{0}}};
-  bool *taken = calloc((size_t)c->n, sizeof *taken);
-  if (taken == NULL) return error_memory(err, STAGE);
-  int64_t others = 0;
-  for (int64_t i = 0; i < c->n; i++) {
-    taken[i] = c->ranked[i].source != c->ranked[0].source;
-    others += taken[i];
+static bool among(const space *s, const config *point, const config *list, int n) {
+  for (int i = 0; i < n; i++)
+    if (config_equal(s, point, &list[i])) return true;
+  return false;
+}
+
+arke_status cli_fidelity_choose(const tune_candidates *c, int wanted, uint64_t seed, config *chosen, int *n,
+                                arke_error *err) {
+  const space *s = c->sources[c->ranked[0].source].space;
+  seen_values *seen = calloc(1, sizeof *seen);
+  if (seen == NULL) return error_memory(err, STAGE);
+  *n = 0;
+  for (int most = 1; *n < wanted && most > 0;) {
+    most = 0;
+    for (int i = 0; i < LOOKED_AT; i++) {
+      config point;
+      uint64_t draw = random_u64(seed, (uint64_t)*n * LOOKED_AT + (uint64_t)i);
+      tune_candidate_config(c, (int64_t)(draw % (uint64_t)c->n), &point);
+      int worth = unseen(s, &point, seen);
+      if (worth <= most || among(s, &point, chosen, *n)) continue;
+      most = worth;
+      chosen[*n] = point;
+    }
+    if (most > 0) see(s, &chosen[(*n)++], seen);
   }
-  for (*n = 0; *n < wanted && *n < c->n - others; (*n)++) {
-    int64_t index = pick(c, &seen, taken, random_u64(seed, (uint64_t)*n));
-    config point;
-    const tune_source *source = &c->sources[c->ranked[index].source];
-    tune_candidate_config(c, index, &point);
-    for (int i = 0; i < source->space->n_params; i++)
-      seen.bits[c->ranked[index].source][i] |= value_bit(&source->space->params[i], point.values[i]);
-    taken[index] = true;
-    chosen[*n] = index;
-  }
-  free(taken);
+  free(seen);
   return ARKE_OK;
 }
 
 /* Adds the comparisons of one shape, each with a configuration of its own: what is redundant at one shape is
  * not at another. */
-static arke_status plan_shape(fidelity *f, const cli_fidelity_plan *plan, int shape, int64_t *chosen,
+static arke_status plan_shape(fidelity *f, const cli_fidelity_plan *plan, int shape, config *chosen,
                               arke_error *err) {
+  const kernel_template *template = template_find(plan->template);
+  const tune_templates only = {.count = 1, .list = &template};
   cli_problem *p = ARENA_NEW(&f->arena, cli_problem);
   tune_candidates c;
   strbuf text = STRBUF_INIT;
@@ -115,19 +117,20 @@ static arke_status plan_shape(fidelity *f, const cli_fidelity_plan *plan, int sh
   bool failed = strbuf_failed(&text) || bindings == NULL || title == NULL;
   strbuf_free(&text);
   if (failed) return error_memory(err, STAGE);
-  TRY(cli_candidates(&p->problem, f->target, NULL, &c, err));
-  arke_status status = choose(&c, plan->n_configs, random_u64(f->seed, (uint64_t)shape), chosen, &n, err);
+  uint64_t seed = f->options->seed;
+  TRY(tune_candidates_rank(&p->problem, f->options->target, &f->options->target->rates, &only, &c, err));
+  arke_status status =
+      cli_fidelity_choose(&c, plan->n_configs, random_u64(seed, (uint64_t)shape), chosen, &n, err);
   for (int i = 0; i < n && status == ARKE_OK; i++) {
-    cli_emulation *job = &f->list[f->n];
-    *job = (cli_emulation){.template = c.sources[c.ranked[chosen[i]].source].template,
-                           .problem = &p->problem,
-                           .what = {.op_text = p->spec->text,
-                                    .bindings = bindings,
-                                    .seed = f->seed,
-                                    .reference = {.samples = SAMPLES, .limit_s = REFERENCE_S}},
-                           .err = ARKE_ERROR_INIT,
-                           .arena = ARENA_INIT};
-    tune_candidate_config(&c, chosen[i], &job->point);
+    f->list[f->n] = (cli_emulation){.template = template,
+                                    .problem = &p->problem,
+                                    .point = chosen[i],
+                                    .what = {.op_text = p->spec->text,
+                                             .bindings = bindings,
+                                             .seed = seed,
+                                             .reference = {.samples = SAMPLES, .limit_s = REFERENCE_S}},
+                                    .err = ARKE_ERROR_INIT,
+                                    .arena = ARENA_INIT};
     f->titles[f->n++] = title;
   }
   tune_candidates_release(&c);
@@ -140,7 +143,7 @@ static arke_status plan_all(fidelity *f, const cli_fidelity_plan *plans, int n_p
     total += plans[i].n_shapes * plans[i].n_configs;
     if (plans[i].n_configs > most) most = plans[i].n_configs;
   }
-  int64_t *chosen = ARENA_NEW_N(&f->arena, int64_t, (size_t)most);
+  config *chosen = ARENA_NEW_N(&f->arena, config, (size_t)most);
   f->list = ARENA_NEW_N(&f->arena, cli_emulation, (size_t)total);
   f->titles = ARENA_NEW_N(&f->arena, const char *, (size_t)total);
   if (chosen == NULL || f->list == NULL || f->titles == NULL) return error_memory(err, STAGE);
@@ -183,31 +186,31 @@ static json_t *check_json(const tune_check *c) {
 
 static void tell_failed(fidelity *f, const char *title, const char *config_text, const char *where,
                         const char *text) {
-  f->count->failed++;
+  f->options->count->failed++;
   cli_complain("%s %s: %s: %s", title, config_text, where, text);
-  json_array_append_new(f->runs, json_pack("{s:s, s:s, s:s, s:s}", "problem", title, "config", config_text,
-                                           "failed_on", where, "error", text));
+  json_array_append_new(f->options->runs, json_pack("{s:s, s:s, s:s, s:s}", "problem", title, "config",
+                                                    config_text, "failed_on", where, "error", text));
 }
 
 /* The i-th emulation is done: runs the other side and compares. */
 static void compare(fidelity *f, int i) {
   const cli_emulation *job = &f->list[i];
   strbuf text = STRBUF_INIT;
-  config_print(job->template->space(f->target), &job->point, &text);
+  config_print(job->template->space(f->options->target), &job->point, &text);
   const char *title = f->titles[i], *config_text = strbuf_text(&text);
   tune_check tested = {0};
   arke_error err = ARKE_ERROR_INIT;
-  f->count->runs++;
+  f->options->count->runs++;
   if (job->status != ARKE_OK) {
     tell_failed(f, title, config_text, job->where, job->err.text);
   } else if (run_tested(f, job, &tested, &err) != ARKE_OK) {
     tell_failed(f, title, config_text, f->tested.info.name, err.text);
   } else {
     int64_t elements = 0, differing = count_differing(&f->tested.tensors, job->outputs, &elements);
-    f->count->elements += elements;
-    f->count->differing_elements += differing;
-    *(differing == 0 ? &f->count->identical : &f->count->differing) += 1;
-    json_array_append_new(f->runs,
+    f->options->count->elements += elements;
+    f->options->count->differing_elements += differing;
+    *(differing == 0 ? &f->options->count->identical : &f->options->count->differing) += 1;
+    json_array_append_new(f->options->runs,
                           json_pack("{s:s, s:s, s:I, s:I, s:o, s:o}", "problem", title, "config", config_text,
                                     "elements", (json_int_t)elements, "differing", (json_int_t)differing,
                                     "device_vs_reference", check_json(&tested), "emulator_vs_reference",
@@ -229,7 +232,8 @@ static arke_status compare_all(fidelity *f, const sigset_t *signals, arke_error 
   cli_progress progress;
   bool interrupted = false;
   int threads = (int)uv_available_parallelism();
-  TRY(cli_emulations_start(f->list, f->n, f->target, f->tested.info.sm_count, f->seed, threads, &e, err));
+  TRY(cli_emulations_start(f->list, f->n, f->options->target, f->tested.info.sm_count, f->options->seed,
+                           threads, &e, err));
   cli_progress_start(&progress, "fidelity: ");
   for (int i = 0; i < f->n && !interrupted;) {
     interrupted = was_interrupted(signals);
@@ -238,27 +242,29 @@ static arke_status compare_all(fidelity *f, const sigset_t *signals, arke_error 
     cli_emulation_release(&f->list[i++]);
     const tune_progress now = {.phase = TUNE_VERIFYING, .done = i, .total = f->n, .left_s = -1};
     cli_progress_show(&now, &progress);
+    if (f->options->each != NULL) f->options->each(f->options->user);
   }
   cli_progress_end(&progress);
   cli_emulations_close(e);
   if (!interrupted) return ARKE_OK;
-  return error_set(err, ARKE_ERR_INTERRUPTED, STAGE, "interrupted after %d of %d comparisons", f->count->runs,
-                   f->n);
+  return error_set(err, ARKE_ERR_INTERRUPTED, STAGE, "interrupted after %d of %d comparisons",
+                   f->options->count->runs, f->n);
 }
 
-arke_status cli_fidelity_run(const cli_fidelity_plan *plans, int n_plans, const target *t,
-                             arke_device_kind kind, int index, uint64_t seed, json_t *runs,
-                             cli_fidelity_count *count, arke_error *err) {
-  fidelity f = {.target = t, .seed = seed, .arena = ARENA_INIT, .runs = runs, .count = count};
+arke_status cli_fidelity_run(const cli_fidelity_plan *plans, int n_plans, const cli_fidelity_options *options,
+                             arke_error *err) {
+  fidelity f = {.options = options, .arena = ARENA_INIT};
+  const target *t = options->target;
   device *tested = NULL;
   sigset_t signals, before;
-  *count = (cli_fidelity_count){0};
+  *options->count = (cli_fidelity_count){0};
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, &before);
-  arke_status status = kind == ARKE_DEVICE_CUDA ? device_open_cuda(index, &tested, err)
-                                                : device_open_emulator(t->name, seed + 1, &tested, err);
+  arke_status status = options->kind == ARKE_DEVICE_CUDA
+                           ? device_open_cuda(options->index, &tested, err)
+                           : device_open_emulator(t->name, options->seed + 1, &tested, err);
   if (status == ARKE_OK) status = tune_runner_open(&f.tested, tested, err);
   if (status == ARKE_OK) status = plan_all(&f, plans, n_plans, err);
   if (status == ARKE_OK) status = compare_all(&f, &signals, err);

@@ -43,7 +43,7 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
   X(TARGET, "target", 0, "NAME", NULL, "tsbf", "GPU target; the device's own, or sm_90a without a GPU")      \
   X(DEVICE, "device", 0, "auto|cuda[:i]|emulator|model", "auto", "tsbf",                                     \
     "where to verify and measure; auto is the GPU if there is one, else model")                              \
-  X(BUDGET, "budget", 0, "TIME", "60s", "tsb",                                                               \
+  X(BUDGET, "budget", 0, "TIME", "60s", "tsbf",                                                              \
     "time for one problem: 500ms, 60s, 2m, 1h; no limit for --effort exhaustive unless given")               \
   X(TRIALS, "trials", 0, "N", NULL, "tsb", "compile at most N candidates of a problem")                      \
   X(EFFORT, "effort", 0, "quick|full|exhaustive", "full", "tsb", "how far to search")                        \
@@ -75,9 +75,10 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
 
 /* X(option, command, help): instead of the help above, where an option is not the same to every command. */
 #define CLI_COMMAND_HELPS(X)                                                                                 \
+  X(BUDGET, SELFTEST, "time for the operators, which are many; each gets a like part of what is left")       \
   X(OUTPUT, SWEEP, "the cache file to write; the same as --cache")                                           \
   X(OUTPUT, BENCH, "JSON file to write the figures to")                                                      \
-  X(OUTPUT, SELFTEST, "JSON file to write the report to")                                                    \
+  X(OUTPUT, SELFTEST, "JSON file to write the report to, anew as it grows")                                  \
   X(OUTPUT, CACHE, "the cache file that merge writes")
 
 typedef enum cli_option {

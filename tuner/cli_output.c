@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tuner/cli_report.h"
@@ -40,6 +41,30 @@ arke_status cli_write_file(const char *path, const void *bytes, size_t n, arke_e
   if (close(file) != 0 && failure == 0) failure = errno; /* network file systems report a full disk here */
   if (failure == 0) return ARKE_OK;
   return error_set(err, ARKE_ERR_IO, "output", "writing %s failed: %s", path, strerror(failure));
+}
+
+arke_status cli_replace_file(const char *path, const void *bytes, size_t n, arke_error *err) {
+  struct stat old;
+  strbuf text = STRBUF_INIT;
+  strbuf_addf(&text, "%s.part", path);
+  if (strbuf_failed(&text)) return error_memory(err, "output");
+  const char *part = strbuf_text(&text);
+  bool plain = lstat(path, &old) == 0 ? S_ISREG(old.st_mode) : errno == ENOENT;
+  int file = plain ? open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+  arke_status status;
+  if (file < 0) { /* a device or a link; or the directory takes no other file */
+    status = cli_write_file(path, bytes, n, err);
+  } else {
+    int failure = write_all(file, bytes, n);
+    if (close(file) != 0 && failure == 0) failure = errno;
+    if (failure == 0 && rename(part, path) != 0) failure = errno;
+    if (failure != 0) unlink(part);
+    status = failure == 0
+                 ? ARKE_OK
+                 : error_set(err, ARKE_ERR_IO, "output", "writing %s failed: %s", path, strerror(failure));
+  }
+  strbuf_free(&text);
+  return status;
 }
 
 void cli_complain(const char *format, ...) {

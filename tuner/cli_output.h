@@ -9,6 +9,9 @@
 arke_status cli_print(const strbuf *text, arke_error *err);
 /* Writes a whole file, replacing it. */
 arke_status cli_write_file(const char *path, const void *bytes, size_t n, arke_error *err);
+/* The same, so that a reader, or whoever kills the program, finds the old file or the new one and no part:
+ * through PATH.part, where PATH is a plain file or not there yet. */
+arke_status cli_replace_file(const char *path, const void *bytes, size_t n, arke_error *err);
 
 /* One line on standard error, "arke-tune: " before it. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

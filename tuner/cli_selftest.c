@@ -7,6 +7,7 @@
 
 #include "tuner/cli_call.h"
 #include "tuner/cli_fidelity.h"
+#include "tuner/cli_live_report.h"
 #include "tuner/cli_machine.h"
 #include "tuner/cli_operators.h"
 #include "tuner/cli_output.h"
@@ -26,60 +27,95 @@ typedef struct selftest {
   device_info info;
   cli_scratch scratch; /* for cache files */
   int failed;          /* parts that failed */
-  json_t *report;
-  strbuf text;
+  cli_live_report report;
 } selftest;
 
-/* One part's outcome, for both forms of the report. */
-static void tell(selftest *t, const char *part, bool passed, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-static void tell(selftest *t, const char *part, bool passed, const char *format, ...) {
+/* How often a part that is under way writes the report's file. */
+#define SAVE_EVERY_S 2.0
+
+/* One part's outcome, for both forms of the report; `more` stands below it. */
+static void tell(selftest *t, const char *part, bool passed, const char *more, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+static void tell(selftest *t, const char *part, bool passed, const char *more, const char *format, ...) {
   va_list args;
-  strbuf_addf(&t->text, "%-10s %-6s ", part, passed ? "passed" : "FAILED");
+  strbuf line = STRBUF_INIT;
+  strbuf_addf(&line, "%-10s %-6s ", part, passed ? "passed" : "FAILED");
   va_start(args, format);
-  strbuf_vaddf(&t->text, format, args);
+  strbuf_vaddf(&line, format, args);
   va_end(args);
-  strbuf_add(&t->text, "\n");
+  strbuf_addf(&line, "\n%s", more);
+  cli_live_report_print(&t->report, &line);
+  strbuf_free(&line);
   t->failed += !passed;
+}
+
+/* Puts what a part found into the report, and that into its file. */
+static void keep(selftest *t, const char *part, json_t *found, double every_s) {
+  json_object_set_new(t->report.root, part, found);
+  cli_live_report_save(&t->report, every_s);
 }
 
 /* --- fidelity ---------------------------------------------------------------------------------------- */
 
-/* Ragged in every axis; the first has more tiles than the largest GPU has SMs, for the persistent ones, the
- * last more k-steps than stages. */
-static const char *const full_shapes[] = {"2056x1544x72", "520x776x640", "264x648x1032"};
+/* Ragged in every axis; the first two have more tiles than the largest GPU has SMs, for the persistent ones
+ * and those that fill its last wave, the last more k-steps than stages. */
+static const char *const full_shapes[] = {"2056x1544x72", "1032x3080x136", "520x776x640", "264x648x1032"};
 static const char *const short_shapes[] = {"200x136x200"};
 
-static arke_status test_fidelity(selftest *t, arke_error *err) {
+typedef struct fidelity_part {
+  selftest *test;
+  cli_fidelity_count count;
+  json_t *runs;
+} fidelity_part;
+
+static void keep_fidelity(fidelity_part *f, double every_s) {
+  const cli_fidelity_count *n = &f->count;
+  keep(f->test, "fidelity",
+       json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I, s:O}", "compared",
+                 f->test->kind == ARKE_DEVICE_CUDA ? "GPU with emulator" : "emulator under two seeds", "runs",
+                 n->runs, "identical", n->identical, "differing", n->differing, "failed", n->failed,
+                 "elements", (json_int_t)n->elements, "differing_elements", (json_int_t)n->differing_elements,
+                 "list", f->runs),
+       every_s);
+}
+
+static void one_compared(void *user) {
+  keep_fidelity(user, SAVE_EVERY_S);
+}
+
+static arke_status compare_kernels(selftest *t, fidelity_part *f, arke_error *err) {
   bool cuda = t->kind == ARKE_DEVICE_CUDA;
   const char *const *shapes = cuda ? full_shapes : short_shapes;
   int n_shapes = (int)(cuda ? COUNT_OF(full_shapes) : COUNT_OF(short_shapes));
-  dtype type = t->settings->type;
-  const cli_fidelity_plan plans[] = {
-      {"matmul", type, n_shapes, shapes, cuda ? 16 : 2},
-      {"linear", type == DTYPE_BF16 ? DTYPE_F16 : type, n_shapes, shapes, cuda ? 8 : 2}};
-  cli_fidelity_count n;
-  json_t *runs = json_array();
-  arke_status status =
-      cli_fidelity_run(plans, (int)COUNT_OF(plans), t->target, t->kind, t->settings->tune.device_index,
-                       t->settings->tune.seed, runs, &n, err);
-  json_object_set_new(t->report, "fidelity",
-                      json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I, s:o}", "compared",
-                                cuda ? "GPU with emulator" : "emulator under two seeds", "runs", n.runs,
-                                "identical", n.identical, "differing", n.differing, "failed", n.failed,
-                                "elements", (json_int_t)n.elements, "differing_elements",
-                                (json_int_t)n.differing_elements, "list", runs));
-  if (status == ARKE_ERR_INTERRUPTED)
-    strbuf_addf(&t->text, "%-10s ended  %s: %d equal bit for bit, %d not, %d failed\n", "fidelity", err->text,
-                n.identical, n.differing, n.failed);
-  TRY(status);
-  tell(t, "fidelity", n.failed == 0 && n.differing == 0,
-       "%d kernels, %s: %d equal bit for bit, %d not (%lld of %lld elements), %d failed; all others within "
-       "tolerance of "
-       "the fp64 reference",
-       n.runs, cuda ? "GPU and emulator" : "emulator under two seeds", n.identical, n.differing,
-       (long long)n.differing_elements, (long long)n.elements, n.failed);
-  return ARKE_OK;
+  dtype type = t->settings->type, other = type == DTYPE_BF16 ? DTYPE_F16 : type;
+  const cli_fidelity_plan plans[] = {{"matmul", "gemm", type, n_shapes, shapes, cuda ? 20 : 2},
+                                     {"linear", "gemm", other, n_shapes, shapes, cuda ? 10 : 2}};
+  const cli_fidelity_options options = {.target = t->target,
+                                        .kind = t->kind,
+                                        .index = t->settings->tune.device_index,
+                                        .seed = t->settings->tune.seed,
+                                        .each = one_compared,
+                                        .user = f,
+                                        .runs = f->runs,
+                                        .count = &f->count};
+  return cli_fidelity_run(plans, (int)COUNT_OF(plans), &options, err);
+}
+
+static arke_status test_fidelity(selftest *t, arke_error *err) {
+  fidelity_part f = {.test = t, .runs = json_array()};
+  const cli_fidelity_count *n = &f.count;
+  arke_status status = compare_kernels(t, &f, err);
+  keep_fidelity(&f, 0);
+  json_decref(f.runs);
+  if (status != ARKE_OK && status != ARKE_ERR_INTERRUPTED) return status;
+  bool whole = status == ARKE_OK;
+  tell(t, "fidelity", n->failed == 0 && n->differing == 0, "",
+       "%d kernels%s, %s: %d equal bit for bit, %d not (%lld of %lld elements), %d failed%s", n->runs,
+       whole ? "" : ", then interrupted",
+       t->kind == ARKE_DEVICE_CUDA ? "GPU and emulator" : "emulator under two seeds", n->identical,
+       n->differing, (long long)n->differing_elements, (long long)n->elements, n->failed,
+       n->runs > n->failed ? "; all others within tolerance of the fp64 reference" : "");
+  return status;
 }
 
 /* --- the runtime ------------------------------------------------------------------------------------- */
@@ -162,14 +198,15 @@ static arke_status test_runtime(selftest *t, const cli_problem *p, const char *n
   arke_status status = cli_tune_once(&options, &p->problem, "", &a, &r, &failure);
   if (status == ARKE_OK) status = through_runtime(t, p, options.cache_path, &check, &failure);
   if (status == ARKE_OK)
-    tell(t, name, true,
+    tell(t, name, true, "",
          "a tuned kernel through arke_open, arke_plan_create and arke_run: error %.3g, allowed %.3g",
          check.error, check.allowed);
   else
-    tell(t, name, false, "%s", failure.text);
-  json_object_set_new(t->report, name,
-                      json_pack("{s:b, s:o, s:f, s:f}", "passed", status == ARKE_OK, "error_text",
-                                cli_json_text(failure.text), "error", check.error, "allowed", check.allowed));
+    tell(t, name, false, "", "%s", failure.text);
+  keep(t, name,
+       json_pack("{s:b, s:o, s:f, s:f}", "passed", status == ARKE_OK, "error_text",
+                 cli_json_text(failure.text), "error", check.error, "allowed", check.allowed),
+       0);
   arena_release(&a);
   return status == ARKE_ERR_INTERRUPTED || status == ARKE_ERR_MEMORY
              ? error_set(err, status, STAGE, "%s", failure.text)
@@ -201,14 +238,15 @@ static arke_status test_planted(selftest *t, const cli_problem *p, arke_error *e
   strbuf failed = STRBUF_INIT;
   cli_failed_print(r.trials.failed, &failed);
   if (as_expected)
-    tell(t, "planted", true, "%d faulty kernels each cost one candidate (%s), and the sound one won",
+    tell(t, "planted", true, "", "%d faulty kernels each cost one candidate (%s), and the sound one won",
          CLI_FAULT_COUNT - 1, strbuf_text(&failed));
   else
-    tell(t, "planted", false, "%s%s; the winner is %s", status == ARKE_OK ? "failed: " : failure.text,
+    tell(t, "planted", false, "", "%s%s; the winner is %s", status == ARKE_OK ? "failed: " : failure.text,
          strbuf_text(&failed), r.config_text == NULL ? "none" : r.config_text);
-  json_object_set_new(t->report, "planted",
-                      json_pack("{s:b, s:o, s:o}", "passed", as_expected, "failed",
-                                cli_json_text(strbuf_text(&failed)), "kernels", list));
+  keep(t, "planted",
+       json_pack("{s:b, s:o, s:o}", "passed", as_expected, "failed", cli_json_text(strbuf_text(&failed)),
+                 "kernels", list),
+       0);
   strbuf_free(&failed);
   arena_release(&a);
   return status == ARKE_ERR_INTERRUPTED || status == ARKE_ERR_MEMORY
@@ -226,15 +264,37 @@ static void fill_signals(sigset_t *signals) {
   sigaddset(signals, SIGTERM);
 }
 
-static bool signal_waits(void *user) {
+static bool signal_waits(void) {
   sigset_t pending;
-  (void)user;
   return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
+}
+
+typedef struct operators_part {
+  selftest *test;
+  cli_operators count;
+} operators_part;
+
+static void keep_operators(operators_part *o, bool passed, double every_s) {
+  const cli_operators *n = &o->count;
+  keep(o->test, "operators",
+       json_pack("{s:b, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "passed", passed, "operators",
+                 n->operators, "cut_by_budget", n->cut, "runs", (json_int_t)n->runs, "right",
+                 (json_int_t)n->right, "wrong", (json_int_t)n->wrong, "refused", (json_int_t)n->refused,
+                 "untaken", (json_int_t)n->untaken, "compared", (json_int_t)n->compared, "faults",
+                 cli_json_text(strbuf_text(&n->faults))),
+       every_s);
+}
+
+static bool one_run(void *user) {
+  operators_part *o = user;
+  keep_operators(o, o->count.wrong == 0, SAVE_EVERY_S);
+  return signal_waits();
 }
 
 static arke_status test_operators(selftest *t, arke_error *err) {
   bool cuda = t->kind == ARKE_DEVICE_CUDA;
-  cli_operators n = {.faults = STRBUF_INIT, .stop = signal_waits};
+  operators_part o = {.test = t, .count = {.faults = STRBUF_INIT, .stop = one_run, .user = &o}};
+  cli_operators *n = &o.count;
   operator_sweep what = {.target = t->target,
                          .sm_count = t->info.sm_count,
                          .seed = t->settings->tune.seed,
@@ -246,22 +306,20 @@ static arke_status test_operators(selftest *t, arke_error *err) {
       cuda ? device_open_cuda(t->settings->tune.device_index, &what.dev, &failure)
            : device_open_emulator(t->target->name, t->settings->tune.seed, &what.dev, &failure);
   if (status == ARKE_OK) {
-    status = cli_operators_run(&what, &n, &failure);
+    status = cli_operators_run(&what, t->settings->tune.budget_s, n, &failure);
     what.dev->ops->close(what.dev);
   }
-  bool passed = status == ARKE_OK && n.wrong == 0;
-  tell(t, "operators", passed,
-       "%lld runs: %lld right, %lld wrong, %lld refused, %lld that no template takes%s%s", (long long)n.runs,
-       (long long)n.right, (long long)n.wrong, (long long)n.refused, (long long)n.untaken,
-       status == ARKE_OK ? "" : "; ", failure.text);
-  strbuf_add(&t->text, strbuf_text(&n.faults));
-  json_object_set_new(t->report, "operators",
-                      json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "passed", passed, "runs",
-                                (json_int_t)n.runs, "right", (json_int_t)n.right, "wrong",
-                                (json_int_t)n.wrong, "refused", (json_int_t)n.refused, "untaken",
-                                (json_int_t)n.untaken, "compared", (json_int_t)n.compared, "faults",
-                                cli_json_text(strbuf_text(&n.faults))));
-  strbuf_free(&n.faults);
+  bool passed = status == ARKE_OK && n->wrong == 0;
+  strbuf cut = STRBUF_INIT;
+  if (n->cut > 0)
+    strbuf_addf(&cut, "; %d of %d operators had more runs than the budget", n->cut, n->operators);
+  tell(t, "operators", passed, strbuf_text(&n->faults),
+       "%lld runs: %lld right, %lld wrong, %lld refused, %lld that no template takes%s%s%s",
+       (long long)n->runs, (long long)n->right, (long long)n->wrong, (long long)n->refused,
+       (long long)n->untaken, strbuf_text(&cut), status == ARKE_OK ? "" : "; ", failure.text);
+  keep_operators(&o, passed, 0);
+  strbuf_free(&cut);
+  strbuf_free(&n->faults);
   return status == ARKE_ERR_INTERRUPTED || status == ARKE_ERR_MEMORY
              ? error_set(err, status, STAGE, "%s", failure.text)
              : ARKE_OK;
@@ -324,22 +382,9 @@ static arke_status run_parts(selftest *t, arena *a, arke_error *err) {
   return check_interrupt("at the end", err);
 }
 
-static arke_status report(selftest *t, arke_error *err) {
-  const char *path = t->settings->line->texts[CLI_OPT_OUTPUT];
-  char *text = json_dumps(t->report, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-  if (text == NULL) return error_memory(err, STAGE);
-  arke_status status = path == NULL ? ARKE_OK : cli_write_file(path, text, strlen(text), err);
-  free(text);
-  if (status == ARKE_OK && t->settings->json) {
-    strbuf_clear(&t->text);
-    status = cli_json_line(json_incref(t->report), &t->text, err);
-  }
-  if (status == ARKE_OK) status = cli_print(&t->text, err);
-  return status;
-}
-
 arke_status cli_selftest_run(cli_settings *s, arena *a, arke_error *err) {
-  selftest t = {.settings = s, .text = STRBUF_INIT};
+  selftest t = {.settings = s,
+                .report = {.path = s->line->texts[CLI_OPT_OUTPUT], .json = s->json, .err = ARKE_ERROR_INIT}};
   if (s->line->n_operands > 0)
     return cli_usage(err, "selftest takes no file; found %s", cli_printable(a, s->line->operands[0]));
   TRY(find_device(&t, err));
@@ -347,26 +392,27 @@ arke_status cli_selftest_run(cli_settings *s, arena *a, arke_error *err) {
   sigset_t signals, before;
   fill_signals(&signals);
   pthread_sigmask(SIG_BLOCK, &signals, &before);
-  t.report =
-      json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "what", "selftest", "date", cli_date_json(), "device",
+  t.report.root =
+      json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:b}", "what", "selftest", "date", cli_date_json(), "device",
                 cli_machine_json(&t.info), "target", t.target->name, "host", cli_host_json(), "clocks_before",
-                t.kind == ARKE_DEVICE_CUDA ? cli_clocks_json(t.info.index) : json_null());
-  strbuf_addf(&t.text, "selftest on %s, target %s\n", t.info.name, t.target->name);
+                t.kind == ARKE_DEVICE_CUDA ? cli_clocks_json(t.info.index) : json_null(), "interrupted",
+                true); /* until it has ended: also where something kills it */
+  strbuf head = STRBUF_INIT;
+  strbuf_addf(&head, "selftest on %s, target %s\n", t.info.name, t.target->name);
+  cli_live_report_print(&t.report, &head);
+  strbuf_free(&head);
   arke_status status = run_parts(&t, a, err);
   cli_scratch_remove(&t.scratch);
   if (status == ARKE_OK || status == ARKE_ERR_INTERRUPTED) { /* interrupted: the parts that there are */
-    json_object_set_new(t.report, "clocks_after",
+    json_object_set_new(t.report.root, "clocks_after",
                         t.kind == ARKE_DEVICE_CUDA ? cli_clocks_json(t.info.index) : json_null());
-    json_object_set_new(t.report, "interrupted", json_boolean(status == ARKE_ERR_INTERRUPTED));
-    arke_error printing = ARKE_ERROR_INIT;
-    arke_status printed = report(&t, &printing);
-    if (status == ARKE_OK && printed != ARKE_OK)
-      status = error_set(err, printed, printing.stage, "%s", printing.text);
+    json_object_set_new(t.report.root, "interrupted", json_boolean(status == ARKE_ERR_INTERRUPTED));
+    arke_status written = cli_live_report_end(&t.report, status == ARKE_OK ? err : NULL);
+    if (status == ARKE_OK) status = written;
   }
   if (status == ARKE_OK && t.failed > 0)
     status = error_set(err, ARKE_ERR_MISMATCH, STAGE, "%d parts of the selftest failed", t.failed);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  json_decref(t.report);
-  strbuf_free(&t.text);
+  json_decref(t.report.root);
   return status;
 }

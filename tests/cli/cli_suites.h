@@ -9,5 +9,6 @@ TCase *cli_values_case(void);
 TCase *cli_workload_case(void);
 TCase *cli_report_case(void);
 TCase *cli_contest_case(void);
+TCase *cli_fidelity_case(void);
 
 #endif

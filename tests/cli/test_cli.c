@@ -194,6 +194,7 @@ int main(void) {
   suite_add_tcase(suite, cli_workload_case());
   suite_add_tcase(suite, cli_report_case());
   suite_add_tcase(suite, cli_contest_case());
+  suite_add_tcase(suite, cli_fidelity_case());
   SRunner *runner = srunner_create(suite);
   srunner_set_fork_status(runner, CK_FORK);
   srunner_run_all(runner, CK_NORMAL);
