@@ -25,6 +25,19 @@ void gen_tma_load_2d(gen_builder *b, gen_value shared, gen_value map, gen_value 
   }
 }
 
+void gen_tma_load_2d_cached(gen_builder *b, gen_value shared, gen_value map, gen_value x, gen_value y,
+                            gen_value mbarrier, gen_cache cache) {
+  gen_value policy = gen_l2_policy(b, cache);
+  if (!policy) {
+    gen_tma_load_2d(b, shared, map, x, y, mbarrier, 0);
+    return;
+  }
+  gen_asm(b, b->none,
+          "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
+          "[$0], [$1, {$2, $3}], [$4], $5;",
+          "r,l,r,r,r,l", (gen_value[]){shared, map, x, y, mbarrier, policy}, 6, GEN_ASM_MEMORY);
+}
+
 void gen_bulk_load(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier) {
   gen_bulk_load_cached(b, shared, global, bytes, mbarrier, GEN_CACHE_DEFAULT);
 }

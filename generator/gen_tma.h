@@ -13,6 +13,9 @@ void gen_tma_prefetch_map(gen_builder *b, gen_value map);
  * mbarriers at the offset of `mbarrier` counts the box's bytes. */
 void gen_tma_load_2d(gen_builder *b, gen_value shared, gen_value map, gen_value x, gen_value y,
                      gen_value mbarrier, unsigned cta_mask);
+/* Into this CTA, with advice for the L2 cache. */
+void gen_tma_load_2d_cached(gen_builder *b, gen_value shared, gen_value map, gen_value x, gen_value y,
+                            gen_value mbarrier, gen_cache cache);
 /* `bytes` contiguous ones, a multiple of 16, from global memory (i64) into this CTA. */
 void gen_bulk_load(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier);
 /* The same with advice for the L2 cache. */

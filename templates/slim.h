@@ -51,7 +51,8 @@ static inline int slim_weight_operand(const slim_match *m, int sum) {
   X(BLOCK_K, "elements of K in a stage of the ring", 64, 128, 256)                                           \
   X(STAGES, "stages of the ring", 2, 3, 4, 6, 8, 12, 16)                                                     \
   X(CONSUMERS, "warp groups that multiply, each its own rows", 1, 2)                                         \
-  X(CLUSTER_K, "CTAs of a cluster that share K", 1, 2, 4, 8)
+  X(CLUSTER_K, "CTAs of a cluster that share K", 1, 2, 4, 8)                                                 \
+  X(STREAM, "1: weights leave L2 first", 0, 1)
 
 typedef enum slim_param {
 #define X(NAME, ...) SLIM_##NAME,
@@ -74,6 +75,7 @@ typedef struct slim_tile {
 typedef struct slim_plan {
   const slim_match *m;
   bool dense, wide_offsets;
+  gen_cache loads; /* of weights */
   int rows, tokens, block_k, stages, consumers, cluster;
   int threads;      /* consumers, then the producer's warp */
   int row_tiles;    /* of 64 rows, of a consumer */

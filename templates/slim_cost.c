@@ -67,6 +67,7 @@ double slim_cost_of(const slim_plan *p, const target *t, const target_rates *rat
             .busy_ns = steps * stage / rates->clock_hz * 1e9,
             .chain_ns = steps * (stage + stage_cycles) / rates->clock_hz * 1e9};
   w.in_flight = fmin(w.in_flight, w.bytes);
+  if (p->loads != GEN_CACHE_DEFAULT) w.dram_bytes *= 0.99; /* they push nothing out that must be written */
   double full = floor(ctas / slots), rest = ctas - full * slots;
   double stream = full * wave_ns(&w, slots, rates) + (rest > 0 ? wave_ns(&w, rest, rates) : 0);
   double starts = start_ns + latency_ns;

@@ -32,8 +32,9 @@ static void load_operand(slim_emitter *e, int operand, gen_value stage, gen_valu
   gen_value row = o->token ? e->first_token : e->first_row, map = gen_param(b, e->k->maps[operand]);
   gen_value inner = o->along_rows ? row : k, outer = o->along_rows ? k : row;
   for (int i = 0; i < tile->panels; i++) {
-    gen_tma_load_2d(b, gen_add_imm(b, stage, tile->offset + i * tile->panel_bytes), map,
-                    gen_add_imm(b, inner, i * SLIM_PANEL), outer, full, 0);
+    gen_tma_load_2d_cached(b, gen_add_imm(b, stage, tile->offset + i * tile->panel_bytes), map,
+                           gen_add_imm(b, inner, i * SLIM_PANEL), outer, full,
+                           o->token ? GEN_CACHE_DEFAULT : e->p->loads);
   }
 }
 

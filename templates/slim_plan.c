@@ -34,6 +34,7 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
   *plan = (slim_plan){.m = m,
                       .dense = dense,
                       .wide_offsets = m->wide_offsets,
+                      .loads = v[SLIM_STREAM] ? GEN_CACHE_EVICT_FIRST : GEN_CACHE_DEFAULT,
                       .rows = v[SLIM_ROWS],
                       .tokens = v[SLIM_TOKENS],
                       .block_k = v[SLIM_BLOCK_K],

@@ -32,7 +32,8 @@ static bool is_redundant(const slim_plan *p) {
   int fewer_tokens = value_below(SLIM_TOKENS, p->tokens), fewer_stages = value_below(SLIM_STAGES, p->stages);
   return (fewer_tokens > 0 && fewer_tokens >= tokens) || (p->rows > 64 && p->rows / 2 >= rows) ||
          (p->block_k > 64 && p->block_k / 2 >= k) || p->cluster > steps ||
-         (fewer_stages > 0 && fewer_stages >= each);
+         (fewer_stages > 0 && fewer_stages >= each) ||
+         (p->loads != GEN_CACHE_DEFAULT && tokens > p->tokens); /* weights are read again */
 }
 
 typedef struct prepared {
