@@ -92,6 +92,10 @@
   X(grouped_matmul, "matmul", "B,M,N,K,E", FLOATS, "matrix product of every batch with one of E matrices",   \
     "grouped_matmul(X: T[B,M,K], W: T[E,K,N], idx: i32[B]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) "            \
     "X[b,m,k] * W[idx[b],k,n] }")                                                                            \
+  X(grouped_linear, "matmul", "R,N,K,E", FLOATS,                                                             \
+    "rows of ragged groups, by their ends, times the matrix of their group",                                 \
+    "grouped_linear(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { g[r] = sum(e: ends[e] <= "        \
+    "r) 1; Y[r,n] = g[r] < E ? sum(k) X[r,k] * W[g[r],n,k] : 0 }")                                           \
   X(swiglu_packed, "matmul", "B,O,H", FLOATS, "silu of the left half times the right half, times a matrix",  \
     "swiglu_packed(X: T[B,2*H], W: T[H,O]) -> (Y: T[B,O]) { Y[b,o] = sum(h) silu(X[b,h]) * X[b,h + H] * "    \
     "W[h,o] }")                                                                                              \

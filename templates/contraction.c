@@ -10,6 +10,7 @@ typedef struct matcher {
   contraction *c;
   strbuf *detail;
   unsigned outer;  /* loops of the outputs */
+  bool grouped;    /* groups of rows are taken */
   uint64_t opened; /* by number in the list of reductions: part of a sum that was matched */
 } matcher;
 
@@ -26,21 +27,23 @@ static bool refuse(matcher *w, const char *format, ...) {
 
 /* --- expressions --- */
 
-/* Reads under `e`, as bits, not looking into REDUCE nodes; *reduces (may be NULL): there is one. */
-static uint64_t reads_of(const ir_form *form, const ir_expr *e, bool *reduces) {
+/* Reads under `e`, as bits, not looking into REDUCE nodes; *reduces (may be NULL): there is one that is not
+ * the group of a row. */
+static uint64_t reads_of(const contraction *c, const ir_expr *e, bool *reduces) {
+  const ir_form *form = &c->form;
   uint64_t set = 0;
   if (e->node == IR_REDUCE) {
-    if (reduces) *reduces = true;
+    if (reduces && e != c->groups.of) *reduces = true;
     return 0;
   }
   if (e->node == IR_READ) {
     const ir_access *x = &form->accesses[e->id];
     set |= UINT64_C(1) << e->id;
-    for (int s = 0; s < x->n; s++) set |= reads_of(form, x->subscripts[s].e, reduces);
-    if (x->other) set |= reads_of(form, x->other, reduces);
+    for (int s = 0; s < x->n; s++) set |= reads_of(c, x->subscripts[s].e, reduces);
+    if (x->other) set |= reads_of(c, x->other, reduces);
     return set;
   }
-  for (int i = 0; i < e->n_args; i++) set |= reads_of(form, e->args[i], reduces);
+  for (int i = 0; i < e->n_args; i++) set |= reads_of(c, e->args[i], reduces);
   return set;
 }
 
@@ -121,28 +124,31 @@ static dtype exact_type(const ir_form *form, const contraction_operand *o) {
   return type;
 }
 
-/* The access whose elements a read is; -1: it may lie outside its tensor, or is no read. */
-static int plain_access(const ir_form *form, const ir_expr *e) {
+/* The access whose elements a read is; -1: it may lie outside its tensor, or is no read. What is read by
+ * group lies inside in the rows that are of one. */
+static int plain_access(const contraction *c, const ir_expr *e) {
   if (e->node != IR_READ) return -1;
-  const ir_access *x = &form->accesses[e->id];
-  return x->conditional || x->other ? -1 : e->id;
+  const ir_access *x = &c->form.accesses[e->id];
+  bool inside = !x->conditional && !x->other;
+  return inside || contraction_is_inside_group(&c->form, &c->groups, x) ? e->id : -1;
 }
 
-static contraction_operand make_operand(const ir_form *form, contraction_side side, const factors *f,
+static contraction_operand make_operand(const contraction *c, contraction_side side, const factors *f,
                                         unsigned chosen) {
+  const ir_form *form = &c->form;
   contraction_operand o = {.side = side, .access = -1, .element = -1};
   for (int i = 0; i < f->n; i++) {
     if (!(chosen >> i & 1)) continue;
     o.factors[o.n_factors++] = f->list[i];
-    o.accesses |= reads_of(form, f->list[i], NULL);
+    o.accesses |= reads_of(c, f->list[i], NULL);
     o.values |= values_of(f->list[i]);
   }
   const ir_expr *e = o.factors[0];
-  if (o.n_factors == 1) o.access = o.element = plain_access(form, e);
+  if (o.n_factors == 1) o.access = o.element = plain_access(c, e);
   o.type = exact_type(form, &o);
   if (o.n_factors > 1 || !is_tf32(e) || o.type != DTYPE_F32) return o;
   o.tf32 = true;
-  o.element = plain_access(form, without_casts(form, e->args[0]));
+  o.element = plain_access(c, without_casts(form, e->args[0]));
   if (o.element >= 0 && ir_tensor_dtype(form->problem, form->accesses[o.element].tensor) != DTYPE_F32)
     o.element = -1;
   return o;
@@ -173,7 +179,8 @@ typedef struct division {
 
 /* The best way to make two sides of the factors: the fewest loops in both, then the fewest factors beside a
  * read. */
-static bool divide(const ir_form *form, const factors *f, unsigned outer, division *best) {
+static bool divide(const contraction *c, const factors *f, unsigned outer, division *best) {
+  const ir_form *form = &c->form;
   bool found = false;
   int least = 0;
   for (unsigned first = 1; first + 1 < 1u << f->n; first += 2) { /* the first factor is on the first side */
@@ -181,7 +188,7 @@ static bool divide(const ir_form *form, const factors *f, unsigned outer, divisi
     int reads[2] = {0, 0};
     for (int i = 0; i < f->n; i++) {
       int side = first >> i & 1 ? 0 : 1;
-      d.loops[side] |= ir_form_free(form, f->list[i]) & outer;
+      d.loops[side] |= contraction_loops_without_group(form, &c->groups, f->list[i]) & outer;
       reads[side] += f->list[i]->node == IR_READ && ir_form_type(form, f->list[i]) != DTYPE_BOOL;
     }
     int shared = __builtin_popcount(d.loops[0] & d.loops[1]);
@@ -256,7 +263,7 @@ static bool sort_factors(matcher *w, const factors *all, factors *terms, contrac
   terms->n = 0;
   for (int i = 0; i < all->n; i++) {
     bool reduces = false;
-    uint64_t reads = reads_of(form, all->list[i], &reduces);
+    uint64_t reads = reads_of(w->c, all->list[i], &reduces);
     if (reduces) return refuse(w, "a factor of a product needs a reduction of its own");
     if (ir_form_free(form, all->list[i]) & w->c->k.set) {
       terms->list[terms->n++] = all->list[i];
@@ -275,7 +282,7 @@ static bool check_loops(matcher *w, const contraction_sum *s) {
     if (ir_form_free(&c->form, s->scales[i]) & ~known) return refuse(w, "a factor has loops of its own");
   for (int i = 0; i < s->n_conditions; i++) {
     bool reduces = false;
-    reads_of(&c->form, s->conditions[i], &reduces);
+    reads_of(c, s->conditions[i], &reduces);
     if (reduces) return refuse(w, "a condition needs a reduction");
     if (ir_form_free(&c->form, s->conditions[i]) & ~(known | c->k.set))
       return refuse(w, "a condition has loops of its own");
@@ -294,11 +301,10 @@ static bool match_sum(matcher *w, const ir_expr *e, const ir_expr **list, int n,
   if (!open_sum(w, e, list, n, &s, &body)) return false;
   if (!collect_factors(&c->form, body, &all)) return refuse(w, "a product has too many factors");
   if (!sort_factors(w, &all, &terms, &s)) return false;
-  if (!divide(&c->form, &terms, w->outer, &d) || !take_sides(w, order, &d) || !check_loops(w, &s))
-    return false;
+  if (!divide(c, &terms, w->outer, &d) || !take_sides(w, order, &d) || !check_loops(w, &s)) return false;
   unsigned every = (1u << terms.n) - 1, chosen = d.first_is_b ? every & ~d.first : d.first;
-  s.a = add_operand(c, make_operand(&c->form, CONTRACTION_A, &terms, chosen));
-  s.b = add_operand(c, make_operand(&c->form, CONTRACTION_B, &terms, every & ~chosen));
+  s.a = add_operand(c, make_operand(c, CONTRACTION_A, &terms, chosen));
+  s.b = add_operand(c, make_operand(c, CONTRACTION_B, &terms, every & ~chosen));
   c->sums[c->n_sums++] = s;
   return true;
 }
@@ -311,8 +317,17 @@ static bool match_sums(matcher *w, const contraction_loops *order) {
   if (n >= (int)COUNT_OF(list)) return refuse(w, "there are too many reductions");
   /* Inner ones come first: what is opened from outside is not one of its own. */
   for (int i = n - 1; i >= 0; i--)
-    if (!(w->opened >> i & 1) && !match_sum(w, list[i], list, n, order)) return false;
-  return true;
+    if (!(w->opened >> i & 1) && list[i] != w->c->groups.of && !match_sum(w, list[i], list, n, order))
+      return false;
+  return w->c->n_sums > 0 || refuse(w, "nothing is reduced but to count ends");
+}
+
+static bool match_groups(matcher *w) {
+  const contraction *c = w->c;
+  if (!c->groups.of) return true;
+  if (!w->grouped) return refuse(w, "rows have groups");
+  return (c->m.n == 1 && c->m.loops[0] == c->groups.row) ||
+         refuse(w, "rows of groups are not the rows of the product");
 }
 
 /* --- outputs --- */
@@ -337,7 +352,7 @@ static bool match_outputs(matcher *w, contraction_loops *order) {
         return refuse(w, "an output is written twice");
     if (o == 0) order->set = seen;
     if (seen != order->set) return refuse(w, "outputs have different loops");
-    w->c->epilogue |= reads_of(form, out->value, NULL);
+    w->c->epilogue |= reads_of(w->c, out->value, NULL);
   }
   w->outer = order->set;
   return true;
@@ -358,8 +373,13 @@ static bool is_safe(const contraction *c) {
 
 template_reason contraction_match(const ir_problem *p, bool merged, arena *a, contraction *c, strbuf *detail,
                                   arke_status *status) {
+  return contraction_match_more(p, merged, 0, a, c, detail, status);
+}
+
+template_reason contraction_match_more(const ir_problem *p, bool merged, unsigned allowed, arena *a,
+                                       contraction *c, strbuf *detail, arke_status *status) {
   ir_form plain;
-  matcher w = {.c = c, .detail = detail};
+  matcher w = {.c = c, .detail = detail, .grouped = allowed & CONTRACTION_GROUPED};
   contraction_loops order = {0};
   *c = (contraction){.n_operands = 0};
   arke_status made = ir_form_make(p, a, &plain, NULL);
@@ -374,7 +394,8 @@ template_reason contraction_match(const ir_problem *p, bool merged, arena *a, co
     refuse(&w, "there are too many reads");
     return TEMPLATE_OPERATOR;
   }
-  if (!match_outputs(&w, &order) || !match_sums(&w, &order)) return TEMPLATE_OPERATOR;
+  c->groups = contraction_find_groups(&c->form);
+  if (!match_outputs(&w, &order) || !match_sums(&w, &order) || !match_groups(&w)) return TEMPLATE_OPERATOR;
   if ((c->batch.set | c->m.set | c->n.set) != w.outer) {
     refuse(&w, "the output has loops that no operand has");
     return TEMPLATE_OPERATOR;
@@ -436,4 +457,8 @@ void contraction_print(const contraction *c, strbuf *out) {
   }
   strbuf_add(out, "epilogue:");
   print_accesses(c, c->epilogue, out);
+  if (c->groups.of) {
+    const ir_tensor *ends = &c->form.problem->op->tensors[c->form.accesses[c->groups.ends].tensor];
+    strbuf_addf(out, "; groups by %s", ends->name);
+  }
 }

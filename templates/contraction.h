@@ -9,6 +9,7 @@
 #define ARKE_TEMPLATES_CONTRACTION_H
 
 #include "ir/ir_form.h"
+#include "templates/contraction_groups.h"
 #include "templates/template.h"
 
 enum {
@@ -66,8 +67,14 @@ typedef struct contraction {
   int n_operands, n_sums;
   contraction_operand operands[CONTRACTION_OPERANDS];
   contraction_sum sums[CONTRACTION_SUMS];
-  uint64_t epilogue; /* accesses that outputs and scales read, those for subscripts included */
+  uint64_t epilogue;         /* accesses that outputs and scales read, those for subscripts included */
+  contraction_groups groups; /* m is the loop over their rows; B and the epilogue may read by group */
 } contraction;
+
+/* What a template says it can do; else such operators are no contractions to it. */
+enum {
+  CONTRACTION_GROUPED = 1 /* ragged groups of rows (contraction_groups.h) */
+};
 
 /* Whether the operator is a contraction. `merged`: by the merged form, which is right for tensors without
  * gaps alone, and in which a batch that only one operand has is part of its rows. TEMPLATE_OPERATOR with a
@@ -75,6 +82,9 @@ typedef struct contraction {
  * that. Memory is the arena's; `p` must outlive it. Sizes play no part: any may be 0. */
 template_reason contraction_match(const ir_problem *p, bool merged, arena *a, contraction *c, strbuf *detail,
                                   arke_status *status);
+/* The same for a template that takes more: `allowed` is a set of CONTRACTION_GROUPED…. */
+template_reason contraction_match_more(const ir_problem *p, bool merged, unsigned allowed, arena *a,
+                                       contraction *c, strbuf *detail, arke_status *status);
 
 /* Elements of the loops together; 1 where there is none. */
 int64_t contraction_extent(const contraction *c, const contraction_loops *loops);

@@ -7,6 +7,7 @@
 
 #include "generator/gen_mma.h"
 #include "templates/contraction.h"
+#include "templates/group_tiles.h"
 #include "templates/kernel_lower.h"
 #include "templates/lanes.h"
 
@@ -113,6 +114,8 @@ typedef struct mma_emitter {
   gen_value smem;
   gen_value tile_m, tile_n, split; /* i32 */
   gen_value m0, n0, batch;         /* first row and column; batch: indices */
+  gen_value m_end;                 /* index: rows from here on are none of the tile's */
+  gen_value group, is_of_none;     /* of rows: i32, and i1 (group_tiles.h); NULL: there are no groups */
   gen_value loops[IR_FORM_LOOPS];  /* of the batch */
   gen_value k_extent;
   mma_vector *vectors[CONTRACTION_OPERANDS];
@@ -160,6 +163,9 @@ void mma_read_staged(mma_emitter *e, int sum, gen_value *values); /* of the run 
 /* The end of a tile (mma_epilogue.c). */
 arke_status mma_finish(mma_emitter *e, arke_error *err);
 arke_status mma_sum_value(void *user, const ir_expr *e, gen_value *values, arke_error *err);
+
+/* The value of a REDUCE node that is the group of a row, for evaluators of tiles. */
+arke_status mma_group_value(void *user, const ir_expr *e, gen_value *values, arke_error *err);
 
 arke_status mma_emit(gen_builder *b, const target *t, void *user, arke_error *err);
 /* Makes a run's evaluator and sets its loops; one past the edge gets those of the last. */

@@ -49,7 +49,9 @@ double mma_plan_cost_ns(const mma_plan *p, const target *t, const target_rates *
   const contraction *c = p->c;
   double m = (double)contraction_extent(c, &c->m), n = (double)contraction_extent(c, &c->n),
          k = (double)contraction_extent(c, &c->k), batch = (double)contraction_extent(c, &c->batch);
-  double tiles = ceil(m / p->block_m) * ceil(n / p->block_n) * batch * p->split;
+  double rows = ceil(m / p->block_m);
+  if (c->groups.of) rows += 0.5 * fmin(m, (double)ir_form_extent(&c->form, c->groups.loop)); /* ragged ends */
+  double tiles = rows * ceil(n / p->block_n) * batch * p->split;
   double steps = ceil(ceil(k / p->block_k) / p->split);
   load l = step_of(p, rates);
   double busy = fmax(fmax(l.math, l.smem), fmax(l.l2, l.issue));

@@ -66,8 +66,18 @@ static arke_status scale(mma_emitter *e, const contraction_sum *s, gen_type type
   return ARKE_OK;
 }
 
+arke_status mma_group_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
+  mma_emitter *e = ((mma_kernel *)user)->current;
+  if (x != e->c->groups.of)
+    return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that the mma template did not match");
+  gen_value group = as_type(e->b, e->group, computed_in(ir_form_type(&e->c->form, x)));
+  for (int i = 0; i < LANES_MAX; i++) values[i] = group;
+  return ARKE_OK;
+}
+
 arke_status mma_sum_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
   mma_emitter *e = ((mma_kernel *)user)->current;
+  if (x == e->c->groups.of) return mma_group_value(user, x, values, err);
   for (int i = 0; i < e->c->n_sums; i++) {
     const contraction_sum *s = &e->c->sums[i];
     if (s->e != x) continue;
@@ -116,8 +126,8 @@ static mma_run find_run(mma_emitter *e, gen_value base, gen_value item, int part
   mma_run r = {.staged = gen_add(b, base, at),
                .m = gen_add(b, e->m0, mma_index(e, m)),
                .n = gen_add(b, e->n0, mma_index(e, gen_add(b, e->warp_n, column)))};
-  r.active = gen_and(b, gen_compare(b, GEN_ULT, r.m, gen_param(b, e->k->m)),
-                     gen_compare(b, GEN_ULT, r.n, gen_param(b, e->k->n)));
+  r.active =
+      gen_and(b, gen_compare(b, GEN_ULT, r.m, e->m_end), gen_compare(b, GEN_ULT, r.n, gen_param(b, e->k->n)));
   return r;
 }
 

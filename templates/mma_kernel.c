@@ -46,8 +46,24 @@ static void find_tile(mma_emitter *e) {
   gen_value rows = gen_umin(b, gen_sub(b, tiles_m, first), gen_i32(b, p->group));
   e->tile_m = gen_add(b, first, gen_urem(b, in, rows));
   e->tile_n = gen_udiv(b, in, rows);
-  e->m0 = gen_mul_imm(b, mma_index(e, e->tile_m), p->block_m);
   e->n0 = gen_mul_imm(b, mma_index(e, e->tile_n), p->block_n);
+  e->m0 = gen_mul_imm(b, mma_index(e, e->tile_m), p->block_m);
+  e->m_end = gen_param(b, e->k->m);
+}
+
+/* In groups, rows of tiles are as many as there may be at most: *exists tells whether this one is there. */
+static arke_status find_group(mma_emitter *e, gen_value *exists, arke_error *err) {
+  const mma_plan *p = e->p;
+  group_tiles tiles = {
+      .c = e->c, .slots = &e->k->epilogue_slots, .options = p->epilogue, .block = p->block_m, .a = e->k->a};
+  group_tile t;
+  TRY(group_tiles_find(e->b, &tiles, gen_param(e->b, e->k->m), e->tile_m, &t, err));
+  e->m0 = mma_index(e, t.row);
+  e->m_end = mma_index(e, t.end);
+  e->group = t.group;
+  e->is_of_none = t.is_of_none;
+  *exists = t.exists;
+  return ARKE_OK;
 }
 
 static void find_thread(mma_emitter *e) {
@@ -157,7 +173,14 @@ arke_status mma_emit(gen_builder *b, const target *t, void *user, arke_error *er
   find_thread(e);
   find_tile(e);
   gen_launches_wait(b);
+  gen_branch branch;
+  gen_value exists;
+  if (e->c->groups.of) {
+    TRY(find_group(e, &exists, err));
+    gen_if(b, &branch, exists, NULL, 0);
+  }
   gen_value begin = gen_i32(b, 0), end = gen_param(b, k->steps);
+  if (e->is_of_none) end = gen_select(b, e->is_of_none, begin, end);
   if (e->split) {
     gen_value each = gen_param(b, k->steps_each);
     begin = gen_umin(b, gen_mul(b, e->split, each), end);
@@ -166,5 +189,7 @@ arke_status mma_emit(gen_builder *b, const target *t, void *user, arke_error *er
   TRY(mma_load_init(e, err));
   TRY(fill(e, begin, end, err));
   TRY(multiply_all(e, begin, end, err));
-  return mma_finish(e, err);
+  TRY(mma_finish(e, err));
+  if (e->c->groups.of) gen_if_end(b, &branch);
+  return ARKE_OK;
 }

@@ -38,7 +38,7 @@ static void find_vector(mma_emitter *e, const mma_tile *t, gen_value at, mma_vec
   bool a = t->operand->side == CONTRACTION_A;
   gen_value place = gen_add(b, a ? e->m0 : e->n0, mma_index(e, row));
   gen_value extent = gen_param(b, a ? e->k->m : e->k->n);
-  v->valid = gen_compare(b, GEN_ULT, place, extent);
+  v->valid = gen_compare(b, GEN_ULT, place, a ? e->m_end : extent);
   gen_value last = gen_sub(b, extent, mma_index_imm(e, t->along_k ? 1 : width));
   for (int l = 0; l < e->c->form.n_loops; l++) v->loops[l] = e->loops[l];
   mma_split_loops(e, rows_of(e, t), gen_umin(b, place, last), v->loops);
@@ -54,8 +54,9 @@ static void set_loops(mma_emitter *e, const mma_vector *v, lanes *l, gen_value k
 }
 
 static arke_status evaluator(mma_emitter *e, int tile, lanes **l, arke_error *err) {
-  return lanes_create(e->b, &e->c->form, &e->p->tiles[tile].options, &e->k->tile_slots[tile], e->k->a, l,
-                      err);
+  lanes_options o = e->p->tiles[tile].options;
+  o.user = e->k;
+  return lanes_create(e->b, &e->c->form, &o, &e->k->tile_slots[tile], e->k->a, l, err);
 }
 
 static arke_status pointer(mma_emitter *e, int tile, const mma_vector *v, gen_value k, gen_value *address,

@@ -53,7 +53,8 @@ static arke_status make_product(const mma_plan *p, const char *name, arena *a, k
                        .user = k};
   declare(k, &l->args, true);
   const recipe_expr *steps = ceildiv(a, contraction_extent_recipe(c, &c->k, a), p->block_k);
-  const recipe_expr *tiles_m = ceildiv(a, contraction_extent_recipe(c, &c->m, a), p->block_m);
+  const recipe_expr *tiles_m = c->groups.of ? group_tiles_most(c, p->block_m, a)
+                                            : ceildiv(a, contraction_extent_recipe(c, &c->m, a), p->block_m);
   const recipe_expr *tiles_n = ceildiv(a, contraction_extent_recipe(c, &c->n, a), p->block_n);
   k->steps = kernel_args_i32(&l->args, steps);
   k->tiles_m = kernel_args_i32(&l->args, tiles_m);
@@ -113,6 +114,7 @@ static arke_status make_rules(const mma_plan *p, const kernel_launch *l, int n, 
   require_multiple(p, &p->epilogue, r, a);
   for (int i = 0; i < n; i++)
     kernel_require(r, a, l[i].grid[0], 0, INT32_MAX, "there are more tiles than a grid can have blocks");
+  if (c->groups.of) group_tiles_require(c, r, a);
   if (p->product.most_k > 0)
     kernel_require(r, a, contraction_extent_recipe(c, &c->k, a), 0, p->product.most_k,
                    "sums of more terms than these overflow 32 bits");
@@ -177,7 +179,7 @@ arke_status mma_ways(const ir_problem *p, const target *t, const config *c, cons
     template_reason reason = TEMPLATE_OK;
     if (i < 2) {
       arke_status status;
-      reason = contraction_match(p, dense, a, m, NULL, &status);
+      reason = contraction_match_more(p, dense, CONTRACTION_GROUPED, a, m, NULL, &status);
       if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
     }
     config narrow = mma_narrow_config(c, &plans[0].product);

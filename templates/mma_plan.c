@@ -24,7 +24,7 @@ template_reason mma_match(const ir_problem *p, const target *t, bool merged, are
     if (detail) strbuf_addf(detail, "%s has no products of warps with asynchronous copies", t->name);
     return TEMPLATE_TARGET;
   }
-  template_reason reason = contraction_match(p, merged, a, c, detail, NULL);
+  template_reason reason = contraction_match_more(p, merged, CONTRACTION_GROUPED, a, c, detail, NULL);
   if (reason != TEMPLATE_OK) return reason;
   /* What is left out must be left out of both operands alike, or of the whole sum. */
   unsigned common = c->batch.set | c->k.set, outer = c->batch.set | c->m.set | c->n.set;
@@ -86,6 +86,8 @@ static void choose_vectors(const mma_plan *p, mma_tile *t, bool wide, int most) 
   int limit = t->along_k ? p->block_k : t->extent;
   o->width = wide ? 128 / least_bits(c, t->operand) : 1;
   if (o->width > most) o->width = most;
+  /* Groups begin at any row, so rows are not taken several at a time. */
+  if (c->groups.of && !t->along_k && t->operand->side == CONTRACTION_A) o->width = 1;
   for (; o->width > 1; o->width /= 2) {
     if (o->width > limit || ir_form_extent(&c->form, o->loop) % o->width) continue;
     o->wide = lanes_wide(&c->form, o) & t->operand->values;
@@ -138,7 +140,7 @@ static bool fits_chunks(const mma_plan *p, const mma_tile *t) {
 static template_reason make_tile(const mma_plan *p, mma_tile *t, bool wide) {
   t->bytes = dtype_bits(t->element) / 8;
   t->extent = t->operand->side == CONTRACTION_A ? p->block_m : p->block_n;
-  t->options = (lanes_options){.dense = p->dense, .wide_offsets = p->wide_offsets};
+  t->options = (lanes_options){.dense = p->dense, .wide_offsets = p->wide_offsets, .reduce = mma_group_value};
   choose_vectors(p, t, wide, LANES_MAX);
   /* ldmatrix transposes 16-bit elements, and threads that multiply one by one take either order. */
   bool either = p->product.fma ? fits_chunks(p, t) : t->bytes == 2;
@@ -270,6 +272,7 @@ template_reason mma_plan_make(const contraction *c, const target *t, const confi
                   .warp_n = x[MMA_BLOCK_N] / x[MMA_WARPS_N],
                   .threads = 32 * x[MMA_WARPS_M] * x[MMA_WARPS_N]};
   p->accumulators = p->warp_m * p->warp_n / 32;
+  if (c->groups.of && p->split > 1) return TEMPLATE_OPERATOR; /* a second kernel knows no groups */
   reason = make_tiles(p, t, wide);
   if (reason != TEMPLATE_OK) return reason;
   int words = mma_sum_bytes(p) / 4;

@@ -51,6 +51,11 @@ static const operator_shapes SHAPES[] = {
      "3x20x24x40",
      {"1x1x1x1", "2x3x7x5", "2x33x70x66", "5x1x40x64", "2x5x3x0", "0x5x4x3"}},
     {NULL, "matmul", "B,M,N,K,E", "3x20x24x40x5", {"1x1x1x1x1", "4x3x7x5x2", "2x1x40x64x3", "2x5x3x0x2"}},
+    {"grouped_linear",
+     NULL,
+     NULL,
+     "60x24x40x5",
+     {"1x1x1x1", "7x5x3x4", "70x33x66x9", "5x40x64x30", "5x3x0x2", "0x4x3x2"}},
     {NULL, "matmul", "B,O,H", "20x24x40", {"1x1x1", "3x7x5", "2x70x66", "5x3x0"}},
     {"embedding", NULL, NULL, "9x20x3x5", {"1x1x1x1", "7x5x2x3", "30x128x3x4", "11x1003x1x2", "5x8x0x3"}},
     {NULL,
@@ -92,6 +97,7 @@ static const struct {
     {"rope_halves", "pos", {.from = 0, .below = 4096}, NULL, NULL},
     {"rope_interleaved", "pos", {.from = 0, .below = 4096}, NULL, NULL},
     {"cross_entropy", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
+    {"grouped_linear", "ends", {.from = 0, .below = 1, .ascending = true}, NULL, "R"},
     {"scatter", "idx", {.from = 0, .distinct = true}, NULL, "N"}, /* who wins a place is undefined */
 };
 

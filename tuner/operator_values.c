@@ -53,6 +53,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 static int64_t limited(const operator_filling *f, int64_t element, uint64_t random) {
   const operator_range *r = &f->range;
   int64_t span = r->below - r->from;
+  if (r->ascending) return r->from + (element % f->row * span + (int64_t)(random % (uint64_t)span)) / f->row;
   if (r->has_other && random % 5 == 0) return r->other;
   if (!r->distinct) return r->from + (int64_t)(random / 5 % (uint64_t)span);
   int64_t step = 1 + (int64_t)(random_u64(f->seed, (uint64_t)(element / f->row)) % 997);

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "tuner/exact_outputs.h"
+#include "tuner/trial_ends.h"
 
 #define STAGE "verify"
 #define TABLE 65536 /* one draw of 64 random bits picks four entries */
@@ -140,13 +141,18 @@ static bool comes_once(const ir_problem *p, int tensor, int64_t bound) {
 int64_t tune_inputs_period(const ir_problem *p, int tensor, int64_t elements) {
   int64_t period = dtype_bits(ir_tensor_dtype(p, tensor)) < 8 ? 2 * (int64_t)BLOCK : BLOCK;
   if (elements <= period || comes_once(p, tensor, tune_inputs_bound(p, tensor))) return elements;
+  if (trial_ends_rows(p, tensor) >= 0) return elements;
   return period;
 }
 
 arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_t elements, uint64_t seed,
                              arke_error *err) {
   dtype t = ir_tensor_dtype(p, tensor);
-  int64_t bound = tune_inputs_bound(p, tensor);
+  int64_t bound = tune_inputs_bound(p, tensor), rows = trial_ends_rows(p, tensor);
+  if (rows >= 0) {
+    trial_ends_fill(t, data, elements, rows, seed);
+    return ARKE_OK;
+  }
   if (elements > 0 && comes_once(p, tensor, bound)) {
     fill_places(p, tensor, t, data, elements, bound, seed);
     return ARKE_OK;

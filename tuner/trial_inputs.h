@@ -6,7 +6,8 @@
 
 /* Fills `data` with `elements` values of tensor `tensor` of the problem. Floats are normal (mean 0, deviation
  * 1) from a table of 65,536 quantised draws picked at random; integers are uniform over their type, except
- * that a tensor that indexes another is uniform over the axis it indexes. Each seed gives other values. */
+ * that a tensor that indexes another is uniform over the axis it indexes, and one that ends ragged groups
+ * ascends (trial_ends.h). Each seed gives other values. */
 arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_t elements, uint64_t seed,
                              arke_error *err);
 /* How many elements are drawn before the values repeat, of a tensor of so many; `elements` where they do not.

@@ -100,6 +100,26 @@ START_TEST(indices_stay_inside_the_axis_they_index) {
 }
 END_TEST
 
+/* Ends of groups ascend, up to the last row, and are not all alike. */
+START_TEST(ends_of_groups_ascend) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  int32_t ends[50];
+  bind(&a, ir_catalogue_find("grouped_linear", NULL)->text, "T=f32 R=1000 N=8 K=8 E=50", &p);
+  ck_assert_int_eq(tune_inputs_fill(&p, 2, ends, 50, 1, NULL), ARKE_OK);
+  int least = ends[0], most = ends[0];
+  for (int i = 1; i < 50; i++) {
+    int rows = ends[i] - ends[i - 1];
+    ck_assert_int_ge(rows, 0);
+    if (rows < least) least = rows;
+    if (rows > most) most = rows;
+  }
+  ck_assert_int_eq(ends[49], 1000);
+  ck_assert(least < 10 && most > 40);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(integers_that_meet_floats_are_small) {
   arena a = ARENA_INIT;
   ir_problem p;
@@ -402,6 +422,7 @@ int main(void) {
   tcase_add_test(c, inputs_are_normal_and_fresh);
   tcase_add_test(c, inputs_of_every_type_stay_in_range);
   tcase_add_test(c, indices_stay_inside_the_axis_they_index);
+  tcase_add_test(c, ends_of_groups_ascend);
   tcase_add_test(c, integers_that_meet_floats_are_small);
   tcase_add_loop_test(c, places_that_are_assigned_to_come_once, 0, COUNT_OF(PLACES));
   tcase_add_test(c, long_inputs_repeat_out_of_step);

@@ -1,0 +1,67 @@
+#include "templates/contraction_groups.h"
+
+#include "templates/lanes_index.h"
+
+/* ends[e] over the whole of a tensor of one dimension. */
+static bool is_end(const ir_form *form, const ir_expr *e, int loop) {
+  if (e->node != IR_READ) return false;
+  const ir_access *x = &form->accesses[e->id];
+  const ir_tensor *t = &form->problem->op->tensors[x->tensor];
+  dtype type = ir_tensor_dtype(form->problem, x->tensor);
+  if (type != DTYPE_I32 && type != DTYPE_I64) return false;
+  return t->role == IR_INPUT && !t->any_rank && t->rank == 1 && x->n == 1 && !x->other && !x->conditional &&
+         x->subscripts[0].e->node == IR_INDEX && x->subscripts[0].e->id == loop && lanes_in_range(form, x, 0);
+}
+
+static const ir_expr *without_index_cast(const ir_form *form, const ir_expr *e) {
+  return lanes_is_index_cast(form, e) ? e->args[0] : e;
+}
+
+static bool counts_ends(const ir_form *form, const ir_expr *e, contraction_groups *g) {
+  if (e->id != IR_RED_SUM || e->n_args != 2 || e->args[0]->node != IR_INT || e->args[0]->integer != 1)
+    return false;
+  const ir_expr *c = e->args[1];
+  if (c->node != IR_OPERATOR || (c->id != IR_OP_LE && c->id != IR_OP_GE)) return false;
+  const ir_expr *end = c->args[c->id == IR_OP_LE ? 0 : 1];
+  const ir_expr *row = without_index_cast(form, c->args[c->id == IR_OP_LE ? 1 : 0]);
+  if (row->node != IR_INDEX || row->id == e->index || form->loops[row->id].leading) return false;
+  if (!is_end(form, end, e->index)) return false;
+  *g = (contraction_groups){.of = e, .ends = end->id, .loop = e->index, .row = row->id};
+  return true;
+}
+
+contraction_groups contraction_find_groups(const ir_form *form) {
+  const ir_expr *list[64];
+  contraction_groups g = {.of = NULL};
+  int n = ir_form_reductions(form, list, (int)COUNT_OF(list));
+  for (int i = 0; i < n && !g.of; i++) counts_ends(form, list[i], &g);
+  return g;
+}
+
+unsigned contraction_loops_without_group(const ir_form *form, const contraction_groups *g, const ir_expr *e) {
+  unsigned loops = 0;
+  if (!g->of) return ir_form_free(form, e);
+  if (e == g->of) return 0;
+  if (e->node == IR_INDEX) return 1u << e->id;
+  for (int i = 0; i < e->n_args; i++) loops |= contraction_loops_without_group(form, g, e->args[i]);
+  if (e->node == IR_REDUCE) return loops & ~(1u << e->index);
+  if (e->node != IR_READ) return loops;
+  const ir_access *x = &form->accesses[e->id];
+  for (int i = 0; i < x->n; i++) loops |= contraction_loops_without_group(form, g, x->subscripts[i].e);
+  return x->other ? loops | contraction_loops_without_group(form, g, x->other) : loops;
+}
+
+bool contraction_is_inside_group(const ir_form *form, const contraction_groups *g, const ir_access *x) {
+  bool grouped = false;
+  for (int i = 0; i < x->n; i++) {
+    bool is_group = x->subscripts[i].e == g->of;
+    if (is_group) {
+      ir_dim d = form->problem->op->tensors[x->tensor].dims[x->subscripts[i].first];
+      const ir_loop *l = &form->loops[g->loop];
+      if (l->n_dims != 1 || l->dims[0].axis != d.axis || l->dims[0].factor != d.factor) return false;
+    }
+    grouped = grouped || is_group;
+    if (!is_group && !lanes_in_range(form, x, i)) return false;
+  }
+  return grouped && !x->other;
+}

@@ -1,0 +1,173 @@
+/* Products whose rows are in ragged groups, come from gathered places or go to scattered ones. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "template_cases.h"
+
+static const kernel_template *mma(void) {
+  return template_find("mma");
+}
+
+#define GROUP "g[r] = sum(e: ends[e] <= r) 1; "
+static const char linear[] = "f(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { " GROUP
+                             "Y[r,n] = g[r] < E ? sum(k) X[r,k] * W[g[r],n,k] : 0 }";
+static const char matmul[] = "f(X: T[R,K], W: T[E,K,N], ends: i64[E]) -> (Y: T[R,N]) { " GROUP
+                             "Y[r,n] = g[r] < E ? sum(k) X[r,k] * W[g[r],k,n] : 0 }";
+/* Rows that run along the first axis of X. */
+static const char turned[] = "f(X: T[K,R], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { " GROUP
+                             "Y[r,n] = g[r] < E ? sum(k) X[k,r] * W[g[r],n,k] : 0 }";
+static const char biased[] =
+    "f(X: T[R,K], W: T[E,N,K], ends: i32[E], b: T[E,N], s: f32[R]) -> (Y: T[R,N]) { " GROUP
+    "Y[r,n] = g[r] < E ? gelu((sum(k) X[r,k] * W[g[r],n,k]) + b[g[r],n]) * s[r] : 0 }";
+static const char gated[] =
+    "f(X: T[R,K], W: T[E,2*N,K], ends: i32[E]) -> (Y: T[R,N]) { " GROUP
+    "Y[r,n] = g[r] < E ? silu(sum(k) X[r,k] * W[g[r],n,k]) * (sum(k) X[r,k] * W[g[r],n + N,k]) : 0 }";
+static const char dequantised[] =
+    "f(X: T[R,K], Q: U[E,N,K], s: f32[E,N], ends: i32[E]) -> (Y: T[R,N]) { " GROUP
+    "Y[r,n] = g[r] < E ? sum(k) X[r,k] * (Q[g[r],n,k] * s[g[r],n]) : 0 }";
+static const char gathered[] = "f(X: T[P,K], t: i32[R], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { " GROUP
+                               "Y[r,n] = g[r] < E ? sum(k) X[t[r],k] * W[g[r],n,k] : 0 }";
+/* All rows are of a group: what is past the last end is not asked for. */
+static const char whole[] = "f(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { " GROUP
+                            "Y[r,n] = sum(k) X[r,k] * W[g[r],n,k] }";
+
+/* Ends, by their number. */
+static const double even[] = {20, 40, 60}, empty[] = {0, 0, 37, 37, 60}, single[] = {1, 2, 3, 60},
+                    one[] = {60}, short_of[] = {5, 5, 41}, none[] = {0, 0}, beyond[] = {-3, 17, 90, 1000},
+                    last[] = {0, 0, 0, 60},
+                    many[] = {0,  1,  1,  2,  3,  3,  3,  5,  8,  8,  9,  13, 13, 13, 14, 21,
+                              21, 21, 22, 22, 34, 34, 34, 35, 35, 36, 36, 37, 38, 39, 40, 41,
+                              42, 43, 44, 44, 44, 45, 45, 46, 47, 48, 48, 48, 48, 48, 48, 48,
+                              48, 48, 48, 49, 50, 51, 51, 51, 51, 52, 52, 52, 52, 52, 52};
+
+static double far[300]; /* more than a round of the search: all rows are of the last groups (main) */
+
+#define ENDS(list) list, (int)COUNT_OF(list)
+static const struct {
+  const char *text, *bindings, *settings;
+  const double *ends;
+  int n;
+} cases[] = {
+    {linear, "T=bf16 R=60 N=40 K=72 E=3", "", ENDS(even)},
+    {linear, "T=bf16 R=60 N=40 K=72 E=5", "BLOCK_M=16,BLOCK_N=32,WARPS_M=1,WARPS_N=1", ENDS(empty)},
+    {linear, "T=f16 R=60 N=40 K=72 E=4", "BLOCK_M=32,BLOCK_N=64,BLOCK_K=32,WARPS_M=2,WARPS_N=2,GROUP=8",
+     ENDS(single)},
+    {linear, "T=bf16 R=60 N=33 K=35 E=4", "", ENDS(single)},
+    {linear, "T=bf16 R=60 N=40 K=72 E=1", "", ENDS(one)},
+    {linear, "T=bf16 R=60 N=40 K=72 E=3", "", ENDS(short_of)},
+    {linear, "T=bf16 R=60 N=40 K=72 E=2", "", ENDS(none)},
+    {linear, "T=bf16 R=60 N=40 K=72 E=4", "", ENDS(beyond)},
+    {linear, "T=bf16 R=60 N=40 K=72 E=4", "", ENDS(last)},
+    {linear, "T=bf16 R=60 N=24 K=40 E=63", "BLOCK_M=16", ENDS(many)},
+    {linear, "T=bf16 R=60 N=8 K=16 E=300", "BLOCK_M=16,BLOCK_N=16,BLOCK_K=16", ENDS(far)},
+    {linear, "T=bf16 R=60 N=8 K=16 E=128", "BLOCK_M=16,BLOCK_N=16,BLOCK_K=16", ENDS(far)},
+    {linear, "T=bf16 R=60 N=40 K=0 E=3", "", ENDS(even)},
+    {linear, "T=f32 R=60 N=40 K=24 E=5", "", ENDS(empty)},
+    {matmul, "T=bf16 R=60 N=40 K=72 E=3", "", ENDS(short_of)},
+    {matmul, "T=f32 R=60 N=37 K=23 E=5", "", ENDS(empty)},
+    {turned, "T=bf16 R=60 N=40 K=72 E=3", "", ENDS(short_of)},
+    {turned, "T=bf16 R=64 N=40 K=72 E=3", "", ENDS(short_of)},
+    {biased, "T=bf16 R=60 N=40 K=72 E=3", "", ENDS(short_of)},
+    {biased, "T=f16 R=60 N=41 K=72 E=5", "", ENDS(empty)},
+    {gated, "T=bf16 R=60 N=40 K=72 E=4", "", ENDS(single)},
+    {dequantised, "T=bf16 U=i8 R=60 N=40 K=64 E=3", "", ENDS(short_of)},
+    {gathered, "T=bf16 P=11 R=60 N=40 K=72 E=5", "", ENDS(empty)},
+    {whole, "T=bf16 R=60 N=40 K=72 E=5", "", ENDS(empty)},
+};
+
+/* Views of the operator's tensors: ends as listed, places of P rows. */
+static void fill(const ir_problem *p, const double *ends, int n, run_view *views) {
+  for (int i = 0; i < p->op->n_inputs; i++) {
+    const ir_tensor *t = &p->op->tensors[i];
+    dtype type = ir_tensor_dtype(p, i);
+    if (strcmp(t->name, "ends") == 0) {
+      views[i].values = ends;
+      views[i].n_values = n;
+    } else if (t->rank == 1 && (type == DTYPE_I32 || type == DTYPE_I64)) {
+      views[i].below = 11;
+    }
+  }
+}
+
+START_TEST(groups_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c = template_case_bind(&a, mma(), cases[_i].text, cases[_i].bindings, cases[_i].settings);
+  fill(&c.p, cases[_i].ends, cases[_i].n, views);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(views_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c = template_case_bind(&a, mma(), linear, "T=bf16 R=60 N=40 K=72 E=3", "");
+  fill(&c.p, ENDS(short_of), views);
+  run_view_permuted(&c.p, 0, (int[]){1, 0}, 8, &views[0]);
+  template_case_run(&a, &c, views, 1);
+  run_view_permuted(&c.p, 1, (int[]){0, 2, 1}, 1, &views[1]);
+  views[2] = (run_view){.strided = true, .stride = {2}, .values = even, .n_values = 1};
+  template_case_run(&a, &c, views, 2);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(small_problems_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c = template_case_bind(&a, mma(), linear, "T=bf16 R=4096 N=512 K=1024 E=128",
+                                       "BLOCK_M=128,BLOCK_N=128,BLOCK_K=64,STAGES=3,WARPS_M=2,WARPS_N=2");
+  template_case_assemble(&a, &c);
+  template_case small = c;
+  mma()->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
+  fill(&small.p, ENDS(even), views);
+  template_case_run_kernel(&small, template_case_lower(&a, &c), views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(what_has_no_groups_is_refused) {
+  /* Groups of columns; ends that are compared otherwise; another second kernel. */
+  template_refuses(mma(),
+                   "f(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: T[N,R]) { " GROUP
+                   "Y[n,r] = g[r] < E ? sum(k) X[r,k] * W[g[r],n,k] : 0 }",
+                   "T=bf16 R=60 N=40 K=72 E=3", TEMPLATE_OPERATOR);
+  template_refuses(mma(),
+                   "f(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { g[r] = sum(e: ends[e] < r) 1; "
+                   "Y[r,n] = g[r] < E ? sum(k) X[r,k] * W[g[r],n,k] : 0 }",
+                   "T=bf16 R=60 N=40 K=72 E=3", TEMPLATE_OPERATOR);
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, mma(), linear, "T=bf16 R=60 N=40 K=720 E=3", "");
+  c.c.values[7] = 2;
+  ck_assert_int_eq(mma()->feasible(&c.p, c.t, &c.c), TEMPLATE_OPERATOR);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(missing_waits_are_found) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, mma(), whole, "T=bf16 R=60 N=40 K=72 E=3", "");
+  template_case_miss(&a, &c, "griddepcontrol.wait");
+  arena_release(&a);
+}
+END_TEST
+
+int main(void) {
+  for (int i = 280; i < 300; i++) far[i] = 3 * (i - 280);
+  Suite *suite = suite_create("groups");
+  TCase *tests = tcase_create("groups");
+  tcase_set_timeout(tests, 120);
+  tcase_add_loop_test(tests, groups_are_right, 0, (int)COUNT_OF(cases));
+  tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, small_problems_are_right);
+  tcase_add_test(tests, what_has_no_groups_is_refused);
+  tcase_add_test(tests, missing_waits_are_found);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
