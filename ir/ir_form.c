@@ -140,6 +140,26 @@ int64_t ir_form_extent(const ir_form *form, int loop) {
   return n;
 }
 
+bool ir_form_is_one(const ir_form *form, ir_dim d) {
+  return d.factor == 1 && (d.axis < 0 || (form->ones >> d.axis & 1));
+}
+
+bool ir_form_covers(const ir_form *form, const ir_access *x, int s, int loop) {
+  const ir_subscript *sub = &x->subscripts[s];
+  const ir_loop *l = &form->loops[loop];
+  const ir_tensor *t = &form->problem->op->tensors[x->tensor];
+  if (sub->leading != l->leading) return false;
+  int d = sub->leading ? 0 : sub->first, end = sub->first + sub->count, i = 0;
+  while (true) {
+    while (i < l->n_dims && ir_form_is_one(form, l->dims[i])) i++;
+    while (d < end && ir_form_is_one(form, t->dims[d])) d++;
+    if (i == l->n_dims || d == end) return i == l->n_dims && d == end;
+    if (t->dims[d].axis != l->dims[i].axis || t->dims[d].factor != l->dims[i].factor) return false;
+    i++;
+    d++;
+  }
+}
+
 void ir_form_set_extent(const ir_form *form, int loop, int64_t n, ir_problem *p) {
   const ir_loop *l = &form->loops[loop];
   for (int i = 0; i < l->n_dims; i++) {

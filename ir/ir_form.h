@@ -68,6 +68,7 @@ typedef struct ir_form_output {
 
 typedef struct ir_form {
   const ir_problem *problem;
+  unsigned ones; /* bit a: right where axis a has one element alone; ir_form_drop_ones */
   int n_loops;
   ir_loop loops[IR_FORM_LOOPS];
   int n_accesses;
@@ -96,6 +97,22 @@ int ir_form_reductions(const ir_form *form, const ir_expr **list, int capacity);
  * as a plain subscript of neighbouring dimensions, and nothing else mentions them: right for tensors without
  * gaps alone. */
 arke_status ir_form_merge(const ir_form *form, arena *a, ir_form *merged, arke_error *err);
+
+/* The same operator without the loops that have one element in this problem, whose index is 0, and without
+ * the subscripts that they were in dimensions of one element; `dropped->ones` says which axes that takes for
+ * granted. Loops that a value mentions or a subscript computes with stay, and the leading one, whose size has
+ * no axis. Right for tensors without gaps alone, whose strides then leave those dimensions out. */
+arke_status ir_form_drop_ones(const ir_form *form, arena *a, ir_form *dropped, arke_error *err);
+
+/* ir_form_merge, after ir_form_drop_ones where more loops then merge, or an access no longer ends with a loop
+ * of one element: elsewhere the form serves other sizes of those axes as well. */
+arke_status ir_form_merge_across_ones(const ir_form *form, arena *a, ir_form *merged, arke_error *err);
+
+/* Whether subscript s of an access covers just what a loop ranges over, dimensions that are in `ones` or
+ * have a constant size of 1 left aside. */
+bool ir_form_covers(const ir_form *form, const ir_access *access, int s, int loop);
+/* Whether a dimension has one element, by the form's `ones` or its constant size. */
+bool ir_form_is_one(const ir_form *form, ir_dim d);
 
 /* The same operator where every loop over k * D (an axis D, a small constant k) whose index is compared with
  * D or divided by it is a loop over D: each output over it becomes k outputs, of d, d + D, …, in which those

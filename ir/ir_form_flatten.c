@@ -15,26 +15,14 @@ typedef struct flattener {
 
 /* --- whether --- */
 
-/* Whether subscript s covers just what a loop ranges over. */
-static bool is_whole(const ir_form *form, const ir_access *x, int s, int loop) {
-  const ir_subscript *sub = &x->subscripts[s];
-  const ir_loop *l = &form->loops[loop];
-  if (sub->e->node != IR_INDEX || sub->e->id != loop) return false;
-  if (sub->leading || l->leading) return sub->leading && l->leading && sub->count == 1 + l->n_dims;
-  if (sub->count != l->n_dims) return false;
-  const ir_tensor *t = &form->problem->op->tensors[x->tensor];
-  for (int i = 0; i < sub->count; i++)
-    if (t->dims[sub->first + i].axis != l->dims[i].axis ||
-        t->dims[sub->first + i].factor != l->dims[i].factor)
-      return false;
-  return true;
-}
-
 /* Whether an access takes every element of its tensor in the order of the loops. */
 static bool is_in_order(const flattener *f, const ir_access *x) {
   if (x->n != f->n) return false;
-  for (int i = 0; i < x->n; i++)
-    if (!is_whole(f->from, x, i, f->order[i])) return false;
+  for (int i = 0; i < x->n; i++) {
+    const ir_expr *e = x->subscripts[i].e;
+    if (e->node != IR_INDEX || e->id != f->order[i] || !ir_form_covers(f->from, x, i, f->order[i]))
+      return false;
+  }
   return true;
 }
 
@@ -98,8 +86,9 @@ static int rebuilt_access(flattener *f, int access) {
   ir_access to = *from;
   if (is_in_order(f, from)) {
     to.n = 1;
+    const ir_subscript *last = &from->subscripts[from->n - 1];
     to.subscripts[0].e = f->index;
-    for (int i = 1; i < from->n; i++) to.subscripts[0].count += from->subscripts[i].count;
+    to.subscripts[0].count = last->first + last->count - to.subscripts[0].first;
   }
   for (int i = 0; i < from->n && to.n == from->n; i++) {
     to.subscripts[i].e = rebuilt(f, from->subscripts[i].e);
@@ -152,6 +141,7 @@ arke_status ir_form_flatten(const ir_form *form, arena *a, ir_form *flat, bool *
   f->from = form;
   if (!can_flatten(f, seen)) return ARKE_OK;
   if (!form_builder_init(&f->b, form->problem, a, flat, err)) return f->b.status;
+  flat->ones = form->ones;
   f->nodes = ARENA_NEW_N(a, const ir_expr *, (size_t)form->n_nodes + 1);
   flat->outputs = ARENA_NEW_N(a, ir_form_output, (size_t)form->n_outputs + 1);
   if (f->nodes == NULL || flat->outputs == NULL) return error_memory(err, "form");

@@ -8,25 +8,19 @@ static bool is_index(const ir_expr *e, int loop) {
   return e->node == IR_INDEX && e->id == loop;
 }
 
-/* Whether subscript s covers just what a loop ranges over. */
-static bool is_whole(const ir_form *form, const ir_access *x, int s, int loop) {
-  const ir_subscript *sub = &x->subscripts[s];
-  const ir_loop *l = &form->loops[loop];
-  if (sub->leading || l->leading) return sub->leading && l->leading && sub->count == 1 + l->n_dims;
-  if (sub->count != l->n_dims) return false;
-  const ir_tensor *t = &form->problem->op->tensors[x->tensor];
-  for (int i = 0; i < sub->count; i++)
-    if (t->dims[sub->first + i].axis != l->dims[i].axis ||
-        t->dims[sub->first + i].factor != l->dims[i].factor)
-      return false;
-  return true;
-}
-
 /* Loops that e mentions itself: what the accesses in it do is judged there. */
 static unsigned mentioned(const ir_expr *e) {
   unsigned loops = e->node == IR_INDEX ? 1u << e->id : e->node == IR_REDUCE ? 1u << e->index : 0;
   for (int i = 0; i < e->n_args; i++) loops |= mentioned(e->args[i]);
   return loops;
+}
+
+/* Whether subscript s + 1 follows subscript s in memory. */
+static bool follows(const ir_form *form, const ir_access *x, int s) {
+  const ir_tensor *t = &form->problem->op->tensors[x->tensor];
+  int d = x->subscripts[s].first + x->subscripts[s].count;
+  while (d < x->subscripts[s + 1].first && ir_form_is_one(form, t->dims[d])) d++;
+  return d == x->subscripts[s + 1].first;
 }
 
 /* Neither loop, or both, in neighbouring plain subscripts. */
@@ -41,8 +35,8 @@ static bool walks_as_one(const ir_form *form, const ir_access *x, int outer) {
   if (used == 0) return x->other == NULL || (mentioned(x->other) & both) == 0;
   if (used != 2 || x->other != NULL) return false;
   return is_index(x->subscripts[first].e, outer) && is_index(x->subscripts[first + 1].e, outer + 1) &&
-         x->subscripts[first].first + x->subscripts[first].count == x->subscripts[first + 1].first &&
-         is_whole(form, x, first, outer) && is_whole(form, x, first + 1, outer + 1);
+         follows(form, x, first) && ir_form_covers(form, x, first, outer) &&
+         ir_form_covers(form, x, first + 1, outer + 1);
 }
 
 /* The same of a whole value, each node once. */
@@ -97,7 +91,7 @@ static int rebuilt_access(rebuild *r, int access) {
     bool joins = s > 0 && sub.e->node == IR_INDEX && from->subscripts[s - 1].e->node == IR_INDEX &&
                  sub.e->id != from->subscripts[s - 1].e->id && e == to.subscripts[to.n - 1].e;
     if (joins) {
-      to.subscripts[to.n - 1].count += sub.count;
+      to.subscripts[to.n - 1].count = sub.first + sub.count - to.subscripts[to.n - 1].first;
     } else {
       sub.e = e;
       to.subscripts[to.n++] = sub;
@@ -151,6 +145,7 @@ arke_status ir_form_merge(const ir_form *form, arena *a, ir_form *merged, arke_e
   if (r == NULL || !find_joins(form, a, joins)) return error_memory(err, "form");
   r->from = form;
   if (!form_builder_init(&r->b, form->problem, a, merged, err)) return r->b.status;
+  merged->ones = form->ones;
   r->nodes = ARENA_NEW_N(a, const ir_expr *, (size_t)form->n_nodes + 1);
   merged->outputs = ARENA_NEW_N(a, ir_form_output, (size_t)form->n_outputs + 1);
   if (r->nodes == NULL || merged->outputs == NULL) return error_memory(err, "form");

@@ -95,7 +95,8 @@ const recipe_expr *kernel_stride(const ir_form *form, const ir_access *access, i
   if (!dense)
     return kernel_variable(op, access->tensor, last < 0 ? "lead" : "stride", last < 0 ? 0 : last, a);
   const recipe_expr *e = recipe_const(a, 1);
-  for (int i = last + 1; i < t->rank; i++) e = product(a, e, dim_size(op, t->dims[i], a));
+  for (int i = last + 1; i < t->rank; i++)
+    if (!ir_form_is_one(form, t->dims[i])) e = product(a, e, dim_size(op, t->dims[i], a));
   return e;
 }
 
@@ -162,6 +163,17 @@ void kernel_require(recipe *rules, arena *a, const recipe_expr *expr, int64_t di
         (recipe_requirement){.expr = expr, .divisor = divisor, .max = max, .why = why};
   }
   rules->n_requirements++; /* recipe_check reports too many */
+}
+
+void kernel_require_ones(recipe *rules, const ir_form *form, arena *a) {
+  const ir_op *op = form->problem->op;
+  for (int axis = 0; axis < op->n_axes; axis++) {
+    if (!(form->ones >> axis & 1)) continue;
+    const recipe_expr *size = recipe_var(a, op->axes[axis]),
+                      *less = recipe_binary(a, RECIPE_SUB, recipe_const(a, 2), size);
+    kernel_require(rules, a, recipe_binary(a, RECIPE_MAX, size, less), 0, 1,
+                   arena_printf(a, "the kernel is made for one element along %s", op->axes[axis]));
+  }
 }
 
 void kernel_require_dense(recipe *rules, const ir_problem *p, arena *a) {

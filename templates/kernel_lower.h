@@ -63,6 +63,8 @@ void kernel_require(recipe *rules, arena *a, const recipe_expr *expr, int64_t di
                     const char *why);
 /* Requires that every argument lies without gaps: its strides are the products of its sizes. */
 void kernel_require_dense(recipe *rules, const ir_problem *p, arena *a);
+/* Requires one element along each axis that the form has no loop for (ir_form_drop_ones). */
+void kernel_require_ones(recipe *rules, const ir_form *form, arena *a);
 
 /* A variable of recipes: "X.stride1", "X.lead0"; with number -1 "X.span". */
 const recipe_expr *kernel_variable(const ir_op *op, int tensor, const char *what, int number, arena *a);

@@ -287,6 +287,7 @@ void lanes_require(const ir_form *form, const lanes_options *o, recipe *rules, a
     if (rules->tensors[t].alignment < bytes) rules->tensors[t].alignment = bytes;
   }
   if (o->dense) kernel_require_dense(rules, p, a);
+  kernel_require_ones(rules, form, a);
   lanes_require_inside(form, rules, a);
   if (!o->wide_offsets) require_narrow(form, rules, a);
   if (o->width == 1) return;

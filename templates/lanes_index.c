@@ -352,15 +352,7 @@ bool lanes_in_range(const ir_form *form, const ir_access *access, int i) {
   const ir_subscript *sub = &access->subscripts[i];
   if (sub->leading) return true;
   if (sub->e->node != IR_INDEX || form->loops[sub->e->id].leading) return false;
-  const ir_loop *l = &form->loops[sub->e->id];
-  const ir_tensor *t = &form->problem->op->tensors[access->tensor];
-  if (l->n_dims != sub->count) return false;
-  for (int d = 0; d < sub->count; d++) {
-    if (t->dims[sub->first + d].axis != l->dims[d].axis ||
-        t->dims[sub->first + d].factor != l->dims[d].factor)
-      return false;
-  }
-  return true;
+  return ir_form_covers(form, access, i, sub->e->id);
 }
 
 bool lanes_inside_together(lanes_scope *s, int access, const lanes_place *x, const lanes_place *y) {

@@ -243,11 +243,12 @@ static template_reason match(map_match *m, bool *seen, strbuf *detail) {
 }
 
 static arke_status make_form(const ir_problem *p, bool dense, arena *a, ir_form *form, arke_error *err) {
-  ir_form first, split;
+  ir_form first, split, longer;
   TRY(ir_form_make(p, a, &first, err));
   if (!dense) return ir_form_split(&first, a, form, err);
   TRY(ir_form_split(&first, a, &split, err));
-  return ir_form_merge(&split, a, form, err);
+  TRY(ir_form_drop_ones(&split, a, &longer, err));
+  return ir_form_merge(&longer, a, form, err);
 }
 
 /* Whether the rows of some output begin where no access of 8 bytes can. */

@@ -244,7 +244,7 @@ static bool is_contraction(const row_match *m) {
   return moving > 1;
 }
 
-static template_reason match_accesses(row_match *m, strbuf *detail) {
+static template_reason match_accesses(row_match *m, bool merged, strbuf *detail) {
   const ir_form *form = &m->form;
   uint64_t seen = 0;
   bool across = false; /* some access is contiguous along rows, and not along columns */
@@ -285,7 +285,9 @@ static template_reason match_accesses(row_match *m, strbuf *detail) {
         "the row template takes reductions of rows; here every row of one tensor meets those of another");
     return TEMPLATE_OPERATOR;
   }
-  if (!across || along & seen) return TEMPLATE_OK;
+  /* Any view is right whatever is contiguous, and may have axes of one element where the merged form has
+   * none. */
+  if (!merged || !across || along & seen) return TEMPLATE_OK;
   say(detail, "the row template reduces the contiguous axis; %s is not it", form->loops[m->column].name);
   return TEMPLATE_OPERATOR;
 }
@@ -303,7 +305,7 @@ arke_status row_match_make(const ir_problem *p, bool merged, bool online, arena 
   *m = (row_match){.n_rows = 0};
   *reason = TEMPLATE_OPERATOR;
   arke_status status = ir_form_make(p, a, merged ? &form : &m->form, &why);
-  if (status == ARKE_OK && merged) status = ir_form_merge(&form, a, &m->form, &why);
+  if (status == ARKE_OK && merged) status = ir_form_merge_across_ones(&form, a, &m->form, &why);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, "generate");
   if (status != ARKE_OK) {
     say(detail, "%s", why.text);
@@ -313,7 +315,7 @@ arke_status row_match_make(const ir_problem *p, bool merged, bool online, arena 
   if (!m->walked) return error_memory(err, "generate");
   *reason = match_reductions(m, online, detail);
   if (*reason == TEMPLATE_OK) *reason = match_outputs(m, detail);
-  if (*reason == TEMPLATE_OK) *reason = match_accesses(m, detail);
+  if (*reason == TEMPLATE_OK) *reason = match_accesses(m, merged, detail);
   for (int i = p->op->n_inputs; i < p->op->n_args && *reason == TEMPLATE_OK; i++) {
     if (storable(p, i)) continue;
     say(detail, "the row template stores bytes or more; %s is %s", p->op->tensors[i].name,

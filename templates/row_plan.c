@@ -198,6 +198,7 @@ static template_reason plan_held(const row_match *m, const target *t, int batch,
 
 bool row_is_dense(const row_match *m, const row_plan *plan) {
   if (plan->any_view) return false;
+  if (m->form.ones) return true; /* the last axis may be one that the form leaves out */
   for (int l = 0; l < m->form.n_loops; l++) {
     /* Leading axes are up to four loops as views, with a division each; merged ones have one stride only
      * where there are no gaps between them. */

@@ -82,9 +82,10 @@ bool transpose_match_form(const ir_form *form, transpose_match *match, strbuf *d
 
 template_reason transpose_fit(const ir_problem *p, bool merged, arena *a, ir_form *form,
                               transpose_match *match, strbuf *detail) {
-  ir_form plain;
+  ir_form plain, longer;
   if (ir_form_make(p, a, &plain, NULL) != ARKE_OK ||
-      (merged && ir_form_merge(&plain, a, form, NULL) != ARKE_OK)) {
+      (merged && (ir_form_drop_ones(&plain, a, &longer, NULL) != ARKE_OK ||
+                  ir_form_merge(&longer, a, form, NULL) != ARKE_OK))) {
     say(detail, "the operator has no form");
     return TEMPLATE_OPERATOR;
   }

@@ -104,7 +104,9 @@ arke_status transpose_ways(const ir_problem *p, const target *t, const config *c
   if (!forms || !bits) return error_memory(err, "generate");
   TRY(ir_form_make(p, a, &forms[0], err));
   if (plain_move(&forms[0], a, bits)) TRY(ir_form_make(bits, a, &forms[0], err));
-  TRY(ir_form_merge(&forms[0], a, &forms[1], err));
+  ir_form longer;
+  TRY(ir_form_drop_ones(&forms[0], a, &longer, err));
+  TRY(ir_form_merge(&longer, a, &forms[1], err));
   *n = 0;
   for (size_t i = 0; i < COUNT_OF(variants); i++) {
     transpose_plan plan;

@@ -50,7 +50,7 @@ static void print_motions(const ir_form *form, const char *tensor, strbuf *out) 
 
 void check_form_section(const operator_case *c, const case_section *s, const ir_op *op) {
   ir_problem p;
-  ir_form form, merged, split, flat;
+  ir_form form, merged, longer, split, flat;
   arena a = ARENA_INIT;
   strbuf out = STRBUF_INIT;
   arke_error err = ARKE_ERROR_INIT;
@@ -73,6 +73,14 @@ void check_form_section(const operator_case *c, const case_section *s, const ir_
       ir_form_print(&form, &out);
     } else if (strcmp(kind, "merged") == 0) {
       ck_assert_msg(ir_form_merge(&form, &a, &merged, &err) == ARKE_OK, "%s: %s", c->path, err.text);
+      ir_form_print(&merged, &out);
+    } else if (strcmp(kind, "longer") == 0) {
+      ck_assert_msg(ir_form_drop_ones(&form, &a, &longer, &err) == ARKE_OK, "%s: %s", c->path, err.text);
+      ck_assert_msg(ir_form_merge(&longer, &a, &merged, &err) == ARKE_OK, "%s: %s", c->path, err.text);
+      ir_form_print(&merged, &out);
+    } else if (strcmp(kind, "across") == 0) {
+      ck_assert_msg(ir_form_merge_across_ones(&form, &a, &merged, &err) == ARKE_OK, "%s: %s", c->path,
+                    err.text);
       ir_form_print(&merged, &out);
     } else if (strcmp(kind, "split") == 0) {
       ck_assert_msg(ir_form_split(&form, &a, &split, &err) == ARKE_OK, "%s: %s", c->path, err.text);

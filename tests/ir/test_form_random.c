@@ -257,6 +257,43 @@ START_TEST(forms_mean_their_operators) {
 }
 END_TEST
 
+/* The same where an axis has one element, with and without its loops. */
+START_TEST(forms_without_ones_mean_their_operators) {
+  static const char *const SIZES[] = {"T=f64 M=1 N=4 flag=true n=2", "T=f64 M=3 N=1", "T=f64 M=1 N=1"};
+  int compared = 0, dropped = 0;
+  for (uint64_t seed = (uint64_t)_i * 300; seed < (uint64_t)(_i + 1) * 300; seed++) {
+    maker m = {.seed = seed};
+    make_operator(&m);
+    arena a = ARENA_INIT;
+    arke_error err = ARKE_ERROR_INIT;
+    const ir_op *op;
+    ir_problem p;
+    inputs in = {.positions = {0}};
+    fill(&in, seed);
+    ir_evaluator *ev = NULL;
+    ir_form form, longer, merged;
+    if (ir_op_parse(&a, strbuf_text(&m.text), &op, &err) == ARKE_OK &&
+        ir_problem_bind(op, SIZES[seed % COUNT_OF(SIZES)], &p, &err) == ARKE_OK &&
+        ir_form_make(&p, &a, &form, &err) == ARKE_OK) {
+      for (int t = 0; t < 2; t++) in.data[t].strides[0] = p.sizes[1];
+      ck_assert_int_eq(ir_evaluator_create(&p, in.data, &ev, &err), ARKE_OK);
+      ck_assert_msg(ir_form_drop_ones(&form, &a, &longer, &err) == ARKE_OK, "%s", err.text);
+      dropped += form.n_loops - longer.n_loops;
+      compared += compare(&m, &longer, ev, &in);
+      ck_assert_msg(ir_form_merge(&longer, &a, &merged, &err) == ARKE_OK, "%s", err.text);
+      compared += compare(&m, &merged, ev, &in);
+      ck_assert_msg(ir_form_merge_across_ones(&form, &a, &merged, &err) == ARKE_OK, "%s", err.text);
+      compared += compare(&m, &merged, ev, &in);
+    }
+    ir_evaluator_destroy(ev);
+    strbuf_free(&m.text);
+    arena_release(&a);
+  }
+  ck_assert_int_gt(compared, 1000);
+  ck_assert_int_gt(dropped, 50);
+}
+END_TEST
+
 /* Loops that become one, and such that must not. */
 START_TEST(merged_forms_mean_their_operators) {
   static const struct {
@@ -303,6 +340,7 @@ Suite *form_random_suite(void) {
   Suite *s = suite_create("random forms");
   TCase *t = tcase_create("against the evaluator");
   tcase_add_loop_test(t, forms_mean_their_operators, 0, 10);
+  tcase_add_loop_test(t, forms_without_ones_mean_their_operators, 0, 4);
   tcase_add_loop_test(t, merged_forms_mean_their_operators, 0, 4);
   suite_add_tcase(s, t);
   return s;

@@ -39,6 +39,10 @@ static const char JOINED[] =
     "joined(X: T[M,A], Z: T[M,B], V: T[M,C]) -> (Y: T[M,N]) { Y[i,a + 0] = X[i,a] Y[i,b + A] = Z[i,b] "
     "Y[i,c + A + B] = V[i,c] }";
 
+static const char TURN[] = "turn(X: T[M,N]) -> (Y: T[N,M]) { Y[j,i] = X[i,j] }";
+static const char AROUND[] = "around(X: T[A,B,C,D], S: T[C], U: T[D,A]) -> (Y: T[B,A,D,C]) { "
+                             "Y[b,a,d,c] = X[a,b,c,d] * S[c] + U[d,a] }";
+
 typedef struct map_case {
   const char *text, *bindings, *settings;
 } map_case;
@@ -136,6 +140,15 @@ static const map_case cases[] = {
      "T=f16 M=5 N=37", ""},
     {"turned(D: T[M,2*E], S: T[E]) -> (D) { D[i,e + E] = D[i,e + E] * S[e] }", "T=f32 M=5 E=16", ""},
     {"scaled(X: f32[N], S: f32[]) -> (Y: f32[N]) { Y[i] = X[i] * S[] }", "N=70", ""},
+    /* axes of one element stand between nothing */
+    {TURN, "T=bf16 M=1 N=1000", "VECTOR=8,UNROLL=2"},
+    {TURN, "T=f32 M=1004 N=1", "VECTOR=4"},
+    {TURN, "T=bf16 M=1 N=1", ""},
+    {AROUND, "T=bf16 A=3 B=1 C=40 D=1", "VECTOR=8"},
+    {AROUND, "T=f32 A=1 B=5 C=1 D=24", "VECTOR=4"},
+    {AROUND, "T=f16 A=1 B=1 C=7 D=9", "VECTOR=8"},
+    {BIAS, "T=bf16 M=33 N=1", ""},
+    {BIAS, "T=bf16 M=1 N=72", "VECTOR=8"},
 };
 
 START_TEST(cases_are_right) {
@@ -226,6 +239,10 @@ static const view_case view_cases[] = {
      2,
      {{.strided = true, .stride = {1, 5}}, {.strided = true, .stride = {56, 1}}}},
     {TYPED, "T=i4 U=bf16 M=5 N=48", "", 2, {{.offset = 3}, {.offset = 0}}},
+    /* whatever the stride of one element is */
+    {TURN, "T=f32 M=1 N=40", "VECTOR=4", 0, {{.strided = true, .stride = {77, 1}}}},
+    {TURN, "T=f32 M=1 N=40", "VECTOR=4", 2, {{.strided = true, .stride = {1, 2}}}},
+    {AROUND, "T=bf16 A=3 B=1 C=40 D=1", "VECTOR=8", 1, {{.strided = true, .stride = {48, 40, 1, 1}}}},
 };
 
 START_TEST(views_are_right) {
@@ -320,6 +337,11 @@ START_TEST(other_sizes_are_right) {
       {BIAS, "T=bf16 M=64 N=511", "T=bf16 M=3 N=48", 0},
       {BIAS, "T=bf16 M=64 N=511", "T=bf16 M=31 N=7", 2},
       {TURNED, "T=bf16 B=2 H=8 S=70 E=16", "T=bf16 B=2 H=7 S=71 E=24", 0},
+      {TURN, "T=bf16 M=1 N=256", "T=bf16 M=1 N=72", 0},
+      {TURN, "T=bf16 M=1 N=256", "T=bf16 M=2 N=72", 1},
+      {AROUND, "T=bf16 A=3 B=1 C=40 D=1", "T=bf16 A=5 B=1 C=16 D=1", 0},
+      {AROUND, "T=bf16 A=3 B=1 C=40 D=1", "T=bf16 A=3 B=2 C=40 D=1", 1},
+      {AROUND, "T=bf16 A=3 B=1 C=40 D=1", "T=bf16 A=3 B=1 C=40 D=2", 1},
   };
   arena a = ARENA_INIT;
   const kernel_template *k = template_find("map");

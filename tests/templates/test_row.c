@@ -35,6 +35,11 @@ static const char adaln[] =
     "adaln(X, S, H: T[M,N]) -> (Y: T[M,N]) eps: float = 1e-5 { mu[i] = sum(j) X[i,j] / N; "
     "va[i] = sum(j) (X[i,j] - mu[i]) * (X[i,j] - mu[i]) / N; "
     "Y[i,j] = (X[i,j] - mu[i]) * rsqrt(va[i] + eps) * S[i,j] + H[i,j] }";
+static const char turned_rows[] =
+    "turned_rows(X: T[A,B,C,N]) -> (Y: T[B,A,C,N]) { m[a,b,c] = max(j) X[a,b,c,j]; "
+    "Y[b,a,c,j] = X[a,b,c,j] - m[a,b,c] }";
+static const char last_but_one[] = "last_but_one(X: T[M,N,K]) -> (Y: T[M,N,K]) { m[i,k] = max(j) X[i,j,k]; "
+                                   "Y[i,j,k] = X[i,j,k] - m[i,k] }";
 static const char sums[] = "sums(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }";
 static const char mean[] = "mean(X: T[M,N]) -> (Y: f32[M]) { Y[i] = (sum(j) X[i,j]) / N }";
 static const char extremes[] =
@@ -206,6 +211,9 @@ static const struct {
     {product_of_vector, "T=bf16 M=30 N=1024", WARPS(32, 2, 8, 2)},
     {leading, "T=bf16 ...=3x5 N=256", WARPS(32, 2, 8, 1)},
     {leading, "T=bf16 ...= N=256", WARPS(32, 1, 8, 1)},
+    {turned_rows, "T=bf16 A=5 B=1 C=6 N=256", WARPS(32, 2, 8, 1)},
+    {last_but_one, "T=bf16 M=7 N=512 K=1", CTAS(64, 8, 0, 1)},
+    {last_but_one, "T=f32 M=1 N=257 K=1", CTAS(64, 4, 0, 1)},
 };
 
 /* Which rows lie in range: indices of `entropy` and lengths of `masked`. */
@@ -416,6 +424,42 @@ START_TEST(other_sizes_take_the_other_way) {
 }
 END_TEST
 
+/* A kernel for axes of one element takes others by the other way, and the strides of one element as they
+ * are. */
+START_TEST(axes_of_one_element_are_required) {
+  static const struct {
+    const char *text, *made, *same, *other;
+    run_view view;
+  } sizes[] = {
+      {turned_rows,
+       "T=bf16 A=5 B=1 C=6 N=256",
+       "T=bf16 A=3 B=1 C=7 N=256",
+       "T=bf16 A=5 B=2 C=6 N=256",
+       {.strided = true, .stride = {6 * 256, 9, 256, 1}}},
+      {last_but_one,
+       "T=bf16 M=5 N=256 K=1",
+       "T=bf16 M=3 N=256 K=1",
+       "T=bf16 M=5 N=256 K=2",
+       {.strided = true, .stride = {256, 1, 333}}},
+  };
+  arena a = ARENA_INIT;
+  template_case made = template_case_bind(&a, row(), sizes[_i].text, sizes[_i].made, WARPS(32, 2, 8, 1));
+  template_case same = made, other = made;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert(ir_problem_bind(made.p.op, sizes[_i].same, &same.p, &err) == ARKE_OK);
+  ck_assert(ir_problem_bind(made.p.op, sizes[_i].other, &other.p, &err) == ARKE_OK);
+  lowered l = template_case_lower(&a, &made);
+  template_case_run_kernel(&same, l, NULL, 0);
+  template_case_run_kernel(&other, l, NULL, 1);
+  run_view views[2] = {sizes[_i].view, {.strided = false}};
+  template_case_run_kernel(&made, l, views, 0);
+  views[0].stride[_i == 0 ? 2 : 1] = 512; /* gaps */
+  views[0].stride[0] = _i == 0 ? 6 * 512 : 256 * 512;
+  template_case_run_kernel(&made, l, views, 1);
+  arena_release(&a);
+}
+END_TEST
+
 /* --- what does not fit, and what goes wrong --- */
 
 START_TEST(others_are_refused) {
@@ -482,6 +526,7 @@ int main(void) {
   tcase_add_test(tests, views_of_several_row_axes_are_right);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
   tcase_add_test(tests, other_sizes_take_the_other_way);
+  tcase_add_loop_test(tests, axes_of_one_element_are_required, 0, 2);
   tcase_add_loop_test(tests, others_are_refused, 0, 7);
   tcase_add_test(tests, planted_faults_are_found);
   tcase_add_test(tests, allocation_failures_are_reported);

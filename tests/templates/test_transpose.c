@@ -19,6 +19,7 @@ static const char narrows[] = "t(X: f32[M,N]) -> (Y: bf16[N,M]) { Y[j,i] = cast<
 static const char copied[] = "copy_t(D: T[N,M], X: T[M,N]) -> (D) { D[j,i] = X[i,j] }";
 static const char both[] =
     "t(X: T[M,N], Z: f32[M,N]) -> (Y: T[N,M], V: f32[N,M]) { Y[j,i] = X[i,j] + Z[i,j]; V[j,i] = 2 * Z[i,j] }";
+static const char around[] = "t(X: T[A,B,C,D]) -> (Y: T[C,D,A,B]) { Y[c,d,a,b] = X[a,b,c,d] }";
 static const char fixed[] = "t(X: T[M,24]) -> (Y: T[24,M]) { Y[j,i] = X[i,j] }";
 
 static const struct {
@@ -53,8 +54,9 @@ static const struct {
     {plain, "T=bool M=145 N=160", "TILE_X=64,TILE_Y=64"},
     {plain, "T=i32 M=52 N=36", "VECTOR=8"},
     {plain, "T=e4m3 M=144 N=160", "VECTOR=4"},
-    {plain, "T=f32 M=1 N=40", ""},
-    {plain, "T=f32 M=40 N=1", ""},
+    {around, "T=f32 A=5 B=1 C=40 D=1", ""},
+    {around, "T=bf16 A=1 B=72 C=1 D=40", "TILE_X=64,TILE_Y=64"},
+    {batched, "T=f32 B=1 M=36 N=40", ""},
     {plain, "T=bf16 M=3 N=520", ""},
     {plain, "T=bf16 M=520 N=3", ""},
     {plain, "T=bf16 M=520 N=8", "TILE_X=256,TILE_Y=8"},
@@ -140,6 +142,19 @@ START_TEST(large_tensors_have_wide_offsets) {
 }
 END_TEST
 
+/* A kernel made where an axis has one element leaves others to the ways for any tensor. */
+START_TEST(axes_of_one_element_are_required) {
+  arena a = ARENA_INIT;
+  template_case one = template_case_bind(&a, transpose(), around, "T=bf16 A=16 B=1 C=40 D=1", "");
+  template_case same = template_case_bind(&a, transpose(), around, "T=bf16 A=24 B=1 C=72 D=1", "");
+  template_case two = template_case_bind(&a, transpose(), around, "T=bf16 A=16 B=2 C=40 D=1", "");
+  lowered l = template_case_lower(&a, &one);
+  template_case_run_kernel(&same, l, NULL, 0);
+  template_case_run_kernel(&two, l, NULL, 2);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(what_is_no_transpose_is_refused) {
   static const struct {
     const char *text, *bindings;
@@ -153,6 +168,8 @@ START_TEST(what_is_no_transpose_is_refused) {
       {"m(X: T[N,M], k: i64[N]) -> (Y: T[M,N]) { Y[i,j] = 0; Y[i,k[j]] = X[j,i] }", "T=f32 M=8 N=8",
        TEMPLATE_OPERATOR},
       {"m(D: T[N,N]) -> (D) { D[i,j] = D[j,i] }", "T=f32 N=8", TEMPLATE_OPERATOR},
+      {plain, "T=f32 M=1 N=8", TEMPLATE_OPERATOR}, /* a copy */
+      {plain, "T=f32 M=8 N=1", TEMPLATE_OPERATOR},
       {plain, "T=f32 M=0 N=8", TEMPLATE_SIZE},
       {plain, "T=i4 M=8 N=8", TEMPLATE_DTYPE},
   };
@@ -203,6 +220,7 @@ int main(void) {
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, elements_move_as_bits);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
+  tcase_add_test(tests, axes_of_one_element_are_required);
   tcase_add_test(tests, what_is_no_transpose_is_refused);
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_test(tests, out_of_memory_is_reported);
