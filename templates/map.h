@@ -102,6 +102,7 @@ typedef struct map_plan {
   int threads, columns, rows; /* of a CTA; along the last dimension and across it */
   int persistent;             /* CTAs of an SM; 0: no loop over tiles */
   int reuse;                  /* values of a reuse row for a thread, if it has as many */
+  bool whole;                 /* tiles fill the groups without rest, so that there is no code for one */
   gen_cache loads, stores;
   lanes_options lanes; /* width is the vector; loop and masks are a group's */
   struct map_tile {
@@ -112,6 +113,8 @@ typedef struct map_plan {
 
 /* The dense way of a configuration for the problem's sizes, or why it cannot run. */
 template_reason map_plan_make(const map_match *m, const target *t, const config *c, map_plan *plan);
+/* Whether a plan's tiles leave no rest in this problem, and its grid no row of tiles behind the last. */
+bool map_tiles_fill(const map_match *m, const map_plan *plan);
 /* What views a way serves. */
 typedef enum map_reach {
   MAP_ALIGNED_ROWS = 1, /* contiguous along the columns, rows at multiples of a vector */

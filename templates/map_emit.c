@@ -1,5 +1,6 @@
 /* The kernel of one way: a CTA's tiles, whole ones by unrolled vectors, ragged ones vector by vector and the
- * last elements of rows one by one. */
+ * last elements of rows one by one. Where a plan has whole tiles alone the rest is left out: a small problem
+ * spends its time on fetching instructions, each new line of them from memory. */
 #include "generator/gen_barrier.h"
 #include "generator/gen_control.h"
 #include "templates/map.h"
@@ -275,6 +276,7 @@ static arke_status tile(map_emitter *e, gen_value x, gen_value y, arke_error *er
   gen_builder *b = e->b;
   int64_t wide = map_tile_columns(e->plan, e->group), high = map_tile_rows(e->plan, e->group);
   gen_value column = gen_mul_imm(b, x, wide), row = gen_mul_imm(b, y, high);
+  if (e->plan->whole) return whole_tile(e, column, row, err);
   gen_value inside = gen_and(b, gen_compare(b, GEN_ULE, gen_add_imm(b, column, wide), e->columns),
                              gen_compare(b, GEN_ULE, gen_add_imm(b, row, high), e->rows));
   const map_group *g = &e->m->groups[e->group];

@@ -80,6 +80,28 @@ static void require_left_out(const map_match *m, recipe *rules, arena *a) {
   }
 }
 
+/* That tiles fill the call's sizes as they fill the problem's. */
+static void require_whole(const map_match *m, const map_plan *plan, recipe *rules, arena *a) {
+  static const char why[] = "the kernel is made for whole tiles";
+  for (int i = 0; plan->whole && i < m->n_groups; i++) {
+    const map_group *g = &m->groups[i];
+    int64_t high = map_tile_rows(plan, i);
+    kernel_require(rules, a, extent(m, g->column, a), map_tile_columns(plan, i), 0, why);
+    if (g->n_rows == 0) continue;
+    const recipe_expr *rows = recipe_const(a, 1);
+    for (int k = 0; k < g->n_rows; k++) {
+      const recipe_expr *e = extent(m, g->rows[k], a);
+      if (k == g->reuse) {
+        kernel_require(rules, a, e, plan->tiles[i].reuse, 0, why);
+        e = ceildiv(a, e, plan->tiles[i].reuse);
+      }
+      rows = k == 0 ? e : product(a, rows, e);
+    }
+    kernel_require(rules, a, rows, high, 0, why);
+    if (!map_is_linear(m, plan)) kernel_require(rules, a, rows, 0, high * MAP_GRID_Y, why);
+  }
+}
+
 static arke_status make_way(const ir_problem *p, const map_match *m, const map_plan *plan, const char *name,
                             arena *a, kernel_way *way, arke_error *err) {
   recipe *rules = ARENA_NEW(a, recipe);
@@ -100,6 +122,7 @@ static arke_status make_way(const ir_problem *p, const map_match *m, const map_p
     if (i == 0) lanes_declare(&m->form, &o, &l->args, &k->slots);
   }
   require_left_out(m, rules, a);
+  require_whole(m, plan, rules, a);
   map_require_disjoint(m, rules, a);
   fill_grid(k, l, a);
   *way = (kernel_way){l, 1, rules};
@@ -109,7 +132,7 @@ static arke_status make_way(const ir_problem *p, const map_match *m, const map_p
 /* The matches and plans of the ways. */
 typedef struct map_both {
   map_match dense, views;
-  map_plan plans[4];
+  map_plan plans[5];
 } map_both;
 
 static arke_status matched(const ir_problem *p, bool dense, arena *a, map_match *m, arke_error *err) {
@@ -121,7 +144,7 @@ static arke_status matched(const ir_problem *p, bool dense, arena *a, map_match 
 
 arke_status map_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o, arena *a,
                      kernel_way *ways, int *n, arke_error *err) {
-  static const char *const names[] = {"map", "map_views", "map_strides", "map_any"};
+  static const char *const names[] = {"map_whole", "map", "map_views", "map_strides", "map_any"};
   map_both *both = ARENA_NEW(a, map_both);
   *n = 0;
   if (!both) return error_memory(err, STAGE);
@@ -132,12 +155,16 @@ arke_status map_ways(const ir_problem *p, const target *t, const config *c, cons
     return error_set(err, ARKE_ERR_INTERNAL, STAGE, "not feasible: %s", template_reason_text(reason));
   both->plans[0].lanes.fast_math = o && o->fast_math;
   both->plans[0].lanes.check_indices = o && o->check_indices;
-  for (int i = 1; i < 4; i++) both->plans[i] = map_plan_views(&both->views, &both->plans[0], (map_reach)i);
-  for (int i = 0; i < 4; i++) {
+  both->plans[1] = both->plans[0];
+  both->plans[1].whole = false;
+  for (int i = 1; i < 4; i++)
+    both->plans[i + 1] = map_plan_views(&both->views, &both->plans[1], (map_reach)i);
+  for (int i = 0; i < 5; i++) {
     const map_plan *plan = &both->plans[i];
-    bool same = (i == 1 && plan->lanes.width == 1) || (i == 2 && plan->lanes.wide_offsets);
+    bool same = (i == 0 && !plan->whole) || (i == 2 && plan->lanes.width == 1) ||
+                (i == 3 && plan->lanes.wide_offsets);
     if (same) continue; /* as the next way */
-    TRY(make_way(p, i == 0 ? &both->dense : &both->views, plan, names[i], a, &ways[*n], err));
+    TRY(make_way(p, i < 2 ? &both->dense : &both->views, plan, names[i], a, &ways[*n], err));
     ++*n;
   }
   return ARKE_OK;

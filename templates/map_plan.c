@@ -120,6 +120,18 @@ bool map_is_linear(const map_match *m, const map_plan *plan) {
   return m->n_groups > 1 || plan->persistent > 0;
 }
 
+bool map_tiles_fill(const map_match *m, const map_plan *plan) {
+  for (int i = 0; i < m->n_groups; i++) {
+    const map_group *g = &m->groups[i];
+    int64_t rows = map_row_count(m, g, plan->tiles[i].reuse), high = map_tile_rows(plan, i);
+    if (map_columns(m, g) % map_tile_columns(plan, i) != 0 || rows % high != 0) return false;
+    if (g->reuse >= 0 && ir_form_extent(&m->form, g->rows[g->reuse].loop) % plan->tiles[i].reuse != 0)
+      return false;
+    if (!map_is_linear(m, plan) && rows / high > MAP_GRID_Y) return false;
+  }
+  return true;
+}
+
 /* --- feasibility --- */
 
 /* Registers that the loads of a group's thread fill; what the copies of the reuse row share counts once. */
@@ -210,6 +222,7 @@ template_reason map_plan_make(const map_match *m, const target *t, const config 
       (2 * registers + OTHER_REGISTERS) * plan->threads > t->registers_per_sm)
     return TEMPLATE_REGISTERS;
   if (plan->lanes.width > 1 && !stores_are_wide(m, plan)) return TEMPLATE_ALIGNMENT;
+  plan->whole = m->dense && map_tiles_fill(m, plan);
   bool skipped = is_scattered(m, plan) || is_redundant(m, plan, c, t->rates.sm_count);
   return skipped ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
@@ -229,6 +242,7 @@ static void spread(const map_match *m, map_plan *plan) {
 
 map_plan map_plan_views(const map_match *m, const map_plan *dense, map_reach reach) {
   map_plan plan = *dense;
+  plan.whole = false;
   plan.lanes.dense = false;
   if (reach != MAP_ALIGNED_ROWS) plan.lanes.width = 1;
   if (reach == MAP_ANY_VIEW) {

@@ -140,6 +140,13 @@ static const map_case cases[] = {
      "T=f16 M=5 N=37", ""},
     {"turned(D: T[M,2*E], S: T[E]) -> (D) { D[i,e + E] = D[i,e + E] * S[e] }", "T=f32 M=5 E=16", ""},
     {"scaled(X: f32[N], S: f32[]) -> (Y: f32[N]) { Y[i] = X[i] * S[] }", "N=70", ""},
+    /* whole tiles: in a grid of two dimensions, in turns, of two groups, with a reuse row */
+    {BIAS, "T=bf16 M=64 N=256", "THREADS=64,COLUMNS=16,VECTOR=8,UNROLL=4"},
+    {BIAS, "T=f32 M=96 N=128", "THREADS=64,COLUMNS=16,VECTOR=4,UNROLL=2,PERSISTENT=2"},
+    {RELU, "T=bf16 ...=8x4096", "THREADS=128,COLUMNS=128,VECTOR=8,UNROLL=4,STREAM=2"},
+    {ROPE_HALVES, "T=bf16 B=2 S=4 H=4 G=2 R=32", "THREADS=64,COLUMNS=4,VECTOR=8,UNROLL=2"},
+    {TURNED, "T=f32 B=2 H=8 S=64 E=16", "VECTOR=4,UNROLL=2,REUSE=4,THREADS=64,COLUMNS=4"},
+    {TURNED, "T=f32 B=2 H=6 S=64 E=16", "VECTOR=4,UNROLL=2,REUSE=4,THREADS=64,COLUMNS=4"},
     /* axes of one element stand between nothing */
     {TURN, "T=bf16 M=1 N=1000", "VECTOR=8,UNROLL=2"},
     {TURN, "T=f32 M=1004 N=1", "VECTOR=4"},
@@ -311,6 +318,7 @@ START_TEST(offsets_have_64_bits_where_needed) {
   template_case c = template_case_bind(&a, k, texts[_i], large[_i], "");
   lowered l = template_case_lower(&a, &c);
   template_case s = template_case_bind(&a, k, texts[_i], small[_i], "");
+  if (strstr(l.ptx, ".entry map_whole(")) l.recipe = *l.recipe.otherwise;
   template_case_run_kernel(&s, l, NULL, 0);
   lowered narrow = template_case_lower(&a, &s);
   ck_assert_int_gt(narrow.recipe.n_requirements, 0);
@@ -328,9 +336,12 @@ START_TEST(other_sizes_are_right) {
     const char *text, *made, *run;
     int way;
   } sizes[] = {
-      {RELU, "T=bf16 ...=4096", "T=bf16 ...=77", 0},
-      {BIAS, "T=bf16 M=64 N=512", "T=bf16 M=3 N=24", 0},
-      {BIAS, "T=bf16 M=64 N=512", "T=bf16 M=3 N=25", 2},
+      {RELU, "T=bf16 ...=4096", "T=bf16 ...=3x2048", 0}, /* whole tiles */
+      {RELU, "T=bf16 ...=4096", "T=bf16 ...=77", 1},
+      {BIAS, "T=bf16 M=64 N=512", "T=bf16 M=12 N=1024", 0},
+      {BIAS, "T=bf16 M=64 N=512", "T=bf16 M=3 N=512", 1},
+      {BIAS, "T=bf16 M=64 N=512", "T=bf16 M=3 N=24", 1},
+      {BIAS, "T=bf16 M=64 N=512", "T=bf16 M=3 N=25", 3},
       {ROPE_HALVES, "T=bf16 B=2 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=24", 0},
       {ROPE_HALVES, "T=bf16 B=2 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=10", 2},
       {ROPE_HALVES, "T=bf16 B=1 S=3 H=4 G=2 R=16", "T=bf16 B=3 S=2 H=3 G=1 R=16", 1},
@@ -457,6 +468,25 @@ START_TEST(accesses_are_wide_and_loads_come_first) {
 }
 END_TEST
 
+/* Where tiles fill the sizes there is no code for a rest; a row more, and there is. */
+START_TEST(whole_tiles_have_no_branches) {
+  static const char *const bindings[] = {"T=bf16 M=64 N=256", "T=bf16 M=65 N=256"};
+  for (int i = 0; i < 2; i++) {
+    arena a = ARENA_INIT;
+    template_case c = template_case_bind(&a, template_find("map"), BIAS, bindings[i],
+                                         "THREADS=64,COLUMNS=16,VECTOR=8,UNROLL=4");
+    lowered l = template_case_lower(&a, &c);
+    const char *entry = strstr(l.ptx, i == 0 ? ".entry map_whole(" : ".entry map("),
+               *end = strstr(entry, "\n}");
+    ck_assert_ptr_nonnull(end);
+    const char *branch = strstr(entry, "bra");
+    ck_assert((branch == NULL || branch > end) == (i == 0));
+    ck_assert_int_eq(strstr(l.ptx, ".entry map_whole(") != NULL, i == 0);
+    arena_release(&a);
+  }
+}
+END_TEST
+
 static int count(const char *text, const char *end, const char *word) {
   int n = 0;
   for (const char *at = strstr(text, word); at && at < end; at = strstr(at + 1, word)) n++;
@@ -551,6 +581,7 @@ int main(void) {
   tcase_add_loop_test(tests, what_is_no_map_is_refused, 0, 8);
   tcase_add_loop_test(tests, classes_assemble_without_spills, 0, (int)COUNT_OF(class_cases));
   tcase_add_test(tests, accesses_are_wide_and_loads_come_first);
+  tcase_add_test(tests, whole_tiles_have_no_branches);
   tcase_add_loop_test(tests, costly_values_are_shared, 0, 2);
   tcase_add_test(tests, every_feasible_point_is_cheap_to_judge_and_costs_something);
   tcase_add_test(tests, indices_are_tested_on_request);
