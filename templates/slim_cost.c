@@ -19,7 +19,7 @@ static const double power = 6;
 enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32, SHARED_OF_AN_SM = 227 * 1024 };
 
 static double resident(const slim_plan *p, const target *t) {
-  double registers = ceil((p->accumulators * p->m->c.n_sums + 48) / 8.0) * 8;
+  double registers = ceil((p->accumulators * p->m->c.n_sums + 28) / 8.0) * 8;
   double ctas = fmin(THREADS_OF_AN_SM / p->threads, floor(t->registers_per_sm / (registers * p->threads)));
   ctas = fmin(ctas, floor(SHARED_OF_AN_SM / (p->smem_bytes + 2048.0)));
   return fmax(1, fmin(ctas, CTAS_OF_AN_SM));

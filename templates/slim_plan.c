@@ -3,7 +3,6 @@
 
 enum {
   STATIC_SMEM_BYTES = 1024, /* barriers */
-  MOST_ACCUMULATORS = 128,  /* of a thread, all sums together */
   MOST_BOX = 256,           /* lines of a copy */
   WIDEST = 4,               /* outputs of a thread at once */
   PAD = 4 /* keeps vectors of four aligned, and the stores of a warp's fragments in banks of their own */
@@ -28,6 +27,11 @@ lanes_options slim_lanes(const slim_match *m, const slim_plan *p) {
   return o;
 }
 
+/* Registers of sums that leave enough for the rest: the assembler takes whole groups of 128 threads. */
+static int most_accumulators(const slim_plan *p) {
+  return p->consumers > 1 ? 128 : 192;
+}
+
 template_reason slim_plan_make(const slim_match *m, const target *t, const config *c, bool dense,
                                slim_plan *plan) {
   const int *v = c->values;
@@ -49,7 +53,7 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
   if (!t->has.tma || !t->has.wgmma || !t->has.clusters) return TEMPLATE_TARGET;
   if (p->row_tiles < 1) return TEMPLATE_TILE;
   p->accumulators = p->row_tiles * p->tokens / 2;
-  if (p->accumulators * m->c.n_sums > MOST_ACCUMULATORS) return TEMPLATE_REGISTERS;
+  if (p->accumulators * m->c.n_sums > most_accumulators(p)) return TEMPLATE_REGISTERS;
   for (int i = 0; i < m->c.n_operands; i++) {
     place_tile(p, &m->operands[i], p->stage_bytes, &p->tiles[i]);
     if (p->tiles[i].height > MOST_BOX) return TEMPLATE_TILE;
