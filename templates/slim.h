@@ -25,8 +25,8 @@ typedef struct slim_operand {
 
 typedef struct slim_match {
   contraction c;
-  const contraction_loops *tokens, *weights; /* of c: m and n, the shorter one first */
-  int token_loop, row_loop, k_loop;
+  const contraction_loops *tokens, *weights;   /* of c: m and n, the shorter one first */
+  int token_loop, row_loop, k_loop;            /* token_loop -1: there is one token */
   slim_operand operands[CONTRACTION_OPERANDS]; /* as c.operands */
   dtype type;                                  /* of all operands: bf16 or f16 */
   bool wide_offsets;                           /* of what is evaluated at the outputs */

@@ -72,7 +72,7 @@ static void add_up(slim_emitter *e, gen_value token, gen_value row) {
 }
 
 static void set_loop(slim_emitter *e, int loop, gen_value value) {
-  lanes_set(e->each, loop, e->p->wide_offsets ? gen_zext(e->b, value, GEN_I64) : value);
+  if (loop >= 0) lanes_set(e->each, loop, e->p->wide_offsets ? gen_zext(e->b, value, GEN_I64) : value);
 }
 
 static arke_status store(slim_emitter *e, gen_value token, gen_value row, arke_error *err) {

@@ -7,9 +7,14 @@ static const recipe_expr *ceil_div(arena *a, const recipe_expr *x, int64_t y) {
   return recipe_binary(a, RECIPE_CEILDIV, x, recipe_const(a, y));
 }
 
-/* Elements from one line of an operand to the next. */
+static const recipe_expr *extent_of(const slim_match *m, int loop, arena *a) {
+  return loop < 0 ? recipe_const(a, 1) : kernel_extent(&m->c.form, loop, a);
+}
+
+/* Elements from one line of an operand to the next; of a single one, any that copies take. */
 static const recipe_expr *line_stride(const slim_plan *p, const slim_operand *o, arena *a) {
   const ir_form *form = &p->m->c.form;
+  if (o->row < 0) return extent_of(p->m, p->m->k_loop, a);
   return kernel_stride(form, &form->accesses[o->access], 0, p->dense, a);
 }
 
@@ -19,8 +24,8 @@ static void declare_maps(slim_kernel *k, kernel_args *args) {
   for (int i = 0; i < m->c.n_operands; i++) {
     const slim_operand *o = &m->operands[i];
     int rows = o->token ? m->token_loop : m->row_loop;
-    const recipe_expr *line = kernel_extent(&m->c.form, o->along_rows ? rows : m->k_loop, k->a);
-    const recipe_expr *lines = kernel_extent(&m->c.form, o->along_rows ? m->k_loop : rows, k->a);
+    const recipe_expr *line = extent_of(m, o->along_rows ? rows : m->k_loop, k->a);
+    const recipe_expr *lines = extent_of(m, o->along_rows ? m->k_loop : rows, k->a);
     recipe_tensormap map = {.rank = MAP_RANK,
                             .dim = {line, lines},
                             .stride = {NULL, line_stride(p, o, k->a)},
@@ -85,7 +90,7 @@ static arke_status make_rules(const slim_plan *p, const kernel_launch *l, arena 
   }
   const int loops[] = {p->m->token_loop, p->m->row_loop, p->m->k_loop};
   for (size_t i = 0; i < COUNT_OF(loops); i++)
-    kernel_require(r, a, kernel_extent(form, loops[i], a), 0, MOST, "coordinates of the kernel have 32 bits");
+    kernel_require(r, a, extent_of(p->m, loops[i], a), 0, MOST, "coordinates of the kernel have 32 bits");
   kernel_require(r, a, l->grid[0], 0, INT32_MAX, "there are more rows than a grid can have blocks");
   return ARKE_OK;
 }

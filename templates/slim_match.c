@@ -10,15 +10,16 @@ static bool is_index(const ir_subscript *s, int loop) {
   return s->e->node == IR_INDEX && s->e->id == loop;
 }
 
-/* A matrix over the side's loop and K's, either the last one. */
+/* A matrix over the side's loop and K's, either the last one; a side without a loop: a vector. */
 static bool match_operand(const slim_match *m, int operand, slim_operand *o) {
   const contraction_operand *c = &m->c.operands[operand];
   if (c->access < 0) return false;
   const ir_access *x = &m->c.form.accesses[c->access];
   bool token = (c->side == CONTRACTION_A) == (m->tokens == &m->c.m);
   int loop = token ? m->token_loop : m->row_loop;
+  *o = (slim_operand){.access = c->access, .tensor = x->tensor, .token = token, .row = -1};
+  if (loop < 0) return x->n == 1 && is_index(&x->subscripts[0], m->k_loop);
   if (x->n != 2) return false;
-  *o = (slim_operand){.access = c->access, .tensor = x->tensor, .token = token};
   o->along_rows = is_index(&x->subscripts[0], m->k_loop);
   o->row = o->along_rows ? 1 : 0;
   o->k = 1 - o->row;
@@ -45,7 +46,7 @@ static template_reason check_sizes(const slim_match *m, strbuf *detail) {
   enum { MOST = INT32_MAX - 4096, LINE = 8 };
   const int loops[] = {m->token_loop, m->row_loop, m->k_loop};
   for (size_t i = 0; i < COUNT_OF(loops); i++) {
-    int64_t extent = ir_form_extent(&m->c.form, loops[i]);
+    int64_t extent = loops[i] < 0 ? 1 : ir_form_extent(&m->c.form, loops[i]);
     if (extent < 1 || extent > MOST)
       return refuse(detail, TEMPLATE_SIZE, "an axis is empty, or its coordinates do not fit 32 bits");
   }
@@ -64,12 +65,12 @@ template_reason slim_match_make(const ir_problem *p, bool merged, arena *a, slim
   template_reason reason = contraction_match(p, merged, a, &m->c, detail, status);
   if (reason != TEMPLATE_OK) return reason;
   const contraction *c = &m->c;
-  if (c->batch.n != 0 || c->m.n != 1 || c->n.n != 1 || c->k.n != 1)
-    return refuse(detail, TEMPLATE_OPERATOR, "rows, columns and terms are of one axis each");
   bool b_short = contraction_extent(c, &c->n) < contraction_extent(c, &c->m);
   m->tokens = b_short ? &c->n : &c->m;
   m->weights = b_short ? &c->m : &c->n;
-  m->token_loop = m->tokens->loops[0];
+  if (c->batch.n != 0 || m->tokens->n > 1 || m->weights->n != 1 || c->k.n != 1)
+    return refuse(detail, TEMPLATE_OPERATOR, "rows, columns and terms are of one axis each");
+  m->token_loop = m->tokens->n == 1 ? m->tokens->loops[0] : -1;
   m->row_loop = m->weights->loops[0];
   m->k_loop = c->k.loops[0];
   m->wide_offsets = lanes_need_wide_offsets(&c->form);

@@ -93,7 +93,8 @@ void slim_defaults(const ir_problem *p, const target *t, config *c) {
 /* --- the small problem --- */
 
 static void reduce(const slim_match *m, int loop, int64_t size, ir_problem *reduced) {
-  if (size < ir_form_extent(&m->c.form, loop)) ir_form_set_extent(&m->c.form, loop, size, reduced);
+  if (loop >= 0 && size < ir_form_extent(&m->c.form, loop))
+    ir_form_set_extent(&m->c.form, loop, size, reduced);
 }
 
 /* Part tiles in every direction, and in each part of K more steps than stages; the tokens stay the short

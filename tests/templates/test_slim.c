@@ -13,6 +13,7 @@ static const kernel_template *slim(void) {
 static const char linear[] = "f(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }";
 static const char matmul[] = "f(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) A[m,k] * B[k,n] }";
 static const char turned[] = "f(W: T[N,K], X: T[M,K]) -> (Y: f32[N,M]) { Y[n,m] = sum(k) W[n,k] * X[m,k] }";
+static const char vector[] = "f(A: T[N,K], x: T[K]) -> (Y: T[N]) { Y[n] = sum(k) A[n,k] * x[k] }";
 static const char with_bias[] = "f(X: T[M,K], W: T[N,K], b: T[N], R: T[M,N]) -> (Y: T[M,N]) {"
                                 " Y[m,n] = gelu_tanh((sum(k) X[m,k] * W[n,k]) + b[n]) + R[m,n] }";
 static const char gated[] = "f(X: T[M,K], G: T[N,K], U: T[N,K]) -> (Y: T[M,N]) {"
@@ -38,6 +39,7 @@ static const struct {
     {matmul, "T=f16 M=40 N=264 K=520", "ROWS=256,TOKENS=48,BLOCK_K=128,STAGES=2,CONSUMERS=2,CLUSTER_K=1"},
     {matmul, "T=bf16 M=24 N=200 K=392", "ROWS=128,TOKENS=24,BLOCK_K=128,STAGES=3,CONSUMERS=2,CLUSTER_K=4"},
     {turned, "T=bf16 M=12 N=75 K=264", "ROWS=64,TOKENS=16,BLOCK_K=64,STAGES=4,CONSUMERS=1,CLUSTER_K=2"},
+    {vector, "T=f16 N=99 K=1160", "ROWS=64,TOKENS=8,BLOCK_K=128,STAGES=3,CONSUMERS=1,CLUSTER_K=2"},
     {with_bias, "T=bf16 M=3 N=140 K=264", "ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=3,CONSUMERS=1,CLUSTER_K=2"},
     {gated, "T=bf16 M=9 N=140 K=520", "ROWS=64,TOKENS=16,BLOCK_K=128,STAGES=2,CONSUMERS=1,CLUSTER_K=2"},
     {gated, "T=f16 M=60 N=130 K=264", "ROWS=128,TOKENS=64,BLOCK_K=64,STAGES=2,CONSUMERS=2,CLUSTER_K=1"},
