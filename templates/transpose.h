@@ -46,9 +46,10 @@ typedef struct transpose_plan {
   bool dense, wide_offsets;
   int tile_u, tile_v, threads;
   transpose_tiles tiles;
-  bool apart;        /* tiles without edges have code of their own, without bounds */
-  bool along_u;      /* neighbouring CTAs have neighbouring u */
-  int load, store;   /* elements of a global access along u, along v */
+  bool apart;      /* tiles without edges have code of their own, without bounds */
+  bool even;       /* tiles fill the problem's sizes: there are no bounds at all, and the call is to be so */
+  bool along_u;    /* neighbouring CTAs have neighbouring u */
+  int load, store; /* elements of a global access along u, along v */
   int loads, stores; /* of a thread in a tile */
   /* Where an element of a turned read lies: tile_offset + v * pitch + (u * bytes ^ twist(v)). */
   int lanes_v; /* threads side by side along v when reading */
@@ -67,6 +68,9 @@ template_reason transpose_fit(const ir_problem *p, bool merged, arena *a, ir_for
 /* `vector`: widest access in bytes; 0: element by element. */
 template_reason transpose_make_plan(const ir_form *form, const transpose_match *match, const target *t,
                                     const config *c, bool dense, int vector, transpose_plan *plan);
+
+/* The plan for tensors of whole tiles alone; false: the problem has others. */
+bool transpose_make_even(const transpose_plan *plan, transpose_plan *even);
 
 /* Registers of a thread that a tile's loads bring. */
 int transpose_words(const transpose_plan *plan);

@@ -366,7 +366,7 @@ static arke_status emit_tiles_ahead(emitter *e, arke_error *err) {
 arke_status transpose_emit(gen_builder *b, const target *t, void *user, arke_error *err) {
   (void)t;
   transpose_kernel *k = user;
-  emitter e = {.b = b, .k = k, .p = &k->plan};
+  emitter e = {.b = b, .k = k, .p = &k->plan, .whole = k->plan.even};
   k->current = &e;
   gen_launches_release(b);
   e.thread = gen_tid_x(b);

@@ -1,7 +1,17 @@
-/* Kernels of a transpose and how they are launched: for tensors without gaps, for rows of any pitch, for any
- * strides. */
+/* Kernels of a transpose and how they are launched: for whole tiles, for tensors without gaps, for rows of
+ * any pitch, for any strides. */
 #include "templates/plain_move.h"
 #include "templates/transpose.h"
+
+static void require_even(const transpose_plan *p, recipe *r, arena *a) {
+  static const char why[] = "the kernel is made for whole tiles";
+  const recipe_expr *u = kernel_extent(p->form, p->match.u, a), *v = kernel_extent(p->form, p->match.v, a);
+  kernel_require(r, a, u, p->tile_u, 0, why);
+  kernel_require(r, a, v, p->tile_v, 0, why);
+  if (p->tiles != TRANSPOSE_EACH_TILE || p->n_outer > 0) return;
+  kernel_require(r, a, p->along_u ? v : u, 0,
+                 (int64_t)TRANSPOSE_GRID_Y * (p->along_u ? p->tile_v : p->tile_u), why);
+}
 
 static recipe *make_rules(const transpose_kernel *k, const recipe_expr *tiles, arena *a) {
   recipe *r = ARENA_NEW(a, recipe);
@@ -10,6 +20,7 @@ static recipe *make_rules(const transpose_kernel *k, const recipe_expr *tiles, a
   lanes_require(k->plan.form, &k->load_options, r, a);
   lanes_require(k->plan.form, &k->store_options, r, a);
   kernel_require(r, a, tiles, 0, INT32_MAX, "there are more tiles than a grid can have blocks");
+  if (k->plan.even) require_even(&k->plan, r, a);
   return r;
 }
 
@@ -69,7 +80,7 @@ static arke_status make_way(const char *name, const transpose_plan *plan, const 
     l->grid[2] = recipe_binary(a, RECIPE_CEILDIV, slow, recipe_const(a, TRANSPOSE_GRID_Y));
     if (!l->grid[1] || !l->grid[2]) return error_memory(err, "generate");
   }
-  if (p->apart) l->min_ctas_per_sm = transpose_resident(p, t);
+  if (p->apart || (p->even && p->tiles == TRANSPOSE_EACH_TILE)) l->min_ctas_per_sm = transpose_resident(p, t);
   if (p->tiles != TRANSPOSE_EACH_TILE) {
     int resident = transpose_resident(p, t);
     k->tiles = kernel_args_i32(&l->args, tiles);
@@ -122,6 +133,9 @@ arke_status transpose_ways(const ir_problem *p, const target *t, const config *c
     if (i > 0 && reason != TEMPLATE_OK) continue;
     if (reason != TEMPLATE_OK)
       return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(reason));
+    transpose_plan even;
+    if (i == 0 && transpose_make_even(&plan, &even))
+      TRY(make_way("transpose_even", &even, t, o, a, &ways[(*n)++], err));
     TRY(make_way(variants[i].name, &plan, t, o, a, &ways[(*n)++], err));
   }
   if (*n == 0)

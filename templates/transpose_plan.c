@@ -69,7 +69,8 @@ int transpose_words(const transpose_plan *p) {
 enum { OVERHEAD_REGISTERS = 48, STORE_REGISTERS = 4, APART_REGISTERS = 8 };
 
 int transpose_resident(const transpose_plan *p, const target *t) {
-  int registers = p->apart
+  bool no_bounds = p->apart || (p->even && p->tiles == TRANSPOSE_EACH_TILE);
+  int registers = no_bounds
                       ? (APART_REGISTERS * p->form->n_accesses + transpose_words(p) + 7) / 8 * 8
                       : (OVERHEAD_REGISTERS + STORE_REGISTERS * p->stores + transpose_words(p) + 7) / 8 * 8;
   int n = t->registers_per_sm / (registers * p->threads);
@@ -119,4 +120,15 @@ template_reason transpose_make_plan(const ir_form *form, const transpose_match *
     return TEMPLATE_REGISTERS;
   if (p->smem_bytes > t->smem_per_block_bytes) return TEMPLATE_SHARED_MEMORY;
   return TEMPLATE_OK;
+}
+
+bool transpose_make_even(const transpose_plan *plan, transpose_plan *even) {
+  int64_t u = ir_form_extent(plan->form, plan->match.u), v = ir_form_extent(plan->form, plan->match.v);
+  int64_t slow = plan->along_u ? v / plan->tile_v : u / plan->tile_u;
+  bool in_grid = plan->tiles == TRANSPOSE_EACH_TILE && plan->n_outer == 0;
+  if (u % plan->tile_u != 0 || v % plan->tile_v != 0 || (in_grid && slow > TRANSPOSE_GRID_Y)) return false;
+  *even = *plan;
+  even->even = true;
+  even->apart = false;
+  return true;
 }

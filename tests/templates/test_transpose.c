@@ -74,6 +74,12 @@ static const struct {
     {copied, "T=bf16 M=72 N=104", ""},
     {both, "T=bf16 M=72 N=40", ""},
     {fixed, "T=bf16 M=72", ""},
+    /* whole tiles alone */
+    {plain, "T=bf16 M=128 N=192", "TILE_X=64,TILE_Y=64"},
+    {plain, "T=f32 M=64 N=96", "TILE_X=32,TILE_Y=32,RASTER=0,PERSISTENT=1"},
+    {plain, "T=bf16 M=256 N=192", "TILE_X=64,TILE_Y=64,PERSISTENT=2,THREADS=256"},
+    {batched, "T=bf16 B=3 M=64 N=128", "TILE_X=64,TILE_Y=64"},
+    {fused, "T=bf16 M=128 N=64", "TILE_X=64,TILE_Y=64"},
 };
 
 START_TEST(classes_are_right) {
@@ -137,7 +143,23 @@ START_TEST(large_tensors_have_wide_offsets) {
   template_case c = template_case_bind(&a, transpose(), batched, "T=bf16 B=3 M=65536 N=65536", "");
   template_case small = c;
   transpose()->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
-  template_case_run_kernel(&small, template_case_lower(&a, &c), NULL, 0);
+  template_case_run_kernel(&small, template_case_lower(&a, &c), NULL, 1); /* it has no whole tiles */
+  arena_release(&a);
+}
+END_TEST
+
+/* A kernel for whole tiles leaves others to the next way. */
+START_TEST(whole_tiles_are_required) {
+  arena a = ARENA_INIT;
+  const char *settings = "TILE_X=64,TILE_Y=32";
+  template_case even = template_case_bind(&a, transpose(), plain, "T=bf16 M=128 N=192", settings);
+  template_case more = template_case_bind(&a, transpose(), plain, "T=bf16 M=192 N=96", settings);
+  template_case wide = template_case_bind(&a, transpose(), plain, "T=bf16 M=136 N=192", settings);
+  template_case high = template_case_bind(&a, transpose(), plain, "T=bf16 M=128 N=200", settings);
+  lowered l = template_case_lower(&a, &even);
+  template_case_run_kernel(&more, l, NULL, 0);
+  template_case_run_kernel(&wide, l, NULL, 1);
+  template_case_run_kernel(&high, l, NULL, 1);
   arena_release(&a);
 }
 END_TEST
@@ -220,6 +242,7 @@ int main(void) {
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, elements_move_as_bits);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
+  tcase_add_test(tests, whole_tiles_are_required);
   tcase_add_test(tests, axes_of_one_element_are_required);
   tcase_add_test(tests, what_is_no_transpose_is_refused);
   tcase_add_test(tests, missing_waits_are_found);
