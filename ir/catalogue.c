@@ -6,6 +6,7 @@
 
 #define FLOATS   "f32 f16 bf16"
 #define FLOATS64 "f64 f32 f16 bf16"
+#define FP8      "e4m3 e5m2"
 #define NUMBERS  "f64 f32 f16 bf16 i64 i32 i16 i8 u8"
 #define ANY      "f64 f32 f16 bf16 e4m3 e5m2 i64 i32 i16 i8 u8 bool"
 
@@ -87,6 +88,21 @@
     "matmul(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) A[m,k] * B[k,n] }")                       \
   X(linear, "matmul", "M,N,K", FLOATS64, "matrix product with weights stored one output feature a row",      \
     "linear(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }")                       \
+  X(linear_tf32, "matmul", "M,N,K", "f32", "linear of f32 by matrix units that read 11 digits of it",        \
+    "linear_tf32(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) tf32(X[m,k]) * tf32(W[n,k]) }")      \
+  X(linear_i8, "matmul", "M,N,K", "i8 u8|i8 u8", "linear of 8-bit integers, sums in i32",                    \
+    "linear_i8(X: T[M,K], W: U[N,K]) -> (Y: i32[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }")                  \
+  X(linear_fp8, "matmul", "M,N,K", FP8 "|" FP8 "|" FLOATS, "linear of 8-bit floats with a scale a tensor",   \
+    "linear_fp8(X: T[M,K], W: U[N,K], sx: f32[], sw: f32[]) -> (Y: V[M,N]) { Y[m,n] = (sum(k) X[m,k] * "     \
+    "W[n,k]) * (sx * sw) }")                                                                                 \
+  X(linear_fp8_rows, "matmul", "M,N,K", FP8 " i8|" FP8 " i8|" FLOATS,                                        \
+    "linear of 8-bit floats or integers with a scale for each row of both",                                  \
+    "linear_fp8_rows(X: T[M,K], W: U[N,K], sx: f32[M], sw: f32[N]) -> (Y: V[M,N]) { Y[m,n] = (sum(k) "       \
+    "X[m,k] * W[n,k]) * (sx[m] * sw[n]) }")                                                                  \
+  X(linear_fp8_block, "matmul", "M,N,G,H", FP8 "|" FP8 "|" FLOATS,                                           \
+    "linear of 8-bit floats with scales of 128 elements of X and of 128 x 128 of W",                         \
+    "linear_fp8_block(X: T[M,128*G], W: U[N,128*G], sx: f32[M,G], sw: f32[H,G]) -> (Y: V[M,N]) { "           \
+    "Y[m,n] = sum(k) X[m,k] * sx[m,k / 128] * (W[n,k] * sw[n / 128,k / 128]) }")                             \
   X(batch_matmul, "matmul", "B,M,N,K", FLOATS64, "matrix product of every batch",                            \
     "batch_matmul(A: T[B,M,K], X: T[B,K,N]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) A[b,m,k] * X[b,k,n] }")     \
   X(grouped_matmul, "matmul", "B,M,N,K,E", FLOATS, "matrix product of every batch with one of E matrices",   \

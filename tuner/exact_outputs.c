@@ -41,6 +41,7 @@ static bool is_exact_function(int f) {
   case IR_FN_MIN:
   case IR_FN_MAX:
   case IR_FN_WHERE:
+  case IR_FN_TF32:
   case IR_FN_RELU: return true;
   default: return false;
   }
@@ -61,8 +62,19 @@ static bool node_rounds(const ir_problem *p, const ir_expr *e) {
   }
 }
 
+/* Factors of a product that are elements of 8-bit floats. */
+static int byte_factors(const ir_problem *p, const ir_expr *e) {
+  if (e->node == IR_OPERATOR && e->id == IR_OP_MUL)
+    return byte_factors(p, e->args[0]) + byte_factors(p, e->args[1]);
+  if (e->node == IR_CAST) return byte_factors(p, e->args[0]);
+  if (e->node != IR_READ) return 0;
+  dtype t = ir_tensor_dtype(p, e->id);
+  return t == DTYPE_E4M3 || t == DTYPE_E5M2;
+}
+
 static void visit(walk *w, const ir_expr *e) {
   w->found.rounds |= node_rounds(w->p, e);
+  w->found.bytes |= e->node == IR_REDUCE && e->id == IR_RED_SUM && byte_factors(w->p, e->args[0]) > 1;
   if (e->node == IR_READ) {
     visit_tensor(w, e->id);
     if (e->has_else) visit(w, e->args[e->n_args - 1]);
@@ -75,7 +87,7 @@ static void visit_tensor(walk *w, int tensor) {
   dtype t = ir_tensor_dtype(w->p, tensor);
   const ir_op *op = w->p->op;
   if (tensor >= MOST_TENSORS) {
-    w->found = (tune_rounding){true, true};
+    w->found = (tune_rounding){true, true, false};
     return;
   }
   if (w->seen[tensor]) return;

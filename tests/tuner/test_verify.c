@@ -264,6 +264,71 @@ START_TEST(correct_sums_pass_and_missing_terms_fail) {
 }
 END_TEST
 
+/* --- 8-bit floats --- */
+
+/* x with so many fraction bits of 2^exponent, cut toward zero. */
+static double cut(double x, int exponent) {
+  return ldexp(trunc(ldexp(x, 13 - exponent)), exponent - 13);
+}
+
+static int exponent_of(double x) {
+  int e;
+  frexp(x, &e);
+  return x == 0 ? -999 : e - 1;
+}
+
+/* Sums 32 products at a time as Hopper's wgmma does, and goes on in f32 after `each` of these (0: never). */
+static double sum_like_wgmma(const double *a, const double *b, int n, int each) {
+  double total = 0, sum = 0;
+  for (int k = 0; k < n; k += 32) {
+    int top = exponent_of(sum);
+    for (int i = k; i < k + 32; i++) {
+      int e = exponent_of(a[i]) + exponent_of(b[i]);
+      if (a[i] != 0 && b[i] != 0 && e > top) top = e;
+    }
+    double next = cut(sum, top);
+    for (int i = k; i < k + 32; i++) next += cut(a[i] * b[i], top);
+    sum = cut(next, exponent_of(next));
+    if (each == 0 || (k / 32 + 1) % each != 0) continue;
+    total = (double)(float)(total + sum);
+    sum = 0;
+  }
+  return total + sum;
+}
+
+START_TEST(products_of_8_bit_floats_may_lose_digits_for_128_terms) {
+  enum { MOST = 4096 };
+  static double a[MOST], b[MOST];
+  static const int lengths[] = {32, 128, 512, 2048, MOST};
+  int n = lengths[_i % 5], kept = 0, trials = 200;
+  bool positive = _i / 5 % 2;
+  dtype type = _i / 10 ? DTYPE_E5M2 : DTYPE_E4M3;
+  arena memory = ARENA_INIT;
+  ir_problem p;
+  char bindings[64];
+  snprintf(bindings, sizeof bindings, "T=%s M=1 N=1 K=%d", dtype_name(type), n);
+  bind(&memory, "f(X: T[M,K], W: T[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }", bindings, &p);
+  tune_tolerance t = tune_tolerance_for(&p, 2, false);
+  for (int trial = 0; trial < trials; trial++) {
+    double value = 0, magnitude = 0, error;
+    for (int i = 0; i < n; i++) {
+      uint64_t k = (uint64_t)(trial * n + i);
+      a[i] = dtype_round(type, random_normal(3, 2 * k));
+      b[i] = dtype_round(type, random_normal(3, 2 * k + 1));
+      if (positive) a[i] = fabs(a[i]), b[i] = fabs(b[i]);
+      value += a[i] * b[i];
+      magnitude += fabs(a[i] * b[i]);
+    }
+    double got = sum_like_wgmma(a, b, n, 4);
+    ck_assert_msg(tune_tolerance_agrees(&t, got, value, magnitude, &error), "n %d: %g, not %g, allowed %g", n,
+                  got, value, tune_tolerance_allowed(&t, value, magnitude));
+    kept += tune_tolerance_agrees(&t, sum_like_wgmma(a, b, n, 0), value, magnitude, &error);
+  }
+  if (positive && n >= 512) ck_assert_int_eq(kept, 0); /* in the matrix unit all along: wrong */
+  arena_release(&memory);
+}
+END_TEST
+
 START_TEST(special_values_agree_in_kind) {
   tune_tolerance t = tune_tolerance_make(DTYPE_F16, 4);
   double e;
@@ -429,6 +494,7 @@ int main(void) {
   tcase_add_test(c, large_inputs_are_fast);
   tcase_add_loop_test(c, correct_sums_pass_and_missing_terms_fail, 0, 18);
   tcase_add_test(c, special_values_agree_in_kind);
+  tcase_add_loop_test(c, products_of_8_bit_floats_may_lose_digits_for_128_terms, 0, 20);
   tcase_add_loop_test(c, what_never_rounds_is_exact, 0, COUNT_OF(ROUNDING));
   tcase_add_test(c, functions_may_underflow);
   tcase_add_test(c, orders_of_narrow_updates_agree);
