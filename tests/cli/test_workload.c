@@ -58,7 +58,11 @@ START_TEST(shipped_workloads_are_valid) {
   static const struct {
     const char *path;
     int problems;
-  } files[] = {{"workloads/gemm-smoke.json", 5}, {"workloads/gemm-h200.json", 16}};
+  } files[] = {{"workloads/gemm-smoke.json", 5},
+               {"workloads/gemm-h200.json", 16},
+               {"workloads/linear-llm-few-rows.json", 430},
+               {"workloads/linear-llm-some-rows.json", 430},
+               {"workloads/linear-llm-many-rows.json", 344}};
   for (size_t i = 0; i < COUNT_OF(files); i++) {
     cli_workload w;
     arke_error err = ARKE_ERROR_INIT;
