@@ -8,34 +8,67 @@ void gen_tma_prefetch_map(gen_builder *b, gen_value map) {
   gen_asm(b, b->none, "prefetch.tensormap [$0];", "l", &map, 1, GEN_ASM_EFFECT);
 }
 
-void gen_tma_load_2d(gen_builder *b, gen_value shared, gen_value map, gen_value x, gen_value y,
-                     gen_value mbarrier, unsigned cta_mask) {
-  gen_value args[] = {shared, map, x, y, mbarrier, LLVMConstInt(b->types[GEN_I16], cta_mask, 0)};
-  if (cta_mask == 0) {
-    gen_asm(b, b->none,
-            "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-            "[$0], [$1, {$2, $3}], [$4];",
-            "r,l,r,r,r", args, 5, GEN_ASM_MEMORY);
-  } else {
-    gen_asm(
-        b, b->none,
-        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-        "[$0], [$1, {$2, $3}], [$4], $5;",
-        "r,l,r,r,r,h", args, 6, GEN_ASM_MEMORY);
+/* "{$2, $3}": coordinates, which are operands from `first` on. */
+static void add_coordinates(strbuf *text, int first, int rank) {
+  for (int i = 0; i < rank; i++) strbuf_addf(text, i == 0 ? "{$%d" : ", $%d", first + i);
+  strbuf_add(text, "}");
+}
+
+static bool known_rank(gen_builder *b, int rank) {
+  if (rank < 1 || rank > GEN_TMA_MAX_RANK) gen_misuse(b, "a tensor copy of rank %d", rank);
+  return rank >= 1 && rank <= GEN_TMA_MAX_RANK;
+}
+
+static void emit(gen_builder *b, const strbuf *text, const strbuf *constraints, const gen_value *args,
+                 int n) {
+  if (strbuf_failed(text) || strbuf_failed(constraints))
+    error_memory(&b->misuse, "generate");
+  else
+    gen_asm(b, b->none, strbuf_text(text), strbuf_text(constraints), args, n, GEN_ASM_MEMORY);
+}
+
+/* `policy` (NULL: none) is how the L2 cache is to treat what is read. */
+static void load(gen_builder *b, gen_value shared, gen_value map, const gen_value *at, int rank,
+                 gen_value mbarrier, unsigned cta_mask, gen_value policy) {
+  gen_value args[GEN_TMA_MAX_RANK + 5] = {shared, map};
+  int n = 2;
+  if (!known_rank(b, rank)) return;
+  strbuf text = STRBUF_INIT, constraints = STRBUF_INIT;
+  strbuf_addf(&text, "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes",
+              rank);
+  if (cta_mask) strbuf_add(&text, ".multicast::cluster");
+  if (policy) strbuf_add(&text, ".L2::cache_hint");
+  strbuf_add(&text, " [$0], [$1, ");
+  add_coordinates(&text, n, rank);
+  strbuf_addf(&text, "], [$%d]", 2 + rank);
+  strbuf_add(&constraints, "r,l");
+  for (int i = 0; i <= rank; i++) strbuf_add(&constraints, ",r");
+  for (int i = 0; i < rank; i++) args[n++] = at[i];
+  args[n++] = mbarrier;
+  if (cta_mask) {
+    strbuf_addf(&text, ", $%d", n);
+    strbuf_add(&constraints, ",h");
+    args[n++] = LLVMConstInt(b->types[GEN_I16], cta_mask, 0);
   }
+  if (policy) {
+    strbuf_addf(&text, ", $%d", n);
+    strbuf_add(&constraints, ",l");
+    args[n++] = policy;
+  }
+  strbuf_add(&text, ";");
+  emit(b, &text, &constraints, args, n);
+  strbuf_free(&text);
+  strbuf_free(&constraints);
+}
+
+void gen_tma_load(gen_builder *b, gen_value shared, gen_value map, const gen_value *at, int rank,
+                  gen_value mbarrier, unsigned cta_mask) {
+  load(b, shared, map, at, rank, mbarrier, cta_mask, NULL);
 }
 
 void gen_tma_load_2d_cached(gen_builder *b, gen_value shared, gen_value map, gen_value x, gen_value y,
                             gen_value mbarrier, gen_cache cache) {
-  gen_value policy = gen_l2_policy(b, cache);
-  if (!policy) {
-    gen_tma_load_2d(b, shared, map, x, y, mbarrier, 0);
-    return;
-  }
-  gen_asm(b, b->none,
-          "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
-          "[$0], [$1, {$2, $3}], [$4], $5;",
-          "r,l,r,r,r,l", (gen_value[]){shared, map, x, y, mbarrier, policy}, 6, GEN_ASM_MEMORY);
+  load(b, shared, map, (gen_value[]){x, y}, 2, mbarrier, 0, gen_l2_policy(b, cache));
 }
 
 void gen_bulk_load(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier) {
@@ -53,9 +86,20 @@ void gen_bulk_load_cached(gen_builder *b, gen_value shared, gen_value global, in
           policy ? 4 : 3, GEN_ASM_MEMORY);
 }
 
-void gen_tma_store_2d(gen_builder *b, gen_value map, gen_value x, gen_value y, gen_value shared) {
-  gen_asm(b, b->none, "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [$0, {$1, $2}], [$3];",
-          "l,r,r,r", (gen_value[]){map, x, y, shared}, 4, GEN_ASM_MEMORY);
+void gen_tma_store(gen_builder *b, gen_value map, const gen_value *at, int rank, gen_value shared) {
+  gen_value args[GEN_TMA_MAX_RANK + 2] = {map};
+  if (!known_rank(b, rank)) return;
+  strbuf text = STRBUF_INIT, constraints = STRBUF_INIT;
+  strbuf_addf(&text, "cp.async.bulk.tensor.%dd.global.shared::cta.tile.bulk_group [$0, ", rank);
+  add_coordinates(&text, 1, rank);
+  strbuf_addf(&text, "], [$%d];", 1 + rank);
+  strbuf_add(&constraints, "l");
+  for (int i = 0; i <= rank; i++) strbuf_add(&constraints, ",r");
+  for (int i = 0; i < rank; i++) args[1 + i] = at[i];
+  args[1 + rank] = shared;
+  emit(b, &text, &constraints, args, 2 + rank);
+  strbuf_free(&text);
+  strbuf_free(&constraints);
 }
 
 void gen_tma_store_commit(gen_builder *b) {

@@ -1,28 +1,67 @@
-/* The dense product for warp-group matrix units: Y[m,n] = sum(k) A[m,k] * B[k,n] in any storage order of A
- * and B, by one producer warp, which copies tiles into a ring of shared-memory stages (TMA), and one or two
- * consumer warp groups, which multiply them (wgmma) and store the result through shared memory (TMA). Shared
- * by gemm_*.c; other folders know only the template's record. */
+/* Contractions for warp-group matrix units: Y[batch,m,n] = epilogue(sum(k) A[batch,m,k] * B[batch,n,k], …) in
+ * any layout that tensor copies can address, by one producer warp, which copies tiles into a ring of
+ * shared-memory stages (TMA), and one or two consumer warp groups, which multiply them (wgmma), evaluate the
+ * epilogue on the sums and store the result, through shared memory (TMA) where that can. Several sums over
+ * one A (a gate and what it opens) are one product whose columns lie in several operands. Shared by gemm_*.c;
+ * other folders know only the template's record. */
 #ifndef ARKE_TEMPLATES_GEMM_H
 #define ARKE_TEMPLATES_GEMM_H
 
 #include "generator/gen_wgmma.h"
-#include "templates/template.h"
+#include "templates/contraction.h"
+#include "templates/kernel_lower.h"
+#include "templates/lanes.h"
 
 /* --- what the operator is --- */
 
+/* How elements of A and B are multiplied (gemm_types.c). */
+typedef struct gemm_type {
+  dtype a, b;      /* elements of the kernel's operands, of one size */
+  int bytes;       /* of an element */
+  int k;           /* elements of K that an instruction takes: 32 bytes of each row */
+  bool transposes; /* reads operands whose M or N is contiguous */
+  gen_type sum;    /* of an accumulator */
+  double rate;     /* of an operation, as a part of the target's f16_flops_per_s */
+} gemm_type;
+
+/* How copies address a tensor: the dimensions of its map, the contiguous one first, then the tile's other
+ * one, then what is one index in a tile. */
+enum { GEMM_MAP_RANK = 5 };
+typedef struct gemm_view {
+  int access;
+  int rank;
+  int subscript[GEMM_MAP_RANK]; /* of the access */
+  bool computed;                /* an index of it is more than a loop: evaluated in the kernel */
+} gemm_view;
+
 typedef struct gemm_match {
-  int a, b, y; /* tensors of the signature, by role: A has the row index of Y, B the column index */
-  int m, n, k; /* axes */
-  bool a_k_major, b_k_major; /* k is the contiguous axis */
-  bool y_transposed;         /* m is Y's contiguous axis, not n */
+  const contraction *c;
+  gemm_type type;
+  int m, n, k;             /* loops of the form; a tile's rows are of m, its columns of n */
+  contraction_loops outer; /* all other loops of the output: one value each in a tile */
+  int n_sums;
+  gemm_view a, b[CONTRACTION_SUMS]; /* B of each sum; they all have this A */
+  gemm_view y;                      /* of the first output; rank 0: copies cannot store it */
+  bool a_k_major, b_k_major;        /* k is the contiguous axis */
+  bool y_transposed;                /* m is Y's contiguous axis, not n */
+  bool bare;                        /* there is one output, and it is the sum */
+  bool merged;                      /* a subscript may be of several dimensions, which lie without gaps */
 } gemm_match;
 
-/* Whether the operator is one product, by the subscripts of its definition, whatever its name. */
-bool gemm_match_op(const ir_op *op, gemm_match *match);
-/* The match and what the sizes, dtypes and target have against it. */
-template_reason gemm_fit(const ir_problem *p, const target *t, gemm_match *match, strbuf *detail);
-/* The same product with the roles of A and B exchanged: Y' = B' A', Y stored transposed. */
+/* What a contraction is to the template, or what its sizes and dtypes or the target have against it. */
+template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm_match *match,
+                                     strbuf *detail);
+/* The same of an operator. `c` is filled and must stay; memory is the arena's. */
+template_reason gemm_fit(const ir_problem *p, const target *t, arena *a, contraction *c, gemm_match *match,
+                         strbuf *detail);
+/* The access that is an operand, -1 where it is computed. It may lie outside its tensor where a condition
+ * leaves the sum out: copies bring zeros then. */
+int gemm_read(const contraction *c, int operand);
+/* How a contraction's operands are multiplied, or why they cannot be. */
+template_reason gemm_choose_type(const contraction *c, gemm_type *type, strbuf *detail);
+/* The same product with the roles of A and B exchanged: Y' = B' A', Y stored transposed. For one sum. */
 gemm_match gemm_match_swapped(const gemm_match *match);
+int64_t gemm_extent(const gemm_match *match, int loop); /* in the match's problem */
 
 /* --- tuning parameters --- */
 
@@ -59,21 +98,23 @@ extern const space gemm_space;
 /* --- what a configuration is --- */
 
 /* An operand in shared memory: panels one swizzle wide along its contiguous axis, the last one perhaps wider
- * than what is left of the tile. */
+ * than what is left of the tile. B of several sums: one part after the other along N. */
 typedef struct gemm_operand {
   bool k_major;
-  int rows;         /* extent along M or N: BLOCK_M or BLOCK_N */
-  int panels;       /* along the contiguous axis */
+  int parts;        /* copied each from its own tensor or place */
+  int rows;         /* of a part along M or N: BLOCK_M or BLOCK_N */
+  int panels;       /* of a part along the contiguous axis */
   int panel_width;  /* elements */
-  int panel_height; /* rows of a panel, each panel_width elements long */
+  int panel_height; /* rows of a panel, each panel_width elements long; all parts' where K is contiguous */
+  int copy_height;  /* of them those of a part */
   int panel_bytes, bytes;
+  int part_bytes; /* from one part to the next in a panel, or of all its panels */
   gen_swizzle swizzle;
-  int shares; /* CTAs of the cluster that share it; each loads panel_height / shares rows for all */
+  int shares; /* CTAs of the cluster that share it; each loads copy_height / shares rows for all */
 } gemm_operand;
 
 typedef struct gemm_plan {
   gemm_match match; /* with SWAP the exchanged one: M, N, A and B are the kernel's */
-  dtype type;
   int block_m, block_n, block_k, stages, consumers, cluster_m, cluster_n, group;
   bool pingpong, persistent, raster_n;
   bool deferred;    /* a tile is stored under the products of the next */
@@ -82,10 +123,11 @@ typedef struct gemm_plan {
   int cluster;      /* CTAs of a cluster */
   int threads;      /* consumers, then the producer's warp group */
   int group_rows;   /* rows of the tile a consumer warp group owns */
-  int accumulators; /* f32 registers a thread */
+  int accumulators; /* f32 registers a thread, for all sums */
   gemm_operand a, b;
   int stage_bytes;
-  int panel_n, panels;    /* the epilogue stores panels of so many columns; the last one may overlap */
+  int panel_n, panels; /* the epilogue takes panels of so many columns; the last one may overlap */
+  /* Where copies store the first output (match.y). */
   int store_buffers;      /* panels in flight, each consumer */
   bool store_over_stages; /* buffers for the whole tile, in the place of stages: a CTA has one tile */
   int store_buffer_bytes;
@@ -94,19 +136,25 @@ typedef struct gemm_plan {
   int smem_bytes; /* dynamic */
   int slot_bytes; /* workspace of a CTA for the sums of a part of a tile; 0 without STREAM_K */
   int sums_bytes; /* of it that travel through a stage at a time */
+  /* How the epilogue, and indices of operands that are more than loops, are evaluated. */
+  lanes_options epilogue, indices;
 } gemm_plan;
 
 /* The plan of a configuration, or why the hardware cannot run it. Sizes of the problem play no part. */
-template_reason gemm_plan_make(const gemm_match *match, dtype type, const target *t, const config *c,
-                               gemm_plan *plan);
+template_reason gemm_plan_make(const gemm_match *match, const target *t, const config *c, gemm_plan *plan);
+/* Fills in plan->epilogue and plan->indices, before the kernel is made. */
+void gemm_choose_evaluation(gemm_plan *plan);
+/* What parameters have against one another, whatever the problem and the target. */
+template_reason gemm_check_numbers(const config *c);
 /* Column of a tile of so many columns at which a panel begins: the last panels end with the tile. */
 int gemm_panel_column(const gemm_plan *plan, int columns, int panel);
 /* With EVEN tiles have one of GEMM_EVEN_WIDTHS widths, GEMM_EVEN_STEP apart; the least of them. */
 enum { GEMM_EVEN_WIDTHS = 3, GEMM_EVEN_STEP = 8 };
 int gemm_narrowest(const gemm_plan *plan);
-/* Tiles of the output counted in clusters. */
+/* Tiles of one matrix of the output counted in clusters; matrices. */
 int64_t gemm_units_m(const gemm_plan *plan, int64_t m);
 int64_t gemm_units_n(const gemm_plan *plan, int64_t n);
+int64_t gemm_batches(const gemm_plan *plan);
 
 /* --- the template's functions --- */
 
@@ -114,21 +162,43 @@ template_reason gemm_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *gemm_space_of(const target *t);
 void gemm_defaults(const ir_problem *p, const target *t, config *c);
 template_reason gemm_feasible(const ir_problem *p, const target *t, const config *c);
+const void *gemm_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason gemm_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
+                           double *ns);
 double gemm_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
+double gemm_plan_cost_ns(const gemm_plan *plan, const target_rates *rates);
+arke_status gemm_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                      arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status gemm_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                        arena *a, lowered *out, arke_error *err);
 void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                           ir_problem *reduced);
 
-/* Kernels of the image and their launches. Parameters: tensor maps of A, B and Y, then M, N, K as i32; with
- * STREAM_K also the workspace's slots, one for each CTA, and its flags, one for each consumer group of a CTA,
- * which another kernel clears before. */
-arke_status gemm_emit(gen_context *ctx, const target *t, const gemm_plan *plan, bool keep_llvm_ir, arena *a,
-                      gen_output *out, arke_error *err);
-arke_status gemm_recipe(const ir_op *op, const gemm_plan *plan, arena *a, recipe *r, arke_error *err);
+/* --- the kernel and its launch --- */
 
-#define GEMM_KERNEL_NAME "gemm"
-#define GEMM_CLEAR_NAME  "gemm_clear_flags"
+/* What the kernel's text reads, as gemm_lower.c declares it: numbers of parameters. With STREAM_K the
+ * workspace has slots, one for each CTA, and flags, one for each consumer group of a CTA, which another
+ * kernel clears before. */
+typedef struct gemm_kernel {
+  const gemm_plan *plan;
+  arena *a;
+  int map_a, map_b[CONTRACTION_SUMS], map_y;
+  int m, n, k;
+  int batches, extents[IR_FORM_LOOPS]; /* of outer loops */
+  int slots, flags;
+  lanes_args epilogue_slots, index_slots;
+  struct gemm_emitter *current;
+} gemm_kernel;
+
+arke_status gemm_emit(gen_builder *b, const target *t, void *kernel, arke_error *err);
+/* Its one parameter is the address of the flags. */
+arke_status gemm_emit_clear(gen_builder *b, const target *t, void *unused, arke_error *err);
+/* The map of a tensor that copies take `width` by `height` elements of. */
+recipe_tensormap gemm_map(const gemm_match *match, const gemm_view *view, int width, int height,
+                          gen_swizzle swizzle, arena *a);
+/* What maps take for granted. */
+void gemm_require_view(const gemm_match *match, const gemm_view *view, recipe *rules, arena *a);
+
 enum { GEMM_CLEAR_THREADS = 128 }; /* each clears a flag */
 
 /* With STREAM_K the first k-step of a CTA is a 32-bit product of SMs and k-steps. */

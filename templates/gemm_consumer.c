@@ -8,23 +8,25 @@
  * the other order. */
 static gen_wgmma_operand operand_view(const gemm_operand *o, int k_steps) {
   gen_wgmma_operand view = {.transposed = !o->k_major};
+  int row_bytes = (int)o->swizzle,
+      in_panel = row_bytes / 32; /* products of a row, which take 32 bytes each */
   for (int i = 0; i < k_steps; i++) {
-    view.step_offset[i] = o->k_major ? i / 4 * o->panel_bytes + i % 4 * 32 : i * 16 * o->panel_width * 2;
+    view.step_offset[i] = o->k_major ? i / in_panel * o->panel_bytes + i % in_panel * 32 : i * 16 * row_bytes;
   }
-  view.tile_offset = o->k_major ? 64 * o->panel_width * 2 : 64 / o->panel_width * o->panel_bytes;
+  view.tile_offset = o->k_major ? 64 * row_bytes : 64 / o->panel_width * o->panel_bytes;
   return view;
 }
 
 static int64_t descriptor_bits(const gemm_operand *o) {
-  int eight_rows = 8 * o->panel_width * 2;
+  int eight_rows = 8 * (int)o->swizzle;
   return gen_wgmma_descriptor_bits(o->swizzle, o->k_major ? 16 : o->panel_bytes, eight_rows);
 }
 
 static gen_wgmma products_of(const gemm_plan *plan, int columns) {
-  int k_steps = plan->block_k / 16;
-  return (gen_wgmma){.type = plan->type,
-                     .b_type = plan->type,
-                     .n = columns,
+  int k_steps = plan->block_k / plan->match.type.k;
+  return (gen_wgmma){.type = plan->match.type.a,
+                     .b_type = plan->match.type.b,
+                     .n = columns * plan->match.n_sums,
                      .tiles = plan->group_rows / 64,
                      .k_steps = k_steps,
                      .a = operand_view(&plan->a, k_steps),
@@ -33,7 +35,7 @@ static gen_wgmma products_of(const gemm_plan *plan, int columns) {
 
 /* f32 registers a thread. */
 static int accumulators_of(const gemm_plan *plan, int columns) {
-  return plan->group_rows / 64 * columns / 2;
+  return plan->group_rows / 64 * plan->match.n_sums * columns / 2;
 }
 
 /* A consumer group, and what it carries from tile to tile. */
@@ -41,6 +43,7 @@ typedef struct gemm_consumer {
   gemm_emitter *e;
   gen_value group, thread;
   gemm_store store;
+  gemm_epilogue epilogue;
   gemm_walk walk;
 } gemm_consumer;
 
@@ -66,8 +69,9 @@ static void store_pending_panel(gemm_consumer *c, const gemm_pending *pending, g
   gen_if_end(b, &some);
 }
 
-/* Accumulates `steps` stages of a tile of so many columns, and leaves the last products in flight. Returns
- * the index of their stage, which is still to be released. `pending` (NULL: none) is stored on the way. */
+/* Accumulates `steps` stages of a tile of so many columns (of each sum), and leaves the last products in
+ * flight. Returns the index of their stage, which is still to be released. `pending` (NULL: none) is stored
+ * on the way. */
 static gen_value multiply(gemm_consumer *c, int columns, const gemm_pending *pending, gen_value steps,
                           gen_value *acc) {
   gemm_emitter *e = c->e;
@@ -88,7 +92,8 @@ static gen_value multiply(gemm_consumer *c, int columns, const gemm_pending *pen
                                                           [BEFORE] = gen_i32(b, 0)};
   /* The assembler takes a register without a value for one that the tile before has left: several widths
    * would keep all of theirs. */
-  gen_value none = plan->even ? gen_f32(b, 0) : gen_undefined(b, GEN_F32);
+  gen_value zero = plan->match.type.sum == GEN_F32 ? gen_f32(b, 0) : gen_i32(b, 0);
+  gen_value none = plan->even ? zero : gen_undefined(b, plan->match.type.sum);
   for (int i = 0; i < accumulators; i++) carried[SUMS + i] = none;
   gen_loop loop;
   gen_loop_begin(b, &loop, carried, SUMS + accumulators);
@@ -114,8 +119,8 @@ static gen_value multiply(gemm_consumer *c, int columns, const gemm_pending *pen
   return carried[BEFORE];
 }
 
-/* Waits for the last products of an item, under which it finds out where the tile is; `acc` are values then,
- * with STREAM_K those of all CTAs up to here. */
+/* Waits for the last products of an item, under which it finds out where the tile is and asks for what the
+ * epilogue reads first; `acc` are values then, with STREAM_K those of all CTAs up to here. */
 static gemm_tile finish_products(gemm_consumer *c, int columns, gemm_item item, gen_value last_stage,
                                  gen_value *acc) {
   gemm_emitter *e = c->e;
@@ -123,6 +128,8 @@ static gemm_tile finish_products(gemm_consumer *c, int columns, gemm_item item, 
   gemm_tile tile = gemm_tiles_at(e, item.unit);
   tile.row = gen_pin(b, tile.row);
   tile.column = gen_pin(b, tile.column);
+  if (tile.batch) tile.batch = gen_pin(b, tile.batch);
+  if (!e->plan->stream) gemm_epilogue_begin(e, &c->epilogue, c->group, c->thread, tile, columns);
   gen_wgmma_wait(b, 0, acc, accumulators_of(e->plan, columns));
   gen_pipeline_release(b, &e->pipeline, last_stage, c->thread, NULL);
   if (e->plan->stream) gemm_stream_exchange(e, &c->store, c->group, c->thread, item, &c->walk.stage, acc);
@@ -131,11 +138,14 @@ static gemm_tile finish_products(gemm_consumer *c, int columns, gemm_item item, 
 
 /* Panel by panel, so that accumulators give up their registers as they are packed. */
 static void store_tile(gemm_consumer *c, int columns, gemm_tile tile, const gen_value *acc) {
+  gemm_emitter *e = c->e;
   gen_value packed[GEN_WGMMA_MAX_ACCUMULATORS / 2];
-  gemm_store_begin(c->e, &c->store);
-  for (int panel = 0; panel < c->e->plan->panels; panel++) {
-    gemm_store_pack(c->e, acc, columns, panel, packed);
-    gemm_store_panel(c->e, &c->store, tile, columns, panel, packed);
+  bool copies = e->plan->match.y.rank > 0;
+  if (e->plan->stream) gemm_epilogue_begin(e, &c->epilogue, c->group, c->thread, tile, columns);
+  if (copies) gemm_store_begin(e, &c->store);
+  for (int panel = 0; panel < e->plan->panels; panel++) {
+    gemm_epilogue_panel(e, &c->epilogue, panel, acc, packed);
+    if (copies) gemm_store_panel(e, &c->store, tile, columns, panel, packed);
   }
 }
 
@@ -250,26 +260,34 @@ static gen_value nothing_to_hide_under(gemm_consumer *c) {
   return gen_or(b, is_last, gen_compare_imm(b, GEN_ULT, gemm_item_at(e, next).steps, e->plan->panels));
 }
 
+/* What a pending tile's place is carried as. */
+static void put_tile(gen_value *carried, gemm_tile tile) {
+  carried[0] = tile.row;
+  carried[1] = tile.column;
+  if (tile.batch) carried[2] = tile.batch;
+}
+
 static void consume_deferred(gemm_consumer *c) {
-  enum { EXISTS, ROW, COLUMN, PACKED };
   gemm_emitter *e = c->e;
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   gemm_walk *walk = &c->walk;
-  int n_packed = plan->accumulators / 2;
+  int n_packed = plan->block_n / 4 * (plan->group_rows / 64), first_packed = e->batches ? 4 : 3;
+  gen_value zero = gen_i32(b, 0);
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS], packed[GEN_WGMMA_MAX_ACCUMULATORS / 2];
-  walk->n_extra = PACKED + n_packed;
-  walk->extra[EXISTS] = gen_bool(b, false);
-  walk->extra[ROW] = walk->extra[COLUMN] = gen_i32(b, 0);
-  for (int i = 0; i < n_packed; i++) walk->extra[PACKED + i] = gen_undefined(b, GEN_I32);
+  gen_value *exists = walk->extra, *place = walk->extra + 1, *waiting = walk->extra + first_packed;
+  walk->n_extra = first_packed + n_packed;
+  *exists = gen_bool(b, false);
+  put_tile(place, (gemm_tile){zero, zero, e->batches ? zero : NULL});
+  for (int i = 0; i < n_packed; i++) waiting[i] = gen_undefined(b, GEN_I32);
   gemm_walk_begin(e, walk);
-  gemm_pending pending = {.exists = walk->extra[EXISTS],
-                          .tile = {walk->extra[ROW], walk->extra[COLUMN]},
-                          .packed = walk->extra + PACKED};
+  gemm_pending pending = {
+      .exists = *exists, .tile = {place[0], place[1], e->batches ? place[2] : NULL}, .packed = waiting};
   gemm_item item = gemm_item_at(e, walk->place);
   int columns = plan->block_n;
   gemm_tile tile = finish_products(c, columns, item, multiply(c, columns, &pending, item.steps, acc), acc);
-  for (int panel = 0; panel < plan->panels; panel++) gemm_store_pack(e, acc, columns, panel, packed);
+  if (plan->stream) gemm_epilogue_begin(e, &c->epilogue, c->group, c->thread, tile, columns);
+  for (int panel = 0; panel < plan->panels; panel++) gemm_epilogue_panel(e, &c->epilogue, panel, acc, packed);
   gen_value at_once = nothing_to_hide_under(c), later = negate(b, at_once);
   if (plan->stream) {
     gen_value complete = negate(b, gemm_item_is_partial(e, item));
@@ -281,10 +299,9 @@ static void consume_deferred(gemm_consumer *c) {
   for (int panel = 0; panel < plan->panels; panel++)
     gemm_store_panel(e, &c->store, tile, columns, panel, packed);
   gen_if_end(b, &now);
-  walk->extra[EXISTS] = later;
-  walk->extra[ROW] = tile.row;
-  walk->extra[COLUMN] = tile.column;
-  for (int i = 0; i < n_packed; i++) walk->extra[PACKED + i] = packed[i];
+  *exists = later;
+  put_tile(place, tile);
+  for (int i = 0; i < n_packed; i++) waiting[i] = packed[i];
   gemm_walk_end(e, walk);
 }
 
@@ -301,5 +318,5 @@ void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread) {
   } else {
     consume_cooperative(&c);
   }
-  gemm_store_drain(e, &c.store);
+  if (e->plan->match.y.rank > 0) gemm_store_drain(e, &c.store);
 }

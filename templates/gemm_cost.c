@@ -34,7 +34,8 @@ typedef struct cost_inputs {
   const gemm_plan *plan;
   const target_rates *rates;
   double m, n, k;
-  double tiles_m, tiles_n;        /* of CTAs */
+  double batches;                 /* matrices, one after the other */
+  double tiles_m, tiles_n;        /* of CTAs, in one of them */
   double ctas;                    /* running at the same time */
   double band_along, band_across; /* tiles of the area they cover together */
 } cost_inputs;
@@ -43,16 +44,18 @@ static double slots_of(const gemm_plan *plan, const target_rates *rates) {
   return rates->sm_count / plan->cluster * plan->cluster;
 }
 
-static cost_inputs inputs_of(const ir_problem *p, const gemm_plan *plan, const target_rates *rates) {
+static cost_inputs inputs_of(const gemm_plan *plan, const target_rates *rates) {
   const gemm_match *match = &plan->match;
+  int64_t m = gemm_extent(match, match->m), n = gemm_extent(match, match->n);
   cost_inputs in = {.plan = plan,
                     .rates = rates,
-                    .m = (double)p->sizes[match->m],
-                    .n = (double)p->sizes[match->n],
-                    .k = (double)p->sizes[match->k]};
-  in.tiles_m = (double)gemm_units_m(plan, p->sizes[match->m]) * plan->cluster_m;
-  in.tiles_n = (double)gemm_units_n(plan, p->sizes[match->n]) * plan->cluster_n;
-  in.ctas = fmin(in.tiles_m * in.tiles_n, slots_of(plan, rates));
+                    .m = (double)m,
+                    .n = (double)n,
+                    .k = (double)gemm_extent(match, match->k),
+                    .batches = (double)gemm_batches(plan)};
+  in.tiles_m = (double)gemm_units_m(plan, m) * plan->cluster_m;
+  in.tiles_n = (double)gemm_units_n(plan, n) * plan->cluster_n;
+  in.ctas = fmin(in.tiles_m * in.tiles_n * in.batches, slots_of(plan, rates));
   double along = plan->raster_n ? in.tiles_n : in.tiles_m;
   double group = plan->group * (plan->raster_n ? plan->cluster_n : plan->cluster_m);
   in.band_along = fmin(group, along);
@@ -60,19 +63,20 @@ static cost_inputs inputs_of(const ir_problem *p, const gemm_plan *plan, const t
   return in;
 }
 
-/* wgmma reads 64 x 16 elements of A for each row tile, and all 16 rows of B again for it; from narrow panels
+/* wgmma reads 64 rows of 32 bytes of A for each row tile, and those of B again for it; from narrow panels
  * of B with N contiguous it reads slower. */
 static double smem_bytes(const gemm_plan *plan) {
-  double products = (double)plan->block_m / 64 * plan->block_k / 16;
+  double products = (double)plan->block_m / 64 * plan->block_k / plan->match.type.k;
   double narrow = !plan->b.k_major && plan->b.panel_width < 64 ? 1.6 : 1;
-  return products * (64 * 16 * 2 + narrow * plan->block_n * 16 * 2);
+  return products * (64 + narrow * plan->block_n * plan->match.n_sums) * 32;
 }
 
 static double step_ns(const cost_inputs *in) {
   const gemm_plan *plan = in->plan;
   double sms = in->rates->sm_count;
-  double math = 2.0 * plan->block_m * plan->block_n * plan->block_k /
-                (in->rates->f16_flops_per_s * math_efficiency / sms) * 1e9;
+  double flops = 2.0 * plan->block_m * plan->block_n * plan->match.n_sums * plan->block_k;
+  double rate = in->rates->f16_flops_per_s * plan->match.type.rate;
+  double math = flops / (rate * math_efficiency / sms) * 1e9;
   double smem = smem_bytes(plan) / (128 * smem_efficiency * in->rates->clock_hz) * 1e9;
   /* The way into an SM: what CTAs share is read once from the cache, but arrives in each. */
   double l2 = plan->stage_bytes / (in->rates->l2_bytes_per_s / sms) * 1e9;
@@ -85,46 +89,85 @@ static double step_ns(const cost_inputs *in) {
   return pow(sum, 1 / power) * (plan->cluster > 1 ? cluster_factor : 1);
 }
 
+static double tensor_bytes(const gemm_match *match, uint64_t accesses) {
+  const ir_form *form = &match->c->form;
+  uint64_t tensors = 0;
+  double bytes = 0;
+  for (int i = 0; i < form->n_accesses; i++)
+    if (accesses >> i & 1) tensors |= UINT64_C(1) << form->accesses[i].tensor;
+  for (int t = 0; t < form->problem->op->n_args; t++) {
+    double bits = dtype_bits(ir_tensor_dtype(form->problem, t));
+    if (tensors >> t & 1) bytes += (double)ir_tensor_elements(form->problem, t) * bits / 8;
+  }
+  return bytes;
+}
+
 /* Inputs read from main memory: each wave reads the rows and columns of the area it covers, unless all of it
  * is read once and stays in the cache. */
 static double dram_ns(const cost_inputs *in, double waves) {
   const gemm_plan *plan = in->plan;
+  const gemm_match *match = &plan->match;
+  const ir_form *form = &match->c->form;
   double along = plan->raster_n ? in->tiles_n : in->tiles_m,
          across = plan->raster_n ? in->tiles_m : in->tiles_n;
-  double block_along = plan->raster_n ? plan->block_n : plan->block_m;
-  double block_across = plan->raster_n ? plan->block_m : plan->block_n;
+  double columns = (double)plan->block_n * match->n_sums;
+  double block_along = plan->raster_n ? columns : plan->block_m;
+  double block_across = plan->raster_n ? plan->block_m : columns;
   double covered_across = fmin(in->band_across, across);
   double covered_along = in->band_across > across ? fmin(along, in->ctas / across) : in->band_along;
-  double each_wave = (covered_along * block_along + covered_across * block_across) * in->k * 2;
-  double once = (in->m + in->n) * in->k * 2;
-  double bytes = fmax(once, waves > 1 ? waves * each_wave : once) + in->m * in->n * 2;
+  double each_wave =
+      (covered_along * block_along + covered_across * block_across) * in->k * match->type.bytes;
+  uint64_t operands = UINT64_C(1) << match->a.access, others = match->c->epilogue;
+  for (int i = 0; i < match->n_sums; i++) operands |= UINT64_C(1) << match->b[i].access;
+  for (int i = 0; i < form->n_outputs; i++) others |= UINT64_C(1) << form->outputs[i].access;
+  double once = tensor_bytes(match, operands);
+  double bytes = fmax(once, waves > in->batches ? waves * each_wave : once) + tensor_bytes(match, others);
   return bytes / (in->rates->dram_bytes_per_s * dram_efficiency) * 1e9;
+}
+
+/* What reading a tile's own elements of other tensors takes where nothing hides it. A guess: as long as
+ * storing so many. */
+static double reads_ns(const gemm_plan *plan) {
+  const gemm_match *match = &plan->match;
+  const ir_form *form = &match->c->form;
+  double elements = 0;
+  for (int i = 0; i < form->n_accesses; i++) {
+    unsigned loops = 0;
+    for (int s = 0; s < form->accesses[i].n; s++)
+      loops |= ir_form_free(form, form->accesses[i].subscripts[s].e);
+    bool read = match->c->epilogue >> i & 1;
+    if (read && loops >> match->m & 1 && loops >> match->n & 1)
+      elements += (double)plan->block_m * plan->block_n;
+    else if (read)
+      elements += plan->block_m + plan->block_n;
+  }
+  return store_ns * elements;
 }
 
 /* EVEN: rounds of tiles as wide as the widest ones that a CTA computes. It has about as many columns as any
  * other, and up to a step more; tiles below the narrowest are not there. */
 static double even_rounds(const cost_inputs *in) {
   const gemm_plan *plan = in->plan;
-  double rounds = ceil(in->tiles_m * in->tiles_n / in->ctas);
-  double columns = fmax(in->n * in->tiles_m / in->ctas, rounds * gemm_narrowest(plan));
+  double rounds = ceil(in->tiles_m * in->tiles_n * in->batches / in->ctas);
+  double columns = fmax(in->n * in->tiles_m * in->batches / in->ctas, rounds * gemm_narrowest(plan));
   return fmin(rounds, (columns + GEMM_EVEN_STEP) / plan->block_n);
 }
 
-double gemm_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  gemm_match match;
-  gemm_plan plan;
-  if (gemm_fit(p, t, &match, NULL) != TEMPLATE_OK) return INFINITY;
-  gemm_plan_make(&match, ir_tensor_dtype(p, match.a), t, c, &plan);
-  cost_inputs in = inputs_of(p, &plan, rates);
-  double store = store_ns * plan.block_m * plan.block_n;
-  double steps = ceil(in.k / plan.block_k);
-  double waves = in.tiles_m * in.tiles_n / (plan.stream ? slots_of(&plan, rates) : in.ctas);
+double gemm_plan_cost_ns(const gemm_plan *plan, const target_rates *rates) {
+  cost_inputs in = inputs_of(plan, rates);
+  double outputs = plan->match.c->form.n_outputs;
+  double store = store_ns * plan->block_m * plan->block_n * outputs + reads_ns(plan);
+  double steps = ceil(in.k / plan->block_k);
+  double waves = in.tiles_m * in.tiles_n * in.batches / (plan->stream ? slots_of(plan, rates) : in.ctas);
   double weighted = wave_weight * ceil(waves) + (1 - wave_weight) * waves;
-  bool hidden = (plan.pingpong || plan.deferred) && waves > 1;
-  double each = steps * step_ns(&in) + tile_ns[c->values[GEMM_SCHEDULE]] + (hidden ? 0 : store);
-  double busy = weighted * each + drain_ns + (hidden ? store : 0);
-  if (plan.even) busy = even_rounds(&in) * each + drain_ns + store;
-  if (plan.stream)
-    busy = waves * each + drain_ns + store + stream_ns + stream_sum_ns * plan.block_m * plan.block_n;
+  bool hidden = plan->pingpong && waves > 1;
+  bool stored_later = plan->deferred && waves > 1; /* reads are waited for all the same */
+  double shown = hidden ? 0 : stored_later ? reads_ns(plan) : store;
+  double each = steps * step_ns(&in) + tile_ns[plan->pingpong ? 1 : plan->deferred ? 2 : 0] + shown;
+  double busy = weighted * each + drain_ns + store - shown;
+  if (plan->even) busy = even_rounds(&in) * each + drain_ns + store;
+  if (plan->stream)
+    busy = waves * each + drain_ns + store + stream_ns +
+           stream_sum_ns * plan->block_m * plan->block_n * plan->match.n_sums;
   return fmax(busy, dram_ns(&in, waves)) + fill_ns + rates->launch_ns;
 }

@@ -20,24 +20,45 @@ typedef struct gemm_stream {
 /* A kernel in the making. Values are i32 unless said otherwise. */
 typedef struct gemm_emitter {
   gen_builder *b;
+  const gemm_kernel *kernel;
   const gemm_plan *plan;
-  gen_value map_a, map_b, map_y; /* i64 */
+  gen_value map_a, map_b[CONTRACTION_SUMS], map_y; /* i64; map_y NULL: copies store nothing */
   gen_value m, n, k;
-  gen_value k_steps;                 /* pipeline stages of one tile, at least 1 */
-  gen_value smem;                    /* stages, then store buffers */
-  gen_value rank;                    /* of this CTA in its cluster */
-  gen_value unit, unit_step;         /* first unit of this CTA, and from one to the next */
-  gen_value units_m, units_n, units; /* tiles counted in clusters */
+  gen_value k_steps;           /* pipeline stages of one tile, at least 1 */
+  gen_value smem;              /* stages, then store buffers */
+  gen_value rank;              /* of this CTA in its cluster */
+  gen_value unit, unit_step;   /* first unit of this CTA, and from one to the next */
+  gen_value units_m, units_n;  /* tiles of a matrix counted in clusters */
+  gen_value units_each, units; /* of a matrix; of all of them */
+  gen_value batches;           /* matrices; NULL: there is one */
   gemm_stream stream;
   gen_pipeline pipeline;
   gen_value turns; /* ping-pong: first of two mbarriers, whose phase is a group's turn */
   gen_value even;  /* EVEN: the table of rectangles (gemm_even.c) */
+  /* The fragment whose epilogue is evaluated (gemm_epilogue.c). */
+  const gen_value *sums; /* the accumulators of a sum lie `sum_stride` apart */
+  int sum_stride;
+  lanes *fragment;
+  arke_status status; /* the first failure of what was evaluated, told by `err` */
+  arke_error *err;
 } gemm_emitter;
 
-/* First row and column of this CTA's tile in a unit; past the edge in the incomplete part of a cluster. */
+/* Remembers a failure; what is emitted after it is thrown away. Returns whether there was none. */
+bool gemm_note(gemm_emitter *e, arke_status status);
+
+/* This CTA's tile in a unit: first row and column, past the edge in the incomplete part of a cluster, and
+ * which of the matrices it is of (NULL: there is one). */
 typedef struct gemm_tile {
-  gen_value row, column;
+  gen_value row, column, batch;
 } gemm_tile;
+
+/* Values of the loops that have one in a tile, by loop. */
+void gemm_outer_values(gemm_emitter *e, gemm_tile tile, gen_value values[IR_FORM_LOOPS]);
+/* Sets a tile's loops in an evaluator: `row` and `column` are of m and n. */
+void gemm_set_loops(gemm_emitter *e, lanes *l, gemm_tile tile, gen_value row, gen_value column);
+/* Coordinates, in the order of the map, at a tile's first row and column; K's is NULL. */
+void gemm_coordinates(gemm_emitter *e, const gemm_view *view, gemm_tile tile,
+                      gen_value coordinates[GEMM_MAP_RANK]);
 
 /* One thing to compute: some k-steps of a unit. */
 typedef struct gemm_item {
@@ -89,6 +110,26 @@ void gemm_walk_end(gemm_emitter *e, gemm_walk *walk);
 void gemm_emit_producer(gemm_emitter *e);
 void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread);
 
+/* --- the end of a tile --- */
+
+/* The epilogue turns the sums of a consumer group's part of a tile, panel by panel, into packed elements of
+ * the first output, for gemm_store_panel, and stores all other outputs itself. Reads of a panel are issued
+ * while the one before is evaluated; gemm_epilogue_begin, which may come before the sums are there, issues
+ * those of the first. */
+enum { GEMM_FRAGMENTS = 128 };
+typedef struct gemm_epilogue {
+  gemm_tile tile;
+  int columns;                       /* of the tile */
+  lanes *reads[2][GEMM_FRAGMENTS];   /* evaluators of a panel's fragments, and of the next one's */
+  gen_value first_row, first_column; /* this thread's in the tile */
+} gemm_epilogue;
+void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen_value thread, gemm_tile tile,
+                         int columns);
+/* `acc`: the group's accumulators of all sums, row tile by row tile, sum by sum in it. packed[i] holds
+ * elements 2 i and 2 i + 1 of a tile of one sum; what panels share is left to the first of them. */
+void gemm_epilogue_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen_value *acc,
+                         gen_value *packed);
+
 /* How a consumer group stores tiles: what does not change from tile to tile. */
 typedef struct gemm_store {
   gen_value leader;          /* i1: the thread that issues copies */
@@ -98,9 +139,6 @@ typedef struct gemm_store {
   gen_value lane_offsets[4]; /* by 16-column block of a panel: where in a buffer this lane names its rows */
 } gemm_store;
 void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread);
-/* Rounds the accumulators of panel `panel` of a tile of so many columns to elements, two a value: packed[i]
- * of acc[2 i] and the next. What panels share is left to the first of them. */
-void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int columns, int panel, gen_value *packed);
 /* Before the first panel of a tile, by all consumers. */
 void gemm_store_begin(gemm_emitter *e, const gemm_store *s);
 /* Stores panel `panel` of the group's part of a tile. Panels of a tile are stored in order, all of them. */

@@ -1,157 +1,171 @@
-/* The epilogue: accumulators → 16-bit elements → shared memory (stmatrix) → the output (TMA), panel by panel.
- * Panels alternate between buffers, so that writing one overlaps the copies of those before, and the last
- * copies of a tile overlap the products of the next. */
-#include "generator/gen_barrier.h"
+/* The end of the products: expressions of the sums, evaluated where the accumulators are. A thread has pairs
+ * of neighbouring columns in rows 8 apart; each pair is a fragment with an evaluator of its own, and what
+ * fragments share (a column's bias, a row's scale) is loaded once, as equal loads of what nothing writes are
+ * one. Past the edges the last row and column are evaluated, and not stored. */
+#include "generator/gen_convert.h"
 #include "generator/gen_memory.h"
-#include "generator/gen_tma.h"
+#include "templates/contraction_value.h"
 #include "templates/gemm_emit.h"
 
-/* Copies committed since the one that read the buffer which panel `panel` is about to fill. */
-static int copies_since(const gemm_plan *plan, int panel) {
-  int buffers = plan->store_buffers;
-  if (panel >= buffers) return buffers - 1;
-  int last = panel; /* last panel of the tile before in that buffer */
-  while (last + buffers < plan->panels) last += buffers;
-  return plan->panels - 1 - last + panel;
+/* Columns that the accumulators of one instruction have together. */
+enum { BLOCK = 8 };
+
+/* Blocks of columns that a panel is the first to have. */
+static int first_block(const gemm_plan *plan, int panel) {
+  return panel * plan->panel_n / BLOCK;
 }
 
-/* Where this lane's row pointers of 16-column block `block` of a panel are, from the panel's buffer on: row
- * lane % 16 of the warp's 16, its left or right 8 columns, with the chunk swizzled as the copy expects. */
-static gen_value lane_offset(gemm_emitter *e, gen_value thread, int block) {
-  gen_builder *b = e->b;
-  int pitch = e->plan->panel_n * 2;
-  gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
-  gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_and(b, lane, gen_i32(b, 15)));
-  gen_value phase = e->plan->store_swizzle == GEN_SWIZZLE_128
-                        ? gen_and(b, row, gen_i32(b, 7))
-                        : gen_and(b, gen_lshr(b, row, gen_i32(b, 1)), gen_i32(b, 3));
-  gen_value chunk = gen_xor(b, gen_add_imm(b, gen_lshr(b, lane, gen_i32(b, 4)), 2 * block), phase);
-  return gen_add(b, gen_mul_imm(b, row, pitch), gen_mul_imm(b, chunk, 16));
+static int end_block(const gemm_plan *plan, int columns, int panel) {
+  return (gemm_panel_column(plan, columns, panel) + plan->panel_n) / BLOCK;
 }
 
-/* The same where a row in the buffer is a column of the tile: lanes 16 to 31 name the block's right 8
- * columns, and of each 16 lanes the upper 8 the lower half of the warp's rows. */
-static gen_value transposed_lane_offset(gemm_emitter *e, gen_value thread, int block) {
-  gen_builder *b = e->b;
-  int pitch = e->plan->store_width * 2;
-  gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
-  gen_value phase = gen_and(b, lane, gen_i32(b, 7));
-  gen_value column = gen_add(b, gen_mul_imm(b, gen_lshr(b, lane, gen_i32(b, 4)), 8), phase);
-  gen_value lower = gen_and(b, gen_lshr(b, lane, gen_i32(b, 3)), gen_i32(b, 1));
-  gen_value chunk = gen_xor(b, gen_add(b, gen_mul_imm(b, warp, 2), lower), phase);
-  gen_value first = gen_add(b, gen_mul_imm(b, column, pitch), gen_mul_imm(b, chunk, 16));
-  return gen_add_imm(b, first, block * 16 * pitch);
+/* Accumulators of one sum and one row tile. */
+static int per_sum(int columns) {
+  return columns / 2;
 }
 
-void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread) {
-  gen_builder *b = e->b;
+/* --- the sum as it is --- */
+
+static void pack_panel(gemm_emitter *e, int columns, int panel, const gen_value *acc, gen_value *packed) {
   const gemm_plan *plan = e->plan;
-  s->leader = gen_compare_imm(b, GEN_EQ, thread, 0);
-  s->barrier = gen_add_imm(b, group, 1);
-  s->row = plan->pingpong ? gen_i32(b, 0) : gen_mul_imm(b, group, plan->group_rows);
-  gen_value own = gen_mul_imm(b, group, plan->store_buffers * plan->store_buffer_bytes);
-  int first = plan->store_over_stages ? 0 : plan->stages * plan->stage_bytes;
-  s->buffers = gen_add(b, gen_add_imm(b, e->smem, first), own);
-  for (int block = 0; block < plan->panel_n / 16; block++) {
-    s->lane_offsets[block] =
-        plan->match.y_transposed ? transposed_lane_offset(e, thread, block) : lane_offset(e, thread, block);
-  }
-}
-
-void gemm_store_pack(gemm_emitter *e, const gen_value *acc, int columns, int panel, gen_value *packed) {
-  const gemm_plan *plan = e->plan;
-  int per_tile = columns / 4, first = panel * plan->panel_n / 4;
-  int end = (gemm_panel_column(plan, columns, panel) + plan->panel_n) / 4;
+  dtype type =
+      ir_tensor_dtype(plan->match.c->form.problem, plan->match.c->form.accesses[plan->match.y.access].tensor);
+  int per_tile = columns / 4, first = 2 * first_block(plan, panel), end = 2 * end_block(plan, columns, panel);
   for (int tile = 0; tile < plan->group_rows / 64; tile++) {
     for (int i = tile * per_tile + first; i < tile * per_tile + end; i++)
-      packed[i] = gen_pack_halves(e->b, plan->type, acc[2 * i], acc[2 * i + 1]);
+      packed[i] = gen_pack_halves(e->b, type, acc[2 * i], acc[2 * i + 1]);
   }
 }
 
-/* Writes a panel of the group's rows into a buffer: 16 x 16 elements an instruction, each warp its own rows.
- */
-static void write_panel(gemm_emitter *e, const gemm_store *s, gen_value buffer, int columns, int panel,
-                        const gen_value *packed) {
+/* --- fragments --- */
+
+/* The value of a sum in the fragment at hand: what lanes asks for. */
+static arke_status sum_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
+  gemm_emitter *e = ((gemm_kernel *)user)->current;
+  const contraction *c = e->plan->match.c;
+  for (int i = 0; i < c->n_sums; i++) {
+    if (c->sums[i].e != x) continue;
+    for (int j = 0; j < e->plan->epilogue.width; j++) values[j] = e->sums[i * e->sum_stride + j];
+    return contraction_sum_value(e->b, e->fragment, c, &c->sums[i], e->plan->epilogue.width, values, err);
+  }
+  return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that the gemm template did not match");
+}
+
+typedef struct fragment {
+  int tile, half, block; /* row tile, rows 8 apart, block of columns */
+} fragment;
+
+static gen_value row_of(gemm_emitter *e, const gemm_epilogue *p, const fragment *f) {
+  return gen_add_imm(e->b, p->first_row, f->tile * 64 + f->half * 8);
+}
+
+static gen_value column_of(gemm_emitter *e, const gemm_epilogue *p, const fragment *f, int part) {
+  return gen_add_imm(e->b, p->first_column, f->block * BLOCK + part);
+}
+
+static arke_status load_part(gemm_emitter *e, const gemm_epilogue *p, const fragment *f, int part,
+                             lanes **l) {
   gen_builder *b = e->b;
-  const gemm_plan *plan = e->plan;
-  int per_tile = columns / 4, column = gemm_panel_column(plan, columns, panel);
-  for (int tile = 0; tile < plan->group_rows / 64; tile++) {
-    for (int block = 0; block < plan->panel_n / 16; block++) {
-      const gen_value *fragments = packed + tile * per_tile + (column + block * 16) / 4;
-      gen_value address = gen_add(b, buffer, s->lane_offsets[block]);
-      address = gen_add_imm(b, address, tile * 64 * plan->panel_n * 2);
-      if (plan->match.y_transposed) {
-        gen_stmatrix_x4_transposed(b, address, fragments);
-      } else {
-        gen_stmatrix_x4(b, address, fragments);
+  const ir_form *form = &e->plan->match.c->form;
+  lanes_options o = e->plan->epilogue;
+  o.user = (void *)e->kernel;
+  o.reduce = sum_value;
+  TRY(lanes_create(b, form, &o, &e->kernel->epilogue_slots, e->kernel->a, l, e->err));
+  gen_value last_row = gen_add_imm(b, e->m, -1), last_column = gen_add_imm(b, e->n, -o.width);
+  gemm_set_loops(e, *l, p->tile, gen_umin(b, row_of(e, p, f), last_row),
+                 gen_umin(b, column_of(e, p, f, part), last_column));
+  for (int i = 0; i < form->n_outputs; i++) TRY(lanes_load(*l, form->outputs[i].value, e->err));
+  return contraction_load_sums(*l, e->plan->match.c, e->err);
+}
+
+/* Values of both columns of a fragment. Outputs that copies do not store are stored. */
+static arke_status evaluate(gemm_emitter *e, const gemm_epilogue *p, const fragment *f, lanes *const *reads,
+                            const gen_value *sums, gen_value values[2]) {
+  gen_builder *b = e->b;
+  const gemm_match *match = &e->plan->match;
+  const ir_form *form = &match->c->form;
+  int width = e->plan->epilogue.width;
+  for (int part = 0; part < 2; part += width) {
+    e->fragment = reads[part];
+    e->sums = sums + part;
+    for (int o = 0; o < form->n_outputs; o++) {
+      gen_value all[LANES_MAX];
+      int n;
+      TRY(lanes_eval(e->fragment, form->outputs[o].value, all, &n, e->err));
+      if (o == 0 && match->y.rank > 0) {
+        for (int i = 0; i < width; i++) values[part + i] = all[n == 1 ? 0 : i];
+        continue;
       }
+      gen_value inside = gen_and(b, gen_compare(b, GEN_ULT, row_of(e, p, f), e->m),
+                                 gen_compare(b, GEN_ULT, column_of(e, p, f, part), e->n));
+      TRY(lanes_store(e->fragment, o, all, n, inside, e->err));
     }
   }
+  return ARKE_OK;
 }
 
-/* What the map's box holds of a panel, as far as it is inside Y. */
-static void copy_rows(gemm_emitter *e, gen_value buffer, gen_value row, gen_value column) {
-  gen_builder *b = e->b;
-  gen_value inside = gen_and(b, gen_compare(b, GEN_ULT, row, e->m), gen_compare(b, GEN_ULT, column, e->n));
-  gen_branch branch;
-  gen_if(b, &branch, inside, NULL, 0);
-  if (e->plan->match.y_transposed) {
-    gen_tma_store_2d(b, e->map_y, row, column, buffer);
-  } else {
-    gen_tma_store_2d(b, e->map_y, column, row, buffer);
+static fragment fragment_at(const gemm_epilogue *p, const gemm_plan *plan, int panel, int i) {
+  int first = first_block(plan, panel), blocks = end_block(plan, p->columns, panel) - first;
+  return (fragment){.tile = i / 2 / blocks, .half = i % 2, .block = first + i / 2 % blocks};
+}
+
+static int fragments_of(const gemm_epilogue *p, const gemm_plan *plan, int panel) {
+  int blocks = end_block(plan, p->columns, panel) - first_block(plan, panel);
+  return plan->group_rows / 64 * blocks * 2;
+}
+
+static void load_panel(gemm_emitter *e, gemm_epilogue *p, int panel) {
+  int width = e->plan->epilogue.width;
+  for (int i = 0; i < fragments_of(p, e->plan, panel); i++) {
+    fragment f = fragment_at(p, e->plan, panel, i);
+    for (int part = 0; part < 2; part += width)
+      gemm_note(e, load_part(e, p, &f, part, &p->reads[panel % 2][2 * i + part]));
   }
-  gen_if_end(b, &branch);
 }
 
-/* By one thread; every panel commits a group, also one beyond the edge, so that groups can be counted. */
-static void copy_panel(gemm_emitter *e, gen_value buffer, gen_value row, gen_value column) {
+static void evaluate_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen_value *acc,
+                           gen_value *packed) {
   gen_builder *b = e->b;
-  const gemm_plan *plan = e->plan;
-  int rows = plan->match.y_transposed ? plan->store_width : plan->store_height; /* of a copy */
-  for (int first = 0; first < plan->group_rows; first += rows) {
-    copy_rows(e, gen_add_imm(b, buffer, first * plan->panel_n * 2), gen_add_imm(b, row, first), column);
+  const gemm_match *match = &e->plan->match;
+  const ir_form *form = &match->c->form;
+  dtype type = ir_tensor_dtype(form->problem, form->accesses[match->y.access].tensor);
+  int sums = per_sum(p->columns);
+  e->sum_stride = sums;
+  for (int i = 0; i < fragments_of(p, e->plan, panel) && e->status == ARKE_OK; i++) {
+    fragment f = fragment_at(p, e->plan, panel, i);
+    const gen_value *of_f = acc + f.tile * match->n_sums * sums + 4 * f.block + 2 * f.half;
+    gen_value values[2], *pair = &packed[f.tile * p->columns / 4 + 2 * f.block + f.half];
+    gemm_note(e, evaluate(e, p, &f, &p->reads[panel % 2][2 * i], of_f, values));
+    if (match->y.rank > 0 && e->status == ARKE_OK) gen_pack(b, type, values, 2, pair);
   }
-  gen_tma_store_commit(b);
 }
 
-void gemm_store_begin(gemm_emitter *e, const gemm_store *s) {
-  const gemm_plan *plan = e->plan;
-  if (!plan->store_over_stages) return;
-  /* Products of the other group may still read the stages that this group is about to overwrite. */
-  gen_value all = plan->consumers > 1 ? gen_i32(e->b, plan->consumers + 1) : s->barrier;
-  gen_named_sync(e->b, all, 128 * plan->consumers);
-}
+/* --- panels --- */
 
-/* Waits until copies have left the buffer that `panel` is about to fill; whole buffers need no waiting. */
-static void wait_for_buffer(gemm_emitter *e, const gemm_store *s, int panel) {
-  gen_builder *b = e->b;
-  if (e->plan->store_over_stages) return;
-  gen_branch branch;
-  gen_if(b, &branch, s->leader, NULL, 0);
-  gen_tma_store_wait_read(b, copies_since(e->plan, panel));
-  gen_if_end(b, &branch);
-  gen_named_sync(b, s->barrier, 128);
-}
-
-void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int columns, int panel,
-                      const gen_value *packed) {
+void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen_value thread, gemm_tile tile,
+                         int columns) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  gen_value buffer = gen_add_imm(b, s->buffers, panel % plan->store_buffers * plan->store_buffer_bytes);
-  gen_branch branch;
-  wait_for_buffer(e, s, panel);
-  write_panel(e, s, buffer, columns, panel, packed);
-  gen_fence_async_shared(b);
-  gen_named_sync(b, s->barrier, 128);
-  gen_if(b, &branch, s->leader, NULL, 0);
-  gen_value column = gen_add_imm(b, tile.column, gemm_panel_column(plan, columns, panel));
-  copy_panel(e, buffer, gen_add(b, tile.row, s->row), column);
-  gen_if_end(b, &branch);
+  *p = (gemm_epilogue){.tile = tile, .columns = columns};
+  if (plan->match.bare) return;
+  gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
+  gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_lshr(b, lane, gen_i32(b, 2)));
+  gen_value column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
+  if (!plan->pingpong) row = gen_add(b, row, gen_mul_imm(b, group, plan->group_rows));
+  p->first_row = gen_add(b, tile.row, row);
+  p->first_column = gen_add(b, tile.column, column);
+  load_panel(e, p, 0);
 }
 
-void gemm_store_drain(gemm_emitter *e, const gemm_store *s) {
-  gen_branch branch;
-  gen_if(e->b, &branch, s->leader, NULL, 0);
-  gen_tma_store_wait_read(e->b, 0);
-  gen_if_end(e->b, &branch);
+void gemm_epilogue_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen_value *acc,
+                         gen_value *packed) {
+  if (e->plan->match.bare) {
+    pack_panel(e, p->columns, panel, acc, packed);
+    return;
+  }
+  if (panel + 1 < e->plan->panels) load_panel(e, p, panel + 1);
+  evaluate_panel(e, p, panel, acc, packed);
+  /* After a failure nothing is kept; what follows wants values all the same. */
+  for (int i = 0; i < e->plan->accumulators / e->plan->match.n_sums / 2 && e->status != ARKE_OK; i++)
+    packed[i] = gen_i32(e->b, 0);
 }

@@ -7,10 +7,11 @@
  *      first rows, c tiles each       wide | narrow
  *      last rows, c + 1 tiles each    wide | narrow
  *
- * They are walked from the widest to the narrowest tiles: the CTAs that get a wide one of a round are then
- * those that get a wide one in the next, up to where a rectangle ends, and end at most that many steps after
- * the others. One thread finds the rectangles when the CTA starts and leaves them in shared memory, since
- * they are too many values for the registers of consumers. */
+ * (Row blocks of several matrices are one after the other.) They are walked from the widest to the narrowest
+ * tiles: the CTAs that get a wide one of a round are then those that get a wide one in the next, up to where
+ * a rectangle ends, and end at most that many steps after the others. One thread finds the rectangles when
+ * the CTA starts and leaves them in shared memory, since they are too many values for the registers of
+ * consumers. */
 #include "generator/gen_memory.h"
 #include "templates/gemm_emit.h"
 
@@ -71,7 +72,7 @@ static rectangle select_rectangle(gen_builder *b, gen_value condition, const rec
 static void find_rectangles(gemm_emitter *e, rectangle list[RECTANGLES]) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  gen_value rows = e->units_m, ctas = e->unit_step;
+  gen_value rows = e->batches ? gen_mul(b, e->units_m, e->batches) : e->units_m, ctas = e->unit_step;
   gen_value rounds = ceildiv(b, gen_mul(b, rows, gen_ceildiv_imm(b, e->n, plan->block_n)), ctas);
   gen_value tiles = gen_mul(b, rounds, ctas);
   gen_value most = gen_ceildiv_imm(b, e->n, gemm_narrowest(plan)); /* more would be empty */
@@ -142,8 +143,14 @@ gemm_tile gemm_even_tile(gemm_emitter *e, gen_value unit) {
   }
   gen_value row, column;
   gemm_walk_grid(e, gen_sub(b, unit, fields[BEGIN]), fields[ROWS], fields[TILES], &row, &column);
+  gen_value block = gen_add(b, fields[ROW], row), batch = NULL;
+  if (e->batches) { /* row blocks of one matrix after those of another */
+    batch = gen_udiv(b, block, e->units_m);
+    block = gen_sub(b, block, gen_mul(b, batch, e->units_m));
+  }
   return (gemm_tile){
-      .row = gen_mul_imm(b, gen_add(b, fields[ROW], row), e->plan->block_m),
+      .row = gen_mul_imm(b, block, e->plan->block_m),
       .column = gen_add(b, fields[COLUMN], gen_mul(b, column, fields[WIDTH])),
+      .batch = batch,
   };
 }

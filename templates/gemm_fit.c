@@ -1,137 +1,289 @@
+/* Which contractions the template computes: those whose operands tensor copies can bring. */
+#include <stdarg.h>
+
 #include "templates/gemm.h"
 
-#include <string.h>
+typedef struct fitting {
+  gemm_match *match;
+  strbuf *detail;
+} fitting;
 
-/* The index slot of a plain index subscript, -1 for anything else. */
-static int plain_index(const ir_expr *e) {
-  return e->node == IR_INDEX ? e->id : -1;
-}
-
-/* A read of a rank-2 input at two plain indices. */
-static bool matrix_read(const ir_op *op, const ir_expr *e, int slots[2]) {
-  if (e->node != IR_READ || e->has_else || e->n_args != 2) return false;
-  const ir_tensor *t = &op->tensors[e->id];
-  if (t->role != IR_INPUT || t->any_rank || t->rank != 2) return false;
-  slots[0] = plain_index(e->args[0]);
-  slots[1] = plain_index(e->args[1]);
-  return slots[0] >= 0 && slots[1] >= 0;
-}
-
-/* An index that runs over a whole axis of the tensor, and not over a multiple or a part of it. */
-static bool spans_axis(const ir_op *op, const ir_definition *d, int slot, int tensor, int dim) {
-  const ir_dim *extent = &op->tensors[tensor].dims[dim];
-  return extent->axis >= 0 && extent->factor == 1 && d->indices[slot].axis == extent->axis;
-}
-
-/* Whether `read` is a matrix over {free, k} in either order; *k_major: k comes last. */
-static bool operand(const ir_op *op, const ir_definition *d, const ir_expr *read, int free, int k,
-                    bool *k_major) {
-  int slots[2];
-  if (!matrix_read(op, read, slots)) return false;
-  *k_major = slots[1] == k;
-  int free_dim = *k_major ? 0 : 1, k_dim = *k_major ? 1 : 0;
-  return slots[free_dim] == free && slots[k_dim] == k && spans_axis(op, d, free, read->id, free_dim) &&
-         spans_axis(op, d, k, read->id, k_dim);
-}
-
-bool gemm_match_op(const ir_op *op, gemm_match *match) {
-  if (op->n_definitions != 1 || op->n_args != 3 || op->n_inputs != 2 || op->n_tensors != 3) return false;
-  const ir_definition *d = &op->definitions[0];
-  const ir_expr *sum = d->value;
-  if (d->update != IR_ASSIGN || d->tensor2 >= 0 || d->n_subscripts != 2) return false;
-  if (sum->node != IR_REDUCE || sum->id != IR_RED_SUM || sum->n_args != 1) return false;
-  const ir_expr *product = sum->args[0];
-  if (product->node != IR_OPERATOR || product->id != IR_OP_MUL) return false;
-
-  int m = plain_index(d->subscripts[0]), n = plain_index(d->subscripts[1]), k = sum->index;
-  if (m < 0 || n < 0 || m == n || !spans_axis(op, d, m, d->tensor, 0) ||
-      !spans_axis(op, d, n, d->tensor, 1)) {
-    return false;
+static template_reason refuse(const fitting *f, template_reason reason, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static template_reason refuse(const fitting *f, template_reason reason, const char *format, ...) {
+  if (f->detail) {
+    va_list args;
+    va_start(args, format);
+    strbuf_vaddf(f->detail, format, args);
+    va_end(args);
   }
-  const ir_expr *x = product->args[0], *y = product->args[1];
-  gemm_match found = {
-      .y = d->tensor, .m = d->indices[m].axis, .n = d->indices[n].axis, .k = d->indices[k].axis};
-  if (found.m == found.n || found.k == found.m || found.k == found.n) return false;
-  if (!operand(op, d, x, m, k, &found.a_k_major) || !operand(op, d, y, n, k, &found.b_k_major)) {
-    const ir_expr *swap = x; /* written as B * A */
-    x = y;
-    y = swap;
-    if (!operand(op, d, x, m, k, &found.a_k_major) || !operand(op, d, y, n, k, &found.b_k_major))
-      return false;
-  }
-  if (x->id == y->id) return false;
-  found.a = x->id;
-  found.b = y->id;
-  *match = found;
+  return reason;
+}
+
+static const char *tensor_name(const gemm_match *match, int access) {
+  const ir_form *form = &match->c->form;
+  return form->problem->op->tensors[form->accesses[access].tensor].name;
+}
+
+int64_t gemm_extent(const gemm_match *match, int loop) {
+  return ir_form_extent(&match->c->form, loop);
+}
+
+/* --- roles --- */
+
+int gemm_read(const contraction *c, int operand) {
+  const contraction_operand *o = &c->operands[operand];
+  const ir_expr *e = o->factors[0];
+  if (o->access >= 0 || o->n_factors > 1 || e->node != IR_READ) return o->access;
+  return c->form.accesses[e->id].other ? -1 : e->id;
+}
+
+/* The innermost loop of each side runs along a tile; all others have one value in it. */
+static bool take_loops(fitting *f) {
+  gemm_match *match = f->match;
+  const contraction *c = match->c;
+  if (c->m.n == 0 || c->n.n == 0 || c->k.n != 1) return false;
+  match->m = c->m.loops[c->m.n - 1];
+  match->n = c->n.loops[c->n.n - 1];
+  match->k = c->k.loops[0];
+  unsigned outer = (c->batch.set | c->m.set | c->n.set) & ~(1u << match->m | 1u << match->n);
+  const ir_access *y = &c->form.accesses[c->form.outputs[0].access];
+  match->outer = (contraction_loops){.set = outer};
+  for (int s = 0; s < y->n; s++)
+    if (outer >> y->subscripts[s].e->id & 1) match->outer.loops[match->outer.n++] = y->subscripts[s].e->id;
   return true;
 }
 
-gemm_match gemm_match_swapped(const gemm_match *match) {
-  return (gemm_match){.a = match->b,
-                      .b = match->a,
-                      .y = match->y,
-                      .m = match->n,
-                      .n = match->m,
-                      .k = match->k,
-                      .a_k_major = match->b_k_major,
-                      .b_k_major = match->a_k_major,
-                      .y_transposed = !match->y_transposed};
+static void swap_roles(gemm_match *match) {
+  int m = match->m;
+  dtype a = match->type.a;
+  match->m = match->n;
+  match->n = m;
+  match->type.a = match->type.b;
+  match->type.b = a;
 }
 
-static void say(strbuf *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(strbuf *detail, const char *format, ...) {
-  if (!detail) return;
-  va_list args;
-  va_start(args, format);
-  strbuf_vaddf(detail, format, args);
-  va_end(args);
+/* All sums share an operand, which is A; where that is the contraction's B, rows and columns change places.
+ */
+static bool take_operands(fitting *f, int *a, int b[CONTRACTION_SUMS]) {
+  gemm_match *match = f->match;
+  const contraction *c = match->c;
+  bool same_a = true, same_b = true;
+  match->n_sums = c->n_sums;
+  for (int i = 0; i < c->n_sums; i++) {
+    same_a = same_a && c->sums[i].a == c->sums[0].a;
+    same_b = same_b && c->sums[i].b == c->sums[0].b;
+  }
+  if (!same_a && !same_b) return false;
+  if (!same_a) swap_roles(match);
+  *a = gemm_read(c, same_a ? c->sums[0].a : c->sums[0].b);
+  for (int i = 0; i < c->n_sums; i++) b[i] = gemm_read(c, same_a ? c->sums[i].b : c->sums[i].a);
+  return true;
 }
 
-/* The copy unit takes row pitches that are multiples of 16 bytes. */
-static bool rows_aligned(const ir_problem *p, int tensor, strbuf *detail) {
-  int64_t shape[LIMIT_RANK];
-  int rank = ir_tensor_shape(p, tensor, shape);
-  int64_t bytes = dtype_bytes(ir_tensor_dtype(p, tensor), shape[rank - 1]);
-  if (bytes % 16 == 0) return true;
-  say(detail, "rows of %s are %lld bytes; the gemm template takes multiples of 16",
-      p->op->tensors[tensor].name, (long long)bytes);
+/* --- views --- */
+
+/* Whether e, which depends on the loop, is it plus what does not depend on `fixed`. */
+static bool is_shifted(const ir_form *form, const ir_expr *e, int loop, unsigned fixed) {
+  if (e->node == IR_INDEX) return e->id == loop;
+  if (e->node != IR_OPERATOR || (e->id != IR_OP_ADD && e->id != IR_OP_SUB)) return false;
+  bool first = ir_form_free(form, e->args[0]) >> loop & 1,
+       second = ir_form_free(form, e->args[1]) >> loop & 1;
+  if ((first && second) || (second && e->id == IR_OP_SUB)) return false;
+  const ir_expr *moving = e->args[second ? 1 : 0], *other = e->args[second ? 0 : 1];
+  return !(ir_form_free(form, other) & fixed) && is_shifted(form, moving, loop, fixed);
+}
+
+/* Dimensions of a map over an access with the two loops of a tile: `row`, which may be shifted, and `column`,
+ * which lies as it is. *row_contiguous: which of them is contiguous. */
+static bool make_view(const fitting *f, int access, int row, int column, bool row_plain, gemm_view *view,
+                      bool *row_contiguous) {
+  const ir_form *form = &f->match->c->form;
+  const ir_access *x = &form->accesses[access];
+  unsigned tile = 1u << f->match->m | 1u << f->match->n | 1u << f->match->k;
+  int row_at = -1, column_at = -1;
+  *view = (gemm_view){.access = access};
+  if (x->n > GEMM_MAP_RANK) return false;
+  for (int s = 0; s < x->n; s++) {
+    const ir_expr *e = x->subscripts[s].e;
+    unsigned loops = ir_form_free(form, e);
+    view->computed = view->computed || e->node != IR_INDEX;
+    if (!(loops & tile)) continue;
+    bool is_row = loops >> row & 1;
+    int loop = is_row ? row : column, *at = is_row ? &row_at : &column_at;
+    if (*at >= 0 || !is_shifted(form, e, loop, tile)) return false;
+    if (e->node != IR_INDEX && (!is_row || row_plain)) return false;
+    *at = s;
+  }
+  if (row_at < 0 || column_at < 0) return false;
+  int last = x->n - 1;
+  if (last != row_at && last != column_at) return false;
+  *row_contiguous = last == row_at;
+  view->subscript[view->rank++] = last;
+  view->subscript[view->rank++] = *row_contiguous ? column_at : row_at;
+  for (int s = last; s >= 0; s--)
+    if (s != row_at && s != column_at) view->subscript[view->rank++] = s;
+  return true;
+}
+
+static bool has_several_dimensions(const ir_access *x) {
+  for (int s = 0; s < x->n; s++)
+    if (x->subscripts[s].count > 1 || x->subscripts[s].leading) return true;
   return false;
 }
 
-template_reason gemm_fit(const ir_problem *p, const target *t, gemm_match *match, strbuf *detail) {
-  if (!gemm_match_op(p->op, match)) {
-    say(detail,
-        "the gemm template takes Y[m,n] = sum(k) of a product of two matrices, one with m, one with n");
-    return TEMPLATE_OPERATOR;
-  }
-  if (!t->has.tma || !t->has.wgmma || !t->has.stmatrix || !t->has.setmaxnreg) {
-    say(detail, "%s has no warp-group matrix unit with tensor copies", t->name);
-    return TEMPLATE_TARGET;
-  }
-  dtype type = ir_tensor_dtype(p, match->a);
-  if ((type != DTYPE_BF16 && type != DTYPE_F16) || ir_tensor_dtype(p, match->b) != type ||
-      ir_tensor_dtype(p, match->y) != type) {
-    say(detail, "the gemm template takes bf16 or f16, the same for all three tensors");
-    return TEMPLATE_DTYPE;
-  }
-  int axes[] = {match->m, match->n, match->k};
-  for (size_t i = 0; i < COUNT_OF(axes); i++) {
-    int64_t size = p->sizes[axes[i]];
-    /* Coordinates and sizes are 32-bit in the kernel, and are rounded up to tiles there. */
-    if (size < 1 || size > INT32_MAX - 4096) {
-      say(detail, "axis %s is %lld; the gemm template takes 1 to %d", p->op->axes[axes[i]], (long long)size,
-          INT32_MAX - 4096);
-      return TEMPLATE_SIZE;
-    }
-  }
-  if (!rows_aligned(p, match->a, detail) || !rows_aligned(p, match->b, detail) ||
-      !rows_aligned(p, match->y, detail)) {
-    return TEMPLATE_ALIGNMENT;
+static template_reason take_views(fitting *f) {
+  gemm_match *match = f->match;
+  int a = -1, b[CONTRACTION_SUMS];
+  bool row_contiguous;
+  if (!take_operands(f, &a, b))
+    return refuse(f, TEMPLATE_OPERATOR, "sums of products share neither rows nor columns");
+  if (!make_view(f, a, match->m, match->k, false, &match->a, &row_contiguous))
+    return refuse(f, TEMPLATE_OPERATOR, "tensor copies cannot address %s as it is read",
+                  tensor_name(match, a));
+  match->a_k_major = !row_contiguous;
+  for (int i = 0; i < match->n_sums; i++) {
+    if (!make_view(f, b[i], match->n, match->k, false, &match->b[i], &row_contiguous))
+      return refuse(f, TEMPLATE_OPERATOR, "tensor copies cannot address %s as it is read",
+                    tensor_name(match, b[i]));
+    if (i > 0 && match->b_k_major == row_contiguous)
+      return refuse(f, TEMPLATE_OPERATOR, "operands of two sums lie in different orders");
+    match->b_k_major = !row_contiguous;
   }
   return TEMPLATE_OK;
 }
 
+/* --- alignment --- */
+
+/* Bytes from one index to the next of a subscript, without gaps. */
+static int64_t stride_bytes(const ir_form *form, const ir_access *x, int s) {
+  int64_t shape[LIMIT_RANK], stride = 1;
+  int rank = ir_tensor_shape(form->problem, x->tensor, shape);
+  int behind = form->problem->op->tensors[x->tensor].rank - x->subscripts[s].first - x->subscripts[s].count;
+  for (int d = rank - behind; d < rank; d++) stride *= shape[d];
+  return dtype_bytes(ir_tensor_dtype(form->problem, x->tensor), stride);
+}
+
+/* The copy unit takes pitches that are multiples of 16 bytes. */
+static bool is_aligned(const gemm_match *match, const gemm_view *view) {
+  const ir_form *form = &match->c->form;
+  for (int i = 1; i < view->rank; i++)
+    if (stride_bytes(form, &form->accesses[view->access], view->subscript[i]) % 16) return false;
+  return true;
+}
+
+static template_reason check_alignment(const fitting *f, const gemm_view *view) {
+  const gemm_match *match = f->match;
+  const ir_form *form = &match->c->form;
+  if (is_aligned(match, view)) return TEMPLATE_OK;
+  const ir_access *x = &form->accesses[view->access];
+  return refuse(f, TEMPLATE_ALIGNMENT, "rows of %s are %lld bytes; the gemm template takes multiples of 16",
+                tensor_name(match, view->access), (long long)stride_bytes(form, x, view->subscript[1]));
+}
+
+/* The first output, where copies can store it from fragments: 16-bit floats whose rows line up. */
+static void take_output(fitting *f) {
+  gemm_match *match = f->match;
+  const ir_form *form = &match->c->form;
+  int access = form->outputs[0].access;
+  dtype type = ir_tensor_dtype(form->problem, form->accesses[access].tensor);
+  gemm_view view;
+  bool row_contiguous;
+  match->y = (gemm_view){.access = access};
+  if (type != DTYPE_BF16 && type != DTYPE_F16) return;
+  if (!make_view(f, access, match->m, match->n, true, &view, &row_contiguous) || !is_aligned(match, &view))
+    return;
+  match->y = view;
+  match->y_transposed = row_contiguous;
+}
+
+/* --- all of it --- */
+
+static template_reason check_sizes(const fitting *f) {
+  const gemm_match *match = f->match;
+  const ir_form *form = &match->c->form;
+  int64_t batches = 1;
+  for (int l = 0; l < form->n_loops; l++) {
+    int64_t size = ir_form_extent(form, l);
+    const ir_loop *loop = &form->loops[l];
+    bool axis = loop->n_dims == 1 && !loop->leading && loop->dims[0].axis >= 0;
+    /* Coordinates and sizes are 32-bit in the kernel, and are rounded up to tiles there. */
+    if (size < 1 || size > INT32_MAX - 4096)
+      return refuse(f, TEMPLATE_SIZE, "axis %s is %lld; the gemm template takes 1 to %d",
+                    axis ? form->problem->op->axes[loop->dims[0].axis] : loop->name, (long long)size,
+                    INT32_MAX - 4096);
+    if (match->outer.set >> l & 1 && __builtin_mul_overflow(batches, size, &batches)) batches = INT64_MAX;
+  }
+  if (batches > INT32_MAX - 4096)
+    return refuse(f, TEMPLATE_SIZE, "there are %lld matrices", (long long)batches);
+  return TEMPLATE_OK;
+}
+
+/* Conditions on terms would have to look at each of them. */
+static bool has_conditions(const contraction *c) {
+  unsigned outer = c->batch.set | c->m.set | c->n.set;
+  for (int i = 0; i < c->n_sums; i++)
+    for (int k = 0; k < c->sums[i].n_conditions; k++)
+      if (ir_form_free(&c->form, c->sums[i].conditions[k]) & ~outer) return true;
+  return false;
+}
+
+static bool is_bare(const gemm_match *match) {
+  const contraction *c = match->c;
+  return match->y.rank > 0 && c->form.n_outputs == 1 && c->n_sums == 1 &&
+         c->form.outputs[0].value == c->sums[0].e && c->sums[0].n_scales == 0 && c->sums[0].n_conditions == 0;
+}
+
+template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm_match *match,
+                                     strbuf *detail) {
+  fitting f = {.match = match, .detail = detail};
+  *match = (gemm_match){.c = c};
+  if (!t->has.tma || !t->has.wgmma || !t->has.stmatrix || !t->has.setmaxnreg)
+    return refuse(&f, TEMPLATE_TARGET, "%s has no warp-group matrix unit with tensor copies", t->name);
+  if (!take_loops(&f))
+    return refuse(&f, TEMPLATE_OPERATOR, "the gemm template takes one loop of rows, of columns and of terms");
+  for (int i = 0; i < c->n_operands; i++)
+    if (gemm_read(c, i) < 0)
+      return refuse(&f, TEMPLATE_OPERATOR, "an operand is computed, and copies bring tensors as they are");
+  if (has_conditions(c)) return refuse(&f, TEMPLATE_OPERATOR, "terms of a sum have conditions");
+  template_reason reason = gemm_choose_type(c, &match->type, detail);
+  if (reason == TEMPLATE_OK) reason = take_views(&f);
+  if (reason == TEMPLATE_OK) reason = check_sizes(&f);
+  if (reason == TEMPLATE_OK) reason = check_alignment(&f, &match->a);
+  for (int i = 0; i < match->n_sums && reason == TEMPLATE_OK; i++) reason = check_alignment(&f, &match->b[i]);
+  if (reason != TEMPLATE_OK) return reason;
+  if (!match->type.transposes && !(match->a_k_major && match->b_k_major))
+    return refuse(&f, TEMPLATE_DTYPE, "%s is multiplied along contiguous terms alone",
+                  dtype_name(match->type.a));
+  take_output(&f);
+  match->bare = is_bare(match);
+  for (int i = 0; i < c->form.n_accesses; i++)
+    match->merged = match->merged || has_several_dimensions(&c->form.accesses[i]);
+  return TEMPLATE_OK;
+}
+
+template_reason gemm_fit(const ir_problem *p, const target *t, arena *a, contraction *c, gemm_match *match,
+                         strbuf *detail) {
+  template_reason reason = contraction_match(p, true, a, c, detail, NULL);
+  return reason == TEMPLATE_OK ? gemm_fit_contraction(t, c, match, detail) : reason;
+}
+
+gemm_match gemm_match_swapped(const gemm_match *match) {
+  gemm_match swapped = *match;
+  swap_roles(&swapped);
+  swapped.a = match->b[0];
+  swapped.b[0] = match->a;
+  swapped.a_k_major = match->b_k_major;
+  swapped.b_k_major = match->a_k_major;
+  swapped.y_transposed = !match->y_transposed;
+  return swapped;
+}
+
 template_reason gemm_fits(const ir_problem *p, const target *t, strbuf *detail) {
+  arena a = ARENA_INIT;
+  contraction c;
   gemm_match match;
-  return gemm_fit(p, t, &match, detail);
+  template_reason reason = gemm_fit(p, t, &a, &c, &match, detail);
+  arena_release(&a);
+  return reason;
 }

@@ -2,28 +2,46 @@
 #include "generator/gen_tma.h"
 #include "templates/gemm_emit.h"
 
-/* Copies one operand's part of a stage: its panels, or this CTA's share of each, for all sharers. `free` is
- * the first row or column of the tile, `k` the first element along K. */
-static void load_operand(gemm_emitter *e, const gemm_operand *o, gen_value map, gen_value shared,
-                         gen_value free, gen_value k, gen_value full) {
+/* Where an operand's part of an item is in its tensor. */
+typedef struct source {
+  const gemm_view *view;
+  gen_value map;
+  gen_value at[GEMM_MAP_RANK]; /* K's is NULL */
+} source;
+
+static source source_of(gemm_emitter *e, const gemm_view *view, gen_value map, gemm_tile tile) {
+  source s = {.view = view, .map = map};
+  gemm_coordinates(e, view, tile, s.at);
+  return s;
+}
+
+/* Copies a part of an operand into a stage: its panels, or this CTA's share of each, for all sharers. `k` is
+ * the first element along K. */
+static void load_part(gemm_emitter *e, const gemm_operand *o, const source *s, gen_value shared, gen_value k,
+                      gen_value full) {
   gen_builder *b = e->b;
-  int share_rows = o->panel_height / o->shares;
+  int share_rows = o->copy_height / o->shares;
   unsigned mask = o->shares > 1 ? (1u << o->shares) - 1 : 0;
-  gen_value inner = o->k_major ? k : free, outer = o->k_major ? free : k;
+  gen_value at[GEMM_MAP_RANK];
+  for (int i = 0; i < s->view->rank; i++) at[i] = s->at[i] ? s->at[i] : k;
   if (o->shares > 1) {
-    outer = gen_add(b, outer, gen_mul_imm(b, e->rank, share_rows));
-    shared = gen_add(b, shared, gen_mul_imm(b, e->rank, share_rows * o->panel_width * 2));
+    at[1] = gen_add(b, at[1], gen_mul_imm(b, e->rank, share_rows));
+    shared = gen_add(b, shared, gen_mul_imm(b, e->rank, share_rows * (int)o->swizzle));
   }
+  gen_value inner = at[0];
   for (int i = 0; i < o->panels; i++) {
-    gen_tma_load_2d(b, gen_add_imm(b, shared, i * o->panel_bytes), map,
-                    gen_add_imm(b, inner, i * o->panel_width), outer, full, mask);
+    at[0] = gen_add_imm(b, inner, i * o->panel_width);
+    gen_tma_load(b, gen_add_imm(b, shared, i * o->panel_bytes), s->map, at, s->view->rank, full, mask);
   }
 }
 
 static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
+  const gemm_match *match = &plan->match;
   gemm_tile tile = gemm_tiles_at(e, item.unit);
+  source of_a = source_of(e, &match->a, e->map_a, tile), of_b[CONTRACTION_SUMS];
+  for (int i = 0; i < match->n_sums; i++) of_b[i] = source_of(e, &match->b[i], e->map_b[i], tile);
   gen_value end = gen_add(b, item.first, item.steps);
   gen_loop loop;
   gen_value carried[] = {item.first, at.index, at.parity};
@@ -33,8 +51,9 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   gen_value full = gen_pipeline_acquire(b, &e->pipeline, at, plan->stage_bytes);
   gen_value stage = gen_add(b, e->smem, gen_mul_imm(b, at.index, plan->stage_bytes));
   gen_value k = gen_mul_imm(b, step, plan->block_k);
-  load_operand(e, &plan->a, e->map_a, stage, tile.row, k, full);
-  load_operand(e, &plan->b, e->map_b, gen_add_imm(b, stage, plan->a.bytes), tile.column, k, full);
+  load_part(e, &plan->a, &of_a, stage, k, full);
+  for (int i = 0; i < match->n_sums; i++)
+    load_part(e, &plan->b, &of_b[i], gen_add_imm(b, stage, plan->a.bytes + i * plan->b.part_bytes), k, full);
   at = gen_pipeline_advance(b, &e->pipeline, at);
   carried[0] = gen_add_imm(b, step, 1);
   carried[1] = at.index;

@@ -1,6 +1,6 @@
-/* Which tiles a CTA computes, in which order: a band of GROUP units along one direction is walked across
- * before the next band, so that CTAs running at the same time share rows of A and columns of B in the L2
- * cache. */
+/* Which tiles a CTA computes, in which order: one matrix after the other; in each a band of GROUP units along
+ * one direction is walked across before the next band, so that CTAs running at the same time share rows of A
+ * and columns of B in the L2 cache. */
 #include "templates/gemm_emit.h"
 
 void gemm_tiles_init(gemm_emitter *e) {
@@ -8,7 +8,8 @@ void gemm_tiles_init(gemm_emitter *e) {
   const gemm_plan *plan = e->plan;
   e->units_m = gen_ceildiv_imm(b, e->m, plan->block_m * plan->cluster_m);
   e->units_n = gen_ceildiv_imm(b, e->n, plan->block_n * plan->cluster_n);
-  e->units = gen_mul(b, e->units_m, e->units_n);
+  e->units_each = gen_mul(b, e->units_m, e->units_n);
+  e->units = e->batches ? gen_mul(b, e->units_each, e->batches) : e->units_each;
   e->k_steps = gen_ceildiv_imm(b, e->k, plan->block_k);
   bool clustered = plan->cluster > 1;
   e->rank = clustered ? gen_cluster_ctarank(b) : gen_i32(b, 0);
@@ -43,13 +44,85 @@ void gemm_walk_grid(gemm_emitter *e, gen_value index, gen_value units_m, gen_val
 }
 
 gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit) {
+  gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   if (plan->even) return gemm_even_tile(e, unit);
-  gen_value unit_m, unit_n;
+  gen_value unit_m, unit_n, batch = NULL;
+  if (e->batches) {
+    batch = gen_udiv(b, unit, e->units_each);
+    unit = gen_sub(b, unit, gen_mul(b, batch, e->units_each));
+  }
   gemm_walk_grid(e, unit, e->units_m, e->units_n, &unit_m, &unit_n);
   return (gemm_tile){.row = first_element(e, unit_m, plan->cluster_m, plan->block_m),
-                     .column = first_element(e, unit_n, plan->cluster_n, plan->block_n)};
+                     .column = first_element(e, unit_n, plan->cluster_n, plan->block_n),
+                     .batch = batch};
 }
+
+/* --- loops and coordinates --- */
+
+void gemm_outer_values(gemm_emitter *e, gemm_tile tile, gen_value values[IR_FORM_LOOPS]) {
+  gen_builder *b = e->b;
+  const contraction_loops *outer = &e->plan->match.outer;
+  gen_value rest = tile.batch;
+  for (int i = outer->n - 1; i >= 0; i--) {
+    gen_value extent = i > 0 ? gen_param(b, e->kernel->extents[outer->loops[i]]) : NULL;
+    values[outer->loops[i]] = i > 0 ? gen_urem(b, rest, extent) : rest;
+    if (i > 0) rest = gen_udiv(b, rest, extent);
+  }
+}
+
+static gen_value as_index(gemm_emitter *e, gen_value x) {
+  bool wide = e->plan->indices.wide_offsets && gen_type_of(e->b, x) == GEN_I32;
+  return wide ? gen_zext(e->b, x, GEN_I64) : x;
+}
+
+void gemm_set_loops(gemm_emitter *e, lanes *l, gemm_tile tile, gen_value row, gen_value column) {
+  const gemm_match *match = &e->plan->match;
+  gen_value values[IR_FORM_LOOPS];
+  gemm_outer_values(e, tile, values);
+  for (int i = 0; i < match->outer.n; i++)
+    lanes_set(l, match->outer.loops[i], as_index(e, values[match->outer.loops[i]]));
+  lanes_set(l, match->m, as_index(e, row));
+  lanes_set(l, match->n, as_index(e, column));
+}
+
+static arke_status evaluate_indices(gemm_emitter *e, const gemm_view *view, gemm_tile tile,
+                                    gen_value *coordinates) {
+  gen_builder *b = e->b;
+  const gemm_match *match = &e->plan->match;
+  const ir_form *form = &match->c->form;
+  const ir_access *x = &form->accesses[view->access];
+  lanes *l;
+  TRY(lanes_create(b, form, &e->plan->indices, &e->kernel->index_slots, e->kernel->a, &l, e->err));
+  gemm_set_loops(e, l, tile, tile.row, tile.column);
+  for (int i = 0; i < view->rank; i++) {
+    const ir_expr *s = x->subscripts[view->subscript[i]].e;
+    gen_value value;
+    int n;
+    if (s->node == IR_INDEX) continue;
+    TRY(lanes_load(l, s, e->err));
+    TRY(lanes_eval(l, s, &value, &n, e->err));
+    coordinates[i] = gen_type_of(b, value) == GEN_I64 ? gen_trunc(b, value, GEN_I32) : value;
+  }
+  return ARKE_OK;
+}
+
+void gemm_coordinates(gemm_emitter *e, const gemm_view *view, gemm_tile tile,
+                      gen_value coordinates[GEMM_MAP_RANK]) {
+  const gemm_match *match = &e->plan->match;
+  const ir_access *x = &match->c->form.accesses[view->access];
+  gen_value values[IR_FORM_LOOPS] = {NULL};
+  gemm_outer_values(e, tile, values);
+  values[match->m] = tile.row;
+  values[match->n] = tile.column;
+  for (int i = 0; i < view->rank; i++) {
+    const ir_expr *s = x->subscripts[view->subscript[i]].e;
+    coordinates[i] = s->node == IR_INDEX ? values[s->id] : gen_i32(e->b, 0);
+  }
+  if (view->computed) gemm_note(e, evaluate_indices(e, view, tile, coordinates));
+}
+
+/* --- a role's walk --- */
 
 static void take_carried(gemm_walk *walk) {
   walk->place = walk->carried[0];

@@ -99,10 +99,10 @@ static const gemm_class classes[] = {
 /* And of STREAM_K, whose CTAs leave sums to one another. */
 static const gemm_class stream_class = {GEMM_NT, "bf16", "STREAM_K=1,SCHEDULE=2,BLOCK_M=128,CONSUMERS=2"};
 static const plant stream_plants[] = {
-    {"flags are not cleared", ".entry gemm_clear_flags", "st.global", true, NULL, "", BIT(UNINITIALISED)},
-    {"flags are cleared too early", ".entry gemm_clear_flags", "griddepcontrol.wait", true, NULL, "",
+    {"flags are not cleared", ".entry gemm_clear_flags", "st.global", false, NULL, "", BIT(UNINITIALISED)},
+    {"flags are cleared too early", ".entry gemm_clear_flags", "griddepcontrol.wait", false, NULL, "",
      BIT(EARLY)},
-    {"CTAs do not wait for the sums of others", ".entry gemm_clear_flags", "st.global", true, ", 0;", ", 1;",
+    {"CTAs do not wait for the sums of others", ".entry gemm_clear_flags", "st.global", false, ", 0;", ", 1;",
      BIT(UNINITIALISED)},
     {"sums are announced and not left", NULL, "st.global.v4", true, NULL, "", BIT(UNINITIALISED)},
     {"sums are added before they have arrived", "st.release", "bra wait_", false, NULL, "",

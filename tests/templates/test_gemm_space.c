@@ -81,14 +81,15 @@ START_TEST(plans_keep_the_limits) {
   gemm_setup s = gemm_class_bind(&a, &(gemm_class){_i, "bf16", ""}, 4096, 4096, 4096);
   const space *all = s.gemm->space(s.t);
   int met[TEMPLATE_REASON_COUNT] = {0};
+  contraction matched;
   gemm_match match;
-  ck_assert(gemm_match_op(s.p.op, &match));
+  ck_assert_int_eq(gemm_fit(&s.p, s.t, &a, &matched, &match, NULL), TEMPLATE_OK);
   for (int64_t i = 0; i < space_size(all); i += 29) {
     config c;
     gemm_plan plan;
     space_point(all, i, &c);
     met[s.gemm->feasible(&s.p, s.t, &c)]++;
-    if (gemm_plan_make(&match, DTYPE_BF16, s.t, &c, &plan) != TEMPLATE_OK) continue;
+    if (gemm_plan_make(&match, s.t, &c, &plan) != TEMPLATE_OK) continue;
     ck_assert_int_le(plan.smem_bytes + 1024, s.t->smem_per_block_bytes);
     ck_assert_int_le(plan.threads, s.t->max_threads_per_block);
     ck_assert_int_ge(plan.store_buffers, 1);
@@ -132,12 +133,14 @@ START_TEST(classes_and_their_reduced_problems_are_feasible) {
   template_reason r = s.gemm->feasible(&reduced, s.t, &s.c);
   ck_assert_msg(r == TEMPLATE_OK || r == TEMPLATE_REDUNDANT, "%s", template_reason_text(r));
 
+  contraction matched;
   gemm_match match;
   gemm_plan plan;
-  ck_assert(gemm_match_op(s.p.op, &match));
-  gemm_plan_make(&match, ir_tensor_dtype(&s.p, 0), s.t, &s.c, &plan);
+  ck_assert_int_eq(gemm_fit(&reduced, s.t, &a, &matched, &match, NULL), TEMPLATE_OK);
+  ck_assert_int_eq(gemm_plan_make(&match, s.t, &s.c, &plan), TEMPLATE_OK);
   match = plan.match;
-  int64_t m = reduced.sizes[match.m], n = reduced.sizes[match.n], k = reduced.sizes[match.k];
+  int64_t m = gemm_extent(&match, match.m), n = gemm_extent(&match, match.n),
+          k = gemm_extent(&match, match.k);
   ck_assert_int_gt(m, plan.block_m);
   ck_assert_int_gt(n, plan.block_n);
   ck_assert(m % plan.block_m && n % plan.block_n && k % plan.block_k);

@@ -1,0 +1,189 @@
+/* What a configuration is: tiles, where they lie in shared memory, and what speaks against it. */
+#include "templates/gemm.h"
+
+/* Static shared memory (barriers), rounded up to the alignment of the dynamic part. */
+enum { STATIC_SMEM_BYTES = 1024 };
+/* Registers a consumer thread needs beside its accumulators: descriptors, pipeline state, epilogue addresses.
+ */
+enum { CONSUMER_OVERHEAD_REGISTERS = 48 };
+/* Registers of a thread of two consumer groups after setmaxnreg; one group beside the producer gets the
+ * maximum. */
+enum { CONSUMER_REGISTERS = 240 };
+
+enum { SWIZZLE_BYTES = 128 };
+
+static gemm_operand make_operand(const gemm_type *type, bool k_major, int rows, int parts, int block_k,
+                                 int shares) {
+  gemm_operand o = {.k_major = k_major, .parts = parts, .rows = rows, .shares = shares};
+  if (k_major) {
+    o.panel_width = SWIZZLE_BYTES / type->bytes;
+    o.panels = block_k / o.panel_width;
+    o.panel_height = parts * rows;
+    o.copy_height = rows;
+  } else {
+    o.panel_width = rows < 64 ? 32 : 64; /* wgmma reads narrow panels slower */
+    o.panels = (rows + o.panel_width - 1) / o.panel_width;
+    o.panel_height = o.copy_height = block_k;
+  }
+  int row_bytes = o.panel_width * type->bytes;
+  o.swizzle = row_bytes == SWIZZLE_BYTES ? GEN_SWIZZLE_128 : GEN_SWIZZLE_64;
+  o.panel_bytes = row_bytes * o.panel_height;
+  o.part_bytes = k_major ? rows * row_bytes : o.panels * o.panel_bytes;
+  o.bytes = o.panels * o.panel_bytes * (k_major ? 1 : parts);
+  return o;
+}
+
+/* A panel of the epilogue is one swizzle wide along Y's contiguous axis, or, where that runs along the rows
+ * of the tile, has that many rows of Y for each 64 of them. */
+static void shape_panels(gemm_plan *plan, int columns) {
+  plan->panel_n = columns;
+  plan->panels = (plan->block_n + columns - 1) / columns;
+  bool transposed = plan->match.y_transposed;
+  plan->store_width = transposed ? 64 : columns;
+  plan->store_height = transposed ? columns : plan->group_rows;
+  plan->store_swizzle = plan->store_width == 64 ? GEN_SWIZZLE_128 : GEN_SWIZZLE_64;
+  plan->store_buffer_bytes = plan->group_rows * columns * 2;
+}
+
+int gemm_panel_column(const gemm_plan *plan, int columns, int panel) {
+  int last = columns - plan->panel_n, column = panel * plan->panel_n;
+  return column < last ? column : last;
+}
+
+int gemm_narrowest(const gemm_plan *plan) {
+  return plan->block_n - (GEMM_EVEN_WIDTHS - 1) * GEMM_EVEN_STEP;
+}
+
+/* A CTA with one tile has no use for its stages by the time it stores: the whole tile takes their place.
+ * Another has as many store buffers beside them as fit, up to one for each panel. */
+static bool place_store_buffers(gemm_plan *plan, const target *t) {
+  int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
+  int stages = plan->stages * plan->stage_bytes, each = plan->consumers * plan->store_buffer_bytes;
+  if (plan->match.y.rank == 0) {
+    plan->smem_bytes = stages;
+    return plan->smem_bytes <= available;
+  }
+  plan->store_over_stages = !plan->persistent;
+  if (plan->store_over_stages) {
+    plan->store_buffers = plan->panels;
+    plan->smem_bytes = stages > plan->panels * each ? stages : plan->panels * each;
+    return plan->smem_bytes <= available;
+  }
+  if (available - stages < each) return false;
+  plan->store_buffers = (available - stages) / each;
+  if (plan->store_buffers > plan->panels) plan->store_buffers = plan->panels;
+  plan->smem_bytes = stages + plan->store_buffers * each;
+  return true;
+}
+
+/* Another CTA's sums come in as many equal parts as make one fit a stage: a part has some accumulators of all
+ * threads, four at a time. */
+static void place_sums(gemm_plan *plan) {
+  int rows = plan->accumulators / 4, row_bytes = plan->consumers * 128 * 4 * 4, parts = 1;
+  while (rows % parts || rows / parts * row_bytes > plan->stage_bytes) parts++;
+  plan->slot_bytes = rows * row_bytes;
+  plan->sums_bytes = plan->slot_bytes / parts;
+}
+
+template_reason gemm_check_numbers(const config *c) {
+  const int *v = c->values;
+  bool pingpong = v[GEMM_SCHEDULE] == 1, deferred = v[GEMM_SCHEDULE] == 2;
+  bool stream = v[GEMM_STREAM_K], even = v[GEMM_EVEN], persistent = v[GEMM_PERSISTENT];
+  if (pingpong && v[GEMM_CONSUMERS] != 2) return TEMPLATE_SCHEDULE;
+  /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
+  if ((pingpong || deferred || stream || even) && !persistent) return TEMPLATE_SCHEDULE;
+  /* Parts of tiles have unlike lengths; groups that take turns would wait for one another. */
+  if (stream && pingpong) return TEMPLATE_SCHEDULE;
+  /* Either fills the last wave; and a tile of one width cannot wait in the registers of another. */
+  if (even && (stream || deferred)) return TEMPLATE_SCHEDULE;
+  int cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N];
+  if (cluster > 2) return TEMPLATE_CLUSTER;
+  if (even && cluster > 1) return TEMPLATE_CLUSTER; /* CTAs that share rows have one width */
+  if (v[GEMM_BLOCK_M] % (64 * (pingpong ? 1 : v[GEMM_CONSUMERS]))) return TEMPLATE_TILE;
+  return TEMPLATE_OK;
+}
+
+/* What they have against this operator. */
+static template_reason check_operator(const gemm_match *match, const config *c) {
+  const int *v = c->values;
+  /* Columns of several sums are those of one product; those of a narrower tile would not lie together. */
+  if (match->n_sums > 1 && (v[GEMM_EVEN] || match->n_sums * v[GEMM_BLOCK_N] > 256)) return TEMPLATE_TILE;
+  if (match->n_sums > 1 && v[GEMM_SWAP]) return TEMPLATE_OPERATOR;
+  /* A tile waits as the elements that copies store; nothing else of it does. */
+  bool copied = match->y.rank > 0 && match->c->form.n_outputs == 1;
+  if (v[GEMM_SCHEDULE] == 2 && !copied) return TEMPLATE_SCHEDULE;
+  return TEMPLATE_OK;
+}
+
+/* Pairs of columns, as accumulators have them. */
+void gemm_choose_evaluation(gemm_plan *plan) {
+  const gemm_match *match = &plan->match;
+  const contraction *c = match->c;
+  const ir_form *form = &c->form;
+  bool computed = match->a.computed;
+  for (int i = 0; i < match->n_sums; i++) computed = computed || match->b[i].computed;
+  if (match->bare && !computed) return; /* nothing is */
+  bool wide_offsets = lanes_need_wide_offsets(form);
+  plan->indices =
+      (lanes_options){.loop = -1, .width = 1, .dense = match->merged, .wide_offsets = wide_offsets};
+  plan->epilogue = plan->indices;
+  plan->epilogue.loop = match->n;
+  if (gemm_extent(match, match->n) % 2) return;
+  uint64_t accesses = c->epilogue;
+  for (int i = 0; i < form->n_outputs; i++) accesses |= UINT64_C(1) << form->outputs[i].access;
+  plan->epilogue.width = 2;
+  plan->epilogue.wide = lanes_wide(form, &plan->epilogue) & accesses;
+}
+
+template_reason gemm_plan_make(const gemm_match *match, const target *t, const config *c, gemm_plan *plan) {
+  const int *v = c->values;
+  *plan = (gemm_plan){
+      .match = *match,
+      .block_m = v[GEMM_BLOCK_M],
+      .block_n = v[GEMM_BLOCK_N],
+      .block_k = v[GEMM_BLOCK_K],
+      .stages = v[GEMM_STAGES],
+      .consumers = v[GEMM_CONSUMERS],
+      .cluster_m = v[GEMM_CLUSTER_M],
+      .cluster_n = v[GEMM_CLUSTER_N],
+      .group = v[GEMM_GROUP],
+      .pingpong = v[GEMM_SCHEDULE] == 1,
+      .deferred = v[GEMM_SCHEDULE] == 2,
+      .persistent = v[GEMM_PERSISTENT],
+      .raster_n = v[GEMM_RASTER],
+      .stream = v[GEMM_STREAM_K],
+      .even = v[GEMM_EVEN],
+      .cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N],
+      .threads = 128 * (v[GEMM_CONSUMERS] + 1),
+  };
+  template_reason reason = gemm_check_numbers(c);
+  if (reason == TEMPLATE_OK) reason = check_operator(match, c);
+  if (reason != TEMPLATE_OK) return reason;
+  if (v[GEMM_SWAP]) plan->match = gemm_match_swapped(match);
+  match = &plan->match;
+  plan->group_rows = plan->block_m / (plan->pingpong ? 1 : plan->consumers);
+  plan->accumulators = plan->group_rows / 64 * match->n_sums * plan->block_n / 2;
+  if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
+  int registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
+  /* A deferred tile waits as packed halves beside the next one's accumulators. */
+  int waiting = plan->deferred ? plan->accumulators / match->n_sums / 2 : 0;
+  if (plan->accumulators + waiting + CONSUMER_OVERHEAD_REGISTERS > registers) return TEMPLATE_REGISTERS;
+  if (plan->cluster > 1 && !t->has.clusters) return TEMPLATE_CLUSTER;
+
+  plan->a = make_operand(&match->type, match->a_k_major, plan->block_m, 1, plan->block_k, plan->cluster_n);
+  plan->b = make_operand(&match->type, match->b_k_major, plan->block_n, match->n_sums, plan->block_k,
+                         plan->cluster_m);
+  if (match->n_sums > 1 && !plan->b.k_major && plan->block_n % plan->b.panel_width) return TEMPLATE_TILE;
+  /* Each share of a panel begins at a whole swizzle pattern. */
+  if (plan->a.copy_height / plan->a.shares % 8 || plan->b.copy_height / plan->b.shares % 8)
+    return TEMPLATE_CLUSTER;
+  plan->stage_bytes = plan->a.bytes + plan->b.bytes;
+  shape_panels(plan, plan->block_n < 64 ? 32 : 64);
+  if (!place_store_buffers(plan, t)) {
+    shape_panels(plan, 32);
+    if (!place_store_buffers(plan, t)) return TEMPLATE_SHARED_MEMORY;
+  }
+  if (plan->even && gemm_narrowest(plan) < plan->panel_n) return TEMPLATE_TILE;
+  if (plan->stream) place_sums(plan);
+  return TEMPLATE_OK;
+}
