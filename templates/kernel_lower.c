@@ -88,6 +88,15 @@ const recipe_expr *kernel_extent(const ir_form *form, int loop, arena *a) {
   return e;
 }
 
+const recipe_expr *kernel_size(const ir_form *form, const ir_access *access, int s, arena *a) {
+  const ir_op *op = form->problem->op;
+  const ir_subscript *subscript = &access->subscripts[s];
+  const recipe_expr *e = subscript->leading ? recipe_var(a, RECIPE_LEADING) : recipe_const(a, 1);
+  for (int i = subscript->first < 0 ? 0 : subscript->first; i < subscript->first + subscript->count; i++)
+    e = product(a, e, dim_size(op, op->tensors[access->tensor].dims[i], a));
+  return e;
+}
+
 const recipe_expr *kernel_stride(const ir_form *form, const ir_access *access, int s, bool dense, arena *a) {
   const ir_op *op = form->problem->op;
   const ir_tensor *t = &op->tensors[access->tensor];

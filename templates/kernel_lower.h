@@ -70,6 +70,8 @@ void kernel_require_ones(recipe *rules, const ir_form *form, arena *a);
 const recipe_expr *kernel_variable(const ir_op *op, int tensor, const char *what, int number, arena *a);
 /* Recipe expressions of a form's loops and of a tensor's strides; NULL: out of memory. */
 const recipe_expr *kernel_extent(const ir_form *form, int loop, arena *a);
+/* Elements of the dimensions that subscript `s` of an access indexes. */
+const recipe_expr *kernel_size(const ir_form *form, const ir_access *access, int s, arena *a);
 /* Elements from one index to the next in subscript `s` of an access, for tensors without gaps (`dense`: a
  * product of sizes) or any ("X.stride1"; of leading axes "X.lead0", which is right where they are one). */
 const recipe_expr *kernel_stride(const ir_form *form, const ir_access *access, int s, bool dense, arena *a);

@@ -20,7 +20,9 @@ typedef struct slim_operand {
   int access, tensor;
   bool token;
   bool along_rows; /* its rows' loop is the contiguous one, not K (weights alone) */
-  int row, k;      /* subscripts */
+  int row, k;      /* subscripts; row -1: a vector */
+  /* Row of the tensor for one of the loop: the loop, or something further (one half of packed weights). */
+  const ir_expr *place;
 } slim_operand;
 
 typedef struct slim_match {
@@ -112,15 +114,17 @@ typedef struct slim_emitter {
   slim_kernel *k;
   const slim_plan *p;
   const slim_match *m;
-  gen_value smem;                   /* i32, as all that follows */
-  gen_value part;                   /* of K: rank in the cluster */
-  gen_value first_row, first_token; /* of the CTA's tile */
-  gen_value begin, end;             /* its k-steps */
+  gen_value smem;                         /* i32, as all that follows */
+  gen_value part;                         /* of K: rank in the cluster */
+  gen_value first_row, first_token;       /* of the CTA's tile */
+  gen_value places[CONTRACTION_OPERANDS]; /* its first row in each operand's tensor */
+  gen_value begin, end;                   /* its k-steps */
   /* Of the outputs that are being computed: */
   gen_value totals[CONTRACTION_SUMS][LANES_MAX];
   lanes *each;
 } slim_emitter;
 
+void slim_set_loop(const slim_emitter *e, lanes *l, int loop, gen_value value); /* value: i32 */
 arke_status slim_emit(gen_builder *b, const target *t, void *user, arke_error *err);
 /* A consumer's sums, by sum, row tile and register (gen_wgmma.h), go to where the cluster adds them up; by
  * its 128 threads. */

@@ -71,15 +71,15 @@ static void add_up(slim_emitter *e, gen_value token, gen_value row) {
   }
 }
 
-static void set_loop(slim_emitter *e, int loop, gen_value value) {
-  if (loop >= 0) lanes_set(e->each, loop, e->p->wide_offsets ? gen_zext(e->b, value, GEN_I64) : value);
+void slim_set_loop(const slim_emitter *e, lanes *l, int loop, gen_value value) {
+  if (loop >= 0) lanes_set(l, loop, e->p->wide_offsets ? gen_zext(e->b, value, GEN_I64) : value);
 }
 
 static arke_status store(slim_emitter *e, gen_value token, gen_value row, arke_error *err) {
   const ir_form *form = &e->m->c.form;
   TRY(lanes_create(e->b, form, &e->k->each, &e->k->slots, e->k->a, &e->each, err));
-  set_loop(e, e->m->token_loop, gen_add(e->b, e->first_token, token));
-  set_loop(e, e->m->row_loop, gen_add(e->b, e->first_row, row));
+  slim_set_loop(e, e->each, e->m->token_loop, gen_add(e->b, e->first_token, token));
+  slim_set_loop(e, e->each, e->m->row_loop, gen_add(e->b, e->first_row, row));
   for (int o = 0; o < form->n_outputs; o++) TRY(lanes_load(e->each, form->outputs[o].value, err));
   add_up(e, token, row);
   for (int o = 0; o < form->n_outputs; o++) {

@@ -23,13 +23,33 @@ static void find_place(slim_emitter *e) {
   e->end = gen_udiv(b, gen_mul(b, steps, gen_add_imm(b, e->part, 1)), of_parts);
 }
 
+/* Rows of tensors at the tile's beginning. */
+static arke_status find_rows(slim_emitter *e, arke_error *err) {
+  lanes_options o = e->k->each;
+  o.loop = -1;
+  o.width = 1;
+  lanes *l;
+  TRY(lanes_create(e->b, &e->m->c.form, &o, &e->k->slots, e->k->a, &l, err));
+  slim_set_loop(e, l, e->m->token_loop, e->first_token);
+  slim_set_loop(e, l, e->m->row_loop, e->first_row);
+  for (int i = 0; i < e->m->c.n_operands; i++) {
+    const slim_operand *x = &e->m->operands[i];
+    e->places[i] = x->token ? e->first_token : e->first_row;
+    if (!x->place || x->place->node == IR_INDEX) continue;
+    int n;
+    TRY(lanes_eval(l, x->place, &e->places[i], &n, err));
+    if (gen_type_of(e->b, e->places[i]) == GEN_I64) e->places[i] = gen_trunc(e->b, e->places[i], GEN_I32);
+  }
+  return ARKE_OK;
+}
+
 /* --- the producer --- */
 
 static void load_operand(slim_emitter *e, int operand, gen_value stage, gen_value k, gen_value full) {
   gen_builder *b = e->b;
   const slim_operand *o = &e->m->operands[operand];
   const slim_tile *tile = &e->p->tiles[operand];
-  gen_value row = o->token ? e->first_token : e->first_row, map = gen_param(b, e->k->maps[operand]);
+  gen_value row = e->places[operand], map = gen_param(b, e->k->maps[operand]);
   gen_value inner = o->along_rows ? row : k, outer = o->along_rows ? k : row;
   for (int i = 0; i < tile->panels; i++) {
     gen_tma_load_2d_cached(b, gen_add_imm(b, stage, tile->offset + i * tile->panel_bytes), map,
@@ -212,6 +232,7 @@ arke_status slim_emit(gen_builder *b, const target *t, void *user, arke_error *e
   gen_launches_release(b);
   e->smem = gen_shared_dynamic(b);
   find_place(e);
+  TRY(find_rows(e, err));
   set_up(e, &pipeline);
   gen_launches_wait(b);
   gen_value group = gen_warp_uniform(b, gen_lshr(b, gen_tid_x(b), gen_i32(b, 7)));

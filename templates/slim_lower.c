@@ -23,9 +23,10 @@ static void declare_maps(slim_kernel *k, kernel_args *args) {
   const slim_match *m = p->m;
   for (int i = 0; i < m->c.n_operands; i++) {
     const slim_operand *o = &m->operands[i];
-    int rows = o->token ? m->token_loop : m->row_loop;
-    const recipe_expr *line = extent_of(m, o->along_rows ? rows : m->k_loop, k->a);
-    const recipe_expr *lines = extent_of(m, o->along_rows ? m->k_loop : rows, k->a);
+    const ir_access *x = &m->c.form.accesses[o->access];
+    const recipe_expr *k_size = kernel_extent(&m->c.form, m->k_loop, k->a);
+    const recipe_expr *rows = o->row < 0 ? recipe_const(k->a, 1) : kernel_size(&m->c.form, x, o->row, k->a);
+    const recipe_expr *line = o->along_rows ? rows : k_size, *lines = o->along_rows ? k_size : rows;
     recipe_tensormap map = {.rank = MAP_RANK,
                             .dim = {line, lines},
                             .stride = {NULL, line_stride(p, o, k->a)},

@@ -10,6 +10,15 @@ static bool is_index(const ir_subscript *s, int loop) {
   return s->e->node == IR_INDEX && s->e->id == loop;
 }
 
+/* The loop, or the loop and something that depends on none. */
+static bool is_shifted(const ir_form *form, const ir_expr *e, int loop) {
+  if (e->node == IR_INDEX) return e->id == loop;
+  if (e->node != IR_OPERATOR || e->id != IR_OP_ADD) return false;
+  const ir_expr *x = e->args[0], *y = e->args[1];
+  return (is_shifted(form, x, loop) && !ir_form_free(form, y)) ||
+         (is_shifted(form, y, loop) && !ir_form_free(form, x));
+}
+
 /* A matrix over the side's loop and K's, either the last one; a side without a loop: a vector. */
 static bool match_operand(const slim_match *m, int operand, slim_operand *o) {
   const contraction_operand *c = &m->c.operands[operand];
@@ -23,7 +32,8 @@ static bool match_operand(const slim_match *m, int operand, slim_operand *o) {
   o->along_rows = is_index(&x->subscripts[0], m->k_loop);
   o->row = o->along_rows ? 1 : 0;
   o->k = 1 - o->row;
-  return is_index(&x->subscripts[o->row], loop) && is_index(&x->subscripts[o->k], m->k_loop);
+  o->place = x->subscripts[o->row].e;
+  return is_shifted(&m->c.form, o->place, loop) && is_index(&x->subscripts[o->k], m->k_loop);
 }
 
 static template_reason match_operands(slim_match *m, strbuf *detail) {
@@ -41,6 +51,16 @@ static template_reason match_operands(slim_match *m, strbuf *detail) {
   return TEMPLATE_OK;
 }
 
+/* Elements of a line of an operand: of its last dimensions. */
+static int64_t line_of(const slim_match *m, const slim_operand *o) {
+  const ir_access *x = &m->c.form.accesses[o->access];
+  const ir_subscript *last = &x->subscripts[x->n - 1];
+  int64_t shape[LIMIT_RANK], line = 1;
+  ir_tensor_shape(m->c.form.problem, o->tensor, shape);
+  for (int i = last->first < 0; i < last->count; i++) line *= shape[last->first + i];
+  return line;
+}
+
 /* What tensor copies can address, and 32 bits count. */
 static template_reason check_sizes(const slim_match *m, strbuf *detail) {
   enum { MOST = INT32_MAX - 4096, LINE = 8 };
@@ -51,9 +71,7 @@ static template_reason check_sizes(const slim_match *m, strbuf *detail) {
       return refuse(detail, TEMPLATE_SIZE, "an axis is empty, or its coordinates do not fit 32 bits");
   }
   for (int i = 0; i < m->c.n_operands; i++) {
-    const slim_operand *o = &m->operands[i];
-    int64_t line = ir_form_extent(&m->c.form, o->along_rows ? m->row_loop : m->k_loop);
-    if (line % LINE != 0)
+    if (line_of(m, &m->operands[i]) % LINE != 0)
       return refuse(detail, TEMPLATE_ALIGNMENT, "rows of an operand are not a multiple of 16 bytes");
   }
   return TEMPLATE_OK;

@@ -18,6 +18,10 @@ static const char with_bias[] = "f(X: T[M,K], W: T[N,K], b: T[N], R: T[M,N]) -> 
                                 " Y[m,n] = gelu_tanh((sum(k) X[m,k] * W[n,k]) + b[n]) + R[m,n] }";
 static const char gated[] = "f(X: T[M,K], G: T[N,K], U: T[N,K]) -> (Y: T[M,N]) {"
                             " Y[m,n] = silu(sum(k) X[m,k] * G[n,k]) * (sum(k) X[m,k] * U[n,k]) }";
+static const char packed[] = "f(X: T[M,K], W: T[2*N,K]) -> (Y: T[M,N]) {"
+                             " Y[m,n] = silu(sum(k) X[m,k] * W[n,k]) * (sum(k) X[m,k] * W[n + N,k]) }";
+static const char packed_rows[] = "f(X: T[M,K], W: T[K,2*N]) -> (Y: T[M,N]) {"
+                                  " Y[m,n] = silu(sum(k) X[m,k] * W[k,n]) * (sum(k) X[m,k] * W[k,n + N]) }";
 static const char scaled[] = "f(X: T[M,K], W: T[N,K], s: f32[M], r: f32[N]) -> (Y: T[M,N]) {"
                              " Y[m,n] = sum(k) (X[m,k] * s[m]) * (W[n,k] * r[n]) }";
 
@@ -43,6 +47,8 @@ static const struct {
     {with_bias, "T=bf16 M=3 N=140 K=264", "ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=3,CONSUMERS=1,CLUSTER_K=2"},
     {gated, "T=bf16 M=9 N=140 K=520", "ROWS=64,TOKENS=16,BLOCK_K=128,STAGES=2,CONSUMERS=1,CLUSTER_K=2"},
     {gated, "T=f16 M=60 N=130 K=264", "ROWS=128,TOKENS=64,BLOCK_K=64,STAGES=2,CONSUMERS=2,CLUSTER_K=1"},
+    {packed, "T=bf16 M=5 N=100 K=264", "ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=3,CONSUMERS=1,CLUSTER_K=2"},
+    {packed_rows, "T=bf16 M=5 N=100 K=136", "ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=2,CONSUMERS=1,CLUSTER_K=1"},
     {scaled, "T=bf16 M=6 N=66 K=264", "ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=4,CONSUMERS=1,CLUSTER_K=4"},
 };
 
