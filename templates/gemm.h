@@ -123,7 +123,8 @@ typedef struct gemm_plan {
   int cluster;      /* CTAs of a cluster */
   int threads;      /* consumers, then the producer's warp group */
   int group_rows;   /* rows of the tile a consumer warp group owns */
-  int accumulators; /* f32 registers a thread, for all sums */
+  int accumulators; /* registers a thread, for all sums */
+  int registers;    /* that a consumer's thread may have */
   gemm_operand a, b;
   int stage_bytes;
   int panel_n, panels; /* the epilogue takes panels of so many columns; the last one may overlap */
@@ -138,6 +139,7 @@ typedef struct gemm_plan {
   int sums_bytes; /* of it that travel through a stage at a time */
   /* How the epilogue, and indices of operands that are more than loops, are evaluated. */
   lanes_options epilogue, indices;
+  int chunk_blocks; /* of 8 columns, whose reads are under way together */
 } gemm_plan;
 
 /* The plan of a configuration, or why the hardware cannot run it. Sizes of the problem play no part. */

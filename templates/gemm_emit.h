@@ -113,14 +113,15 @@ void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread);
 /* --- the end of a tile --- */
 
 /* The epilogue turns the sums of a consumer group's part of a tile, panel by panel, into packed elements of
- * the first output, for gemm_store_panel, and stores all other outputs itself. Reads of a panel are issued
- * while the one before is evaluated; gemm_epilogue_begin, which may come before the sums are there, issues
- * those of the first. */
+ * the first output, for gemm_store_panel, and stores all other outputs itself. Reads of some columns
+ * (plan->chunk_blocks) are issued before those ahead of them are evaluated; gemm_epilogue_begin, which may
+ * come before the sums are there, issues those of the first. */
 enum { GEMM_FRAGMENTS = 128 };
 typedef struct gemm_epilogue {
   gemm_tile tile;
   int columns;                       /* of the tile */
-  lanes *reads[2][GEMM_FRAGMENTS];   /* evaluators of a panel's fragments, and of the next one's */
+  lanes *reads[2][GEMM_FRAGMENTS];   /* evaluators of a chunk's fragments, and of the next one's */
+  int next;                          /* where the next chunk's go */
   gen_value first_row, first_column; /* this thread's in the tile */
 } gemm_epilogue;
 void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen_value thread, gemm_tile tile,

@@ -104,38 +104,44 @@ static arke_status evaluate(gemm_emitter *e, const gemm_epilogue *p, const fragm
   return ARKE_OK;
 }
 
-static fragment fragment_at(const gemm_epilogue *p, const gemm_plan *plan, int panel, int i) {
-  int first = first_block(plan, panel), blocks = end_block(plan, p->columns, panel) - first;
-  return (fragment){.tile = i / 2 / blocks, .half = i % 2, .block = first + i / 2 % blocks};
+/* --- chunks: blocks of columns of a panel whose reads are under way together --- */
+
+static int end_of_chunk(const gemm_plan *plan, int columns, int begin) {
+  int end = end_block(plan, columns, begin * BLOCK / plan->panel_n), wanted = begin + plan->chunk_blocks;
+  return wanted < end ? wanted : end;
 }
 
-static int fragments_of(const gemm_epilogue *p, const gemm_plan *plan, int panel) {
-  int blocks = end_block(plan, p->columns, panel) - first_block(plan, panel);
-  return plan->group_rows / 64 * blocks * 2;
+static int fragments_of(const gemm_plan *plan, int begin, int end) {
+  return (end - begin) * plan->group_rows / 64 * 2;
 }
 
-static void load_panel(gemm_emitter *e, gemm_epilogue *p, int panel) {
-  int width = e->plan->epilogue.width;
-  for (int i = 0; i < fragments_of(p, e->plan, panel); i++) {
-    fragment f = fragment_at(p, e->plan, panel, i);
+static fragment fragment_at(int begin, int end, int i) {
+  int blocks = end - begin;
+  return (fragment){.tile = i / 2 / blocks, .half = i % 2, .block = begin + i / 2 % blocks};
+}
+
+static void load_chunk(gemm_emitter *e, gemm_epilogue *p, int begin) {
+  int width = e->plan->epilogue.width, end = end_of_chunk(e->plan, p->columns, begin);
+  for (int i = 0; i < fragments_of(e->plan, begin, end); i++) {
+    fragment f = fragment_at(begin, end, i);
     for (int part = 0; part < 2; part += width)
-      gemm_note(e, load_part(e, p, &f, part, &p->reads[panel % 2][2 * i + part]));
+      gemm_note(e, load_part(e, p, &f, part, &p->reads[p->next][2 * i + part]));
   }
 }
 
-static void evaluate_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen_value *acc,
+static void evaluate_chunk(gemm_emitter *e, gemm_epilogue *p, int begin, const gen_value *acc,
                            gen_value *packed) {
   gen_builder *b = e->b;
   const gemm_match *match = &e->plan->match;
   const ir_form *form = &match->c->form;
   dtype type = ir_tensor_dtype(form->problem, form->accesses[match->y.access].tensor);
-  int sums = per_sum(p->columns);
+  int sums = per_sum(p->columns), end = end_of_chunk(e->plan, p->columns, begin);
   e->sum_stride = sums;
-  for (int i = 0; i < fragments_of(p, e->plan, panel) && e->status == ARKE_OK; i++) {
-    fragment f = fragment_at(p, e->plan, panel, i);
+  for (int i = 0; i < fragments_of(e->plan, begin, end) && e->status == ARKE_OK; i++) {
+    fragment f = fragment_at(begin, end, i);
     const gen_value *of_f = acc + f.tile * match->n_sums * sums + 4 * f.block + 2 * f.half;
     gen_value values[2], *pair = &packed[f.tile * p->columns / 4 + 2 * f.block + f.half];
-    gemm_note(e, evaluate(e, p, &f, &p->reads[panel % 2][2 * i], of_f, values));
+    gemm_note(e, evaluate(e, p, &f, &p->reads[!p->next][2 * i], of_f, values));
     if (match->y.rank > 0 && e->status == ARKE_OK) gen_pack(b, type, values, 2, pair);
   }
 }
@@ -154,7 +160,7 @@ void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen
   if (!plan->pingpong) row = gen_add(b, row, gen_mul_imm(b, group, plan->group_rows));
   p->first_row = gen_add(b, tile.row, row);
   p->first_column = gen_add(b, tile.column, column);
-  load_panel(e, p, 0);
+  load_chunk(e, p, 0);
 }
 
 void gemm_epilogue_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen_value *acc,
@@ -163,8 +169,13 @@ void gemm_epilogue_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen
     pack_panel(e, p->columns, panel, acc, packed);
     return;
   }
-  if (panel + 1 < e->plan->panels) load_panel(e, p, panel + 1);
-  evaluate_panel(e, p, panel, acc, packed);
+  int end = end_block(e->plan, p->columns, panel), next;
+  for (int begin = first_block(e->plan, panel); begin < end; begin = next) {
+    next = end_of_chunk(e->plan, p->columns, begin);
+    p->next = !p->next;
+    if (next < p->columns / BLOCK) load_chunk(e, p, next);
+    evaluate_chunk(e, p, begin, acc, packed);
+  }
   /* After a failure nothing is kept; what follows wants values all the same. */
   for (int i = 0; i < e->plan->accumulators / e->plan->match.n_sums / 2 && e->status != ARKE_OK; i++)
     packed[i] = gen_i32(e->b, 0);

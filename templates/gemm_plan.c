@@ -115,6 +115,29 @@ static template_reason check_operator(const gemm_match *match, const config *c) 
   return TEMPLATE_OK;
 }
 
+/* Two chunks of what is read go into the registers that accumulators leave. A fragment of two columns takes a
+ * word or more of each tensor that is read by row and column; one that has columns alone is the same in all
+ * rows. */
+static int chunk_blocks(const gemm_plan *plan) {
+  const gemm_match *match = &plan->match;
+  const ir_form *form = &match->c->form;
+  int rows = plan->group_rows / 64 * 2, words = 0;
+  int free = plan->registers - plan->accumulators - CONSUMER_OVERHEAD_REGISTERS;
+  for (int i = 0; i < form->n_accesses; i++) {
+    const ir_access *x = &form->accesses[i];
+    unsigned loops = 0;
+    if (!(match->c->epilogue >> i & 1)) continue;
+    for (int s = 0; s < x->n; s++) loops |= ir_form_free(form, x->subscripts[s].e);
+    int pair = dtype_bits(ir_tensor_dtype(form->problem, x->tensor)) > 32 ? 4 : 2;
+    if (plan->epilogue.wide >> i & 1)
+      pair = (2 * dtype_bits(ir_tensor_dtype(form->problem, x->tensor)) + 31) / 32;
+    if (loops >> match->n & 1) words += pair * (loops >> match->m & 1 ? rows : 1);
+    if (loops >> match->m & 1) free -= rows * (loops >> match->n & 1 ? 2 : pair / 2); /* addresses, values */
+  }
+  int most = plan->panel_n / 8, blocks = words > 0 ? free / (2 * words) : most;
+  return blocks < 1 ? 1 : blocks > most ? most : blocks;
+}
+
 /* Pairs of columns, as accumulators have them. */
 void gemm_choose_evaluation(gemm_plan *plan) {
   const gemm_match *match = &plan->match;
@@ -128,11 +151,13 @@ void gemm_choose_evaluation(gemm_plan *plan) {
       (lanes_options){.loop = -1, .width = 1, .dense = match->merged, .wide_offsets = wide_offsets};
   plan->epilogue = plan->indices;
   plan->epilogue.loop = match->n;
-  if (gemm_extent(match, match->n) % 2) return;
   uint64_t accesses = c->epilogue;
   for (int i = 0; i < form->n_outputs; i++) accesses |= UINT64_C(1) << form->outputs[i].access;
-  plan->epilogue.width = 2;
-  plan->epilogue.wide = lanes_wide(form, &plan->epilogue) & accesses;
+  if (gemm_extent(match, match->n) % 2 == 0) {
+    plan->epilogue.width = 2;
+    plan->epilogue.wide = lanes_wide(form, &plan->epilogue) & accesses;
+  }
+  plan->chunk_blocks = chunk_blocks(plan);
 }
 
 template_reason gemm_plan_make(const gemm_match *match, const target *t, const config *c, gemm_plan *plan) {
@@ -164,10 +189,10 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   plan->group_rows = plan->block_m / (plan->pingpong ? 1 : plan->consumers);
   plan->accumulators = plan->group_rows / 64 * match->n_sums * plan->block_n / 2;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
-  int registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
+  plan->registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
   /* A deferred tile waits as packed halves beside the next one's accumulators. */
   int waiting = plan->deferred ? plan->accumulators / match->n_sums / 2 : 0;
-  if (plan->accumulators + waiting + CONSUMER_OVERHEAD_REGISTERS > registers) return TEMPLATE_REGISTERS;
+  if (plan->accumulators + waiting + CONSUMER_OVERHEAD_REGISTERS > plan->registers) return TEMPLATE_REGISTERS;
   if (plan->cluster > 1 && !t->has.clusters) return TEMPLATE_CLUSTER;
 
   plan->a = make_operand(&match->type, match->a_k_major, plan->block_m, 1, plan->block_k, plan->cluster_n);

@@ -36,13 +36,13 @@ static arke_status print_result(const lowered *l, const char *what, const target
 static arke_status dump(const char *name, const char *bindings, const char *config_text, const char *what,
                         arena *a, arke_error *err) {
   const ir_catalogue_entry *entry = ir_catalogue_find(name, NULL);
-  if (!entry) return error_set(err, ARKE_ERR_NOT_FOUND, "dump", "no operator %s", name);
+  if (!entry && !strchr(name, '(')) return error_set(err, ARKE_ERR_NOT_FOUND, "dump", "no operator %s", name);
   const target *t = target_find("sm_90a", NULL);
   const kernel_template *gemm = template_find("gemm");
   const ir_op *op;
   ir_problem p;
   config defaults, c;
-  TRY(ir_op_parse(a, entry->text, &op, err));
+  TRY(ir_op_parse(a, entry ? entry->text : name, &op, err));
   TRY(ir_problem_bind(op, bindings, &p, err));
   gemm->defaults(&p, t, &defaults);
   TRY(config_parse(gemm->space(t), config_text, &defaults, &c, err));
