@@ -305,6 +305,11 @@ void ir_evaluator_repeat(ir_evaluator *ev, int tensor, int64_t period);
  * absolute value, carried through what the sum feeds; without sums it is |value|. */
 arke_status ir_evaluator_eval(ir_evaluator *ev, int output, const int64_t *coords, double *value,
                               double *magnitude, arke_error *err);
+/* How far casts of sums inside the element's expression may move it, each by a rounding of its type: two that
+ * compute the same in another order may round differently there. To first order, absolute; 0 where there are
+ * none. */
+arke_status ir_evaluator_casts(ir_evaluator *ev, int output, const int64_t *coords, double *moved,
+                               arke_error *err);
 void ir_evaluator_destroy(ir_evaluator *ev); /* NULL is allowed */
 
 /* One element with an evaluator of its own. */

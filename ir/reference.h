@@ -11,12 +11,19 @@
 #include "base/error.h"
 #include "ir/ir.h"
 
-enum { REF_LANES = 256, REF_MEMO = 256 };
+enum { REF_LANES = 256, REF_FEW = 256, REF_MEMO = 1 << 15 };
 
 typedef union ref_lane {
   double f;
   int64_t i;
 } ref_lane;
+
+/* What is computed beside values, as each node's `m`. */
+typedef enum ref_extra {
+  REF_VALUES,     /* nothing */
+  REF_MAGNITUDES, /* the scale of rounding errors of sums (ir_evaluator_eval) */
+  REF_CASTS,      /* how far casts inside may move the value (ir_evaluator_casts) */
+} ref_extra;
 
 typedef enum ref_op {
   REF_CONSTANT,
@@ -126,11 +133,13 @@ typedef struct ref_definition {
   ref_candidate *sorted;
   int64_t n_sorted, sorted_capacity;
   int64_t sorted_for[LIMIT_RANK];
-  bool sorted_valid, sorted_m;
+  bool sorted_valid;
+  ref_extra sorted_m;
 } ref_definition;
 
 typedef struct ref_memo {
-  bool used, has_m;
+  bool used;
+  ref_extra has_m;
   int64_t coords[LIMIT_RANK];
   ref_lane v;
   double m;
@@ -142,10 +151,14 @@ struct ir_evaluator {
   const ir_data *tensors;
   int64_t periods[LIMIT_TENSORS]; /* 0: all elements are in memory */
   ref_definition *definitions;
-  ref_memo *memos[4 * LIMIT_TENSORS]; /* by tensor: temporaries and outputs that are read */
-  double *tables[DTYPE_COUNT];        /* 4- and 8-bit floats decoded */
+  /* By tensor, of temporaries and outputs that are read: elements by their number, modulo memo_size. Rows
+   * that a reduction asks for again and again have room, whole. */
+  ref_memo *memos[4 * LIMIT_TENSORS];
+  int64_t memo_size[4 * LIMIT_TENSORS];
+  double *tables[DTYPE_COUNT]; /* 4- and 8-bit floats decoded */
   uint64_t serial;
-  bool want_m;
+  ref_extra want_m;
+  bool casts_inside; /* sums are cast to types narrower than f32, other than at an output's end */
   arke_error *err;
 };
 
@@ -195,6 +208,10 @@ static inline double ref_magnitude(const ref_node *e, int lane) {
   if (e->sums) return e->m[lane * ref_step(e)];
   double v = ref_float(e, lane);
   return v < 0 ? -v : v;
+}
+/* A node's `m`, of either kind. */
+static inline double ref_extra_of(const ref_machine *s, const ref_node *e, int lane) {
+  return s->want_m == REF_CASTS && !e->sums ? 0 : ref_magnitude(e, lane);
 }
 
 #endif

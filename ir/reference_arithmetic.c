@@ -106,6 +106,22 @@ static void magnitudes(ref_node *e, int n) {
   }
 }
 
+/* The same of what casts may move: as absolute errors, to first order. */
+static void carry_casts(const ref_machine *s, ref_node *e, int n) {
+  const ref_node *x = e->args[0], *y = e->args[e->n_args - 1];
+  for (int l = 0; l < n; l++) {
+    double mx = ref_extra_of(s, x, l), my = ref_extra_of(s, y, l);
+    double vx = fabs(ref_float(x, l)), vy = fabs(ref_float(y, l));
+    switch ((ir_operator)e->id) {
+    case IR_OP_ADD:
+    case IR_OP_SUB: e->m[l] = mx + my; break;
+    case IR_OP_MUL: e->m[l] = (mx > 0 ? mx * vy : 0) + (my > 0 ? my * vx : 0); break;
+    case IR_OP_DIV: e->m[l] = mx / vy + (my > 0 ? my * vx / (vy * vy) : 0); break;
+    default: e->m[l] = mx; break;
+    }
+  }
+}
+
 bool ref_eval_arithmetic(ref_machine *s, ref_definition *d, ref_node *e) {
   for (int i = 0; i < e->n_args; i++)
     if (!ref_eval(s, d, e->args[i])) return false;
@@ -115,7 +131,8 @@ bool ref_eval_arithmetic(ref_machine *s, ref_definition *d, ref_node *e) {
   } else {
     floats(e, n);
   }
-  if (s->want_m && e->sums) magnitudes(e, n);
+  if (s->want_m == REF_MAGNITUDES && e->sums) magnitudes(e, n);
+  if (s->want_m == REF_CASTS && e->sums) carry_casts(s, e, n);
   return true;
 }
 
@@ -135,17 +152,20 @@ static double carried(ir_function f, const double args[3], int which, double mag
 
 /* Far to the left gelu is x times the exponential of a large number, whose rounding counts as much in f64 as
  * the result: there the reference is no better than a kernel. */
-static void call_magnitudes(ref_node *e, int n) {
+static void call_magnitudes(const ref_machine *s, ref_node *e, int n) {
   ir_function f = (ir_function)e->id;
+  bool casts = s->want_m == REF_CASTS;
   for (int l = 0; l < n; l++) {
     double x[3] = {0, 0, 0}, sum = 0;
     for (int i = 0; i < e->n_args; i++) x[i] = ref_float(e->args[i], l);
-    if (f == IR_FN_FMA) {
+    if (f == IR_FN_FMA && !casts) {
       e->m[l] = ref_magnitude(e->args[0], l) * ref_magnitude(e->args[1], l) + ref_magnitude(e->args[2], l);
       continue;
     }
     for (int i = 0; i < e->n_args; i++)
       if (e->args[i]->sums) sum += carried(f, x, i, ref_magnitude(e->args[i], l));
+    e->m[l] = sum;
+    if (casts) continue;
     double own = fabs(e->v[l].f);
     if (e->doubles && (f == IR_FN_GELU || f == IR_FN_GELU_TANH)) own = fmax(own, fabs(x[0]));
     e->m[l] = sum > own ? sum : own;
@@ -176,7 +196,7 @@ bool ref_eval_call(ref_machine *s, ref_definition *d, ref_node *e) {
 #undef X
   case IR_FN_COUNT: break;
   }
-  if (s->want_m && e->sums) call_magnitudes(e, n);
+  if (s->want_m && e->sums) call_magnitudes(s, e, n);
   if (e->integer)
     for (int l = 0; l < n; l++) {
       double v = e->v[l].f;

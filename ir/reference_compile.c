@@ -116,7 +116,9 @@ static bool compile_read(compiler *c, ref_node *n, const ir_expr *e, int scope) 
   }
   if (!r->argument && !n->integer) n->sums = n->sums || tensor_sums(c, e->id);
   if (!r->argument && s->memos[e->id] == NULL) {
-    s->memos[e->id] = ARENA_NEW_N(&s->arena, ref_memo, REF_MEMO);
+    int64_t elements = ir_tensor_elements(s->p, e->id);
+    s->memo_size[e->id] = elements < REF_FEW ? REF_FEW : elements < REF_MEMO ? elements : REF_MEMO;
+    s->memos[e->id] = ARENA_NEW_N(&s->arena, ref_memo, (size_t)s->memo_size[e->id]);
     if (s->memos[e->id] == NULL) return false;
   }
   if (!finish(c, n)) return false;
@@ -297,6 +299,7 @@ static bool compile_node(compiler *c, ref_node *n, const ir_expr *e, int scope, 
     n->args[0] = compile(c, e->args[0], scope, wide);
     if (n->args[0] == NULL) return false;
     n->sums = n->args[0]->sums && !n->integer;
+    c->s->casts_inside = c->s->casts_inside || (n->sums && dtype_roundoff((dtype)n->id) > 0x1p-24);
     return finish(c, n);
   }
   return false;

@@ -26,7 +26,7 @@ bool ref_eval_split(ref_machine *s, ref_definition *d, ref_node *e, int scope, r
 
 static void take(const ref_machine *s, ref_node *e, int lane, const ref_node *from, int from_lane) {
   e->v[lane] = from->v[from_lane * ref_step(from)];
-  if (s->want_m && e->sums) e->m[lane] = ref_magnitude(from, from_lane);
+  if (s->want_m && e->sums) e->m[lane] = ref_extra_of(s, from, from_lane);
 }
 
 /* One operand for the lanes where the condition is `side`; for && and || the other lanes know their value. */
@@ -70,7 +70,9 @@ static bool eval_unary(ref_machine *s, ref_definition *d, ref_node *e) {
     case REF_NOT: e->v[l].i = x->v[l].i == 0; break;
     default: e->v[l] = ref_round((dtype)e->id, x->v[l], x->integer); break;
     }
-    if (s->want_m && e->sums) e->m[l] = ref_magnitude(x, l);
+    if (s->want_m && e->sums) e->m[l] = ref_extra_of(s, x, l);
+    if (s->want_m == REF_CASTS && e->sums && e->op == REF_CAST)
+      e->m[l] += fabs(ref_float(e, l)) * dtype_roundoff((dtype)e->id);
   }
   return true;
 }
@@ -124,8 +126,8 @@ static double as_float(const element *x) {
 }
 
 /* Takes the definition's value into the element, by = or by an update. */
-static void apply(ir_update update, const ref_node *value, bool want_m, element *x) {
-  element y = {true, value->integer, value->v[0], want_m ? ref_magnitude(value, 0) : 0};
+static void apply(const ref_machine *s, ir_update update, const ref_node *value, element *x) {
+  element y = {true, value->integer, value->v[0], s->want_m ? ref_extra_of(s, value, 0) : 0};
   if (update == IR_ASSIGN || !x->written) {
     *x = y;
     return;
@@ -160,7 +162,7 @@ static bool apply_one(ref_machine *s, ref_definition *d, const int64_t *coords, 
   if (!writes(s, d, coords, &yes)) return false;
   if (!yes) return true;
   if (!ref_eval(s, d, d->value)) return false;
-  apply(d->source->update, d->value, s->want_m, x);
+  apply(s, d->source->update, d->value, x);
   return true;
 }
 
@@ -210,7 +212,7 @@ static bool apply_definition(ref_machine *s, ref_definition *d, int tensor, cons
   if (def->tensor2 >= 0) return apply_topk(s, d, tensor, coords, lead + rank, x);
   if (!d->plain) return apply_scatter(s, d, lead > 0 ? coords + lead : coords, x);
   if (!ref_eval(s, d, d->value)) return false;
-  apply(def->update, d->value, s->want_m, x);
+  apply(s, def->update, d->value, x);
   return true;
 }
 
@@ -229,7 +231,7 @@ static void start(const ref_machine *s, int tensor, const int64_t *coords, eleme
       ref_load_integers(t, s->tensors[alias].data, at, 0, NULL, 1, &x->v);
     else
       ref_load_floats(s, t, s->tensors[alias].data, at, 0, NULL, 1, &x->v);
-    x->m = fabs(as_float(x));
+    x->m = s->want_m == REF_CASTS ? 0 : fabs(as_float(x));
     x->written = true;
     return;
   }
@@ -270,18 +272,21 @@ bool ref_element(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v,
   return true;
 }
 
-static uint64_t hash(const int64_t *coords, int rank) {
-  uint64_t h = 0;
-  for (int i = 0; i < rank; i++) h = (h ^ (uint64_t)coords[i]) * 0x9E3779B97F4A7C15u;
-  return h >> 32;
+/* The number of an element in its tensor, temporaries' as their indices say. */
+static uint64_t number_of(const ref_machine *s, int tensor, const int64_t *coords, int rank) {
+  int64_t shape[LIMIT_RANK];
+  uint64_t n = 0;
+  ir_tensor_shape(s->p, tensor, shape);
+  for (int i = 0; i < rank; i++) n = n * (uint64_t)shape[i] + (uint64_t)coords[i];
+  return n;
 }
 
 bool ref_element_read(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v, double *m) {
   const ir_tensor *t = &s->p->op->tensors[tensor];
   int rank = t->rank + (t->any_rank ? s->p->lead_rank : 0);
   size_t bytes = (size_t)rank * sizeof *coords;
-  ref_memo *memo = &s->memos[tensor][hash(coords, rank) % REF_MEMO];
-  if (!memo->used || (s->want_m && !memo->has_m) || memcmp(memo->coords, coords, bytes) != 0) {
+  ref_memo *memo = &s->memos[tensor][number_of(s, tensor, coords, rank) % (uint64_t)s->memo_size[tensor]];
+  if (!memo->used || (s->want_m && memo->has_m != s->want_m) || memcmp(memo->coords, coords, bytes) != 0) {
     bool integer;
     memo->used = false;
     if (!ref_element(s, tensor, coords, &memo->v, &integer, &memo->m)) return false;
@@ -336,8 +341,8 @@ void ir_evaluator_destroy(ir_evaluator *ev) {
   arena_release(&a);
 }
 
-arke_status ir_evaluator_eval(ir_evaluator *ev, int output, const int64_t *coords, double *value,
-                              double *magnitude, arke_error *err) {
+static arke_status evaluate(ir_evaluator *ev, int output, const int64_t *coords, ref_extra extra,
+                            double *value, double *m, arke_error *err) {
   const ir_op *op = ev->p->op;
   if (output < op->n_inputs || output >= op->n_args)
     return error_set(err, ARKE_ERR_ARGUMENT, "reference",
@@ -352,11 +357,10 @@ arke_status ir_evaluator_eval(ir_evaluator *ev, int output, const int64_t *coord
                        (long long)coords[i], i, (long long)shape[i]);
   arke_error own = ARKE_ERROR_INIT;
   ev->err = &own;
-  ev->want_m = magnitude != NULL;
+  ev->want_m = extra;
   ref_lane v;
   bool integer;
-  double m;
-  bool ok = ref_element(ev, output, coords, &v, &integer, &m);
+  bool ok = ref_element(ev, output, coords, &v, &integer, m);
   ev->err = NULL;
   if (!ok) {
     error_context(&own, op->name, NULL);
@@ -364,8 +368,22 @@ arke_status ir_evaluator_eval(ir_evaluator *ev, int output, const int64_t *coord
     return own.code;
   }
   *value = integer ? (double)v.i : v.f;
-  if (magnitude != NULL) *magnitude = m;
   return ARKE_OK;
+}
+
+arke_status ir_evaluator_eval(ir_evaluator *ev, int output, const int64_t *coords, double *value,
+                              double *magnitude, arke_error *err) {
+  double none;
+  return evaluate(ev, output, coords, magnitude != NULL ? REF_MAGNITUDES : REF_VALUES, value,
+                  magnitude != NULL ? magnitude : &none, err);
+}
+
+arke_status ir_evaluator_casts(ir_evaluator *ev, int output, const int64_t *coords, double *moved,
+                               arke_error *err) {
+  double value;
+  *moved = 0;
+  if (!ev->casts_inside) return ARKE_OK;
+  return evaluate(ev, output, coords, REF_CASTS, &value, moved, err);
 }
 
 arke_status ir_eval(const ir_problem *p, const ir_data *tensors, int output, const int64_t *coords,

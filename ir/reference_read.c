@@ -125,7 +125,7 @@ static bool load_element(ref_machine *s, ref_definition *d, ref_node *e, const s
 /* Of a read whose else value is a sum: memory itself has no more than its value. */
 static void keep_magnitudes(const ref_machine *s, ref_node *e, int n) {
   if (!s->want_m || !e->sums) return;
-  for (int l = 0; l < n; l++) e->m[l] = fabs(e->v[l].f);
+  for (int l = 0; l < n; l++) e->m[l] = s->want_m == REF_CASTS ? 0 : fabs(e->v[l].f);
 }
 
 /* All lanes at once: a line through memory, inside at both ends and so everywhere. */
@@ -184,7 +184,7 @@ static bool load_checked(ref_machine *s, ref_definition *d, ref_node *e, const s
   for (int i = 0; i < n_outside; i++) {
     int l = e->split == NULL ? 0 : e->split->lane[i];
     e->v[l] = r->other == NULL ? (ref_lane){.i = 0} : r->other->v[i * ref_step(r->other)];
-    if (s->want_m && e->sums) e->m[l] = r->other == NULL ? 0 : ref_magnitude(r->other, i);
+    if (s->want_m && e->sums) e->m[l] = r->other == NULL ? 0 : ref_extra_of(s, r->other, i);
   }
   return true;
 }

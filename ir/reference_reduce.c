@@ -132,7 +132,8 @@ static double sum_floats(const ref_lane *v, const uint8_t *dead, int n, bool abs
   return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-static void add_sum(const ref_node *e, accumulator *acc, const uint8_t *dead, int n, bool want_m) {
+static void add_sum(const ref_machine *s, const ref_node *e, accumulator *acc, const uint8_t *dead, int n,
+                    bool want_m) {
   const ref_node *body = e->reduce->body;
   if (!body->varying) {
     int live = n;
@@ -141,7 +142,7 @@ static void add_sum(const ref_node *e, accumulator *acc, const uint8_t *dead, in
       acc->v.i = (int64_t)((uint64_t)acc->v.i + (uint64_t)body->v[0].i * (uint64_t)live);
     else if (live > 0)
       acc->v.f += body->v[0].f * live;
-    if (live > 0) acc->m += ref_magnitude(body, 0) * live;
+    if (live > 0) acc->m += ref_extra_of(s, body, 0) * live;
     return;
   }
   if (e->integer) {
@@ -151,21 +152,25 @@ static void add_sum(const ref_node *e, accumulator *acc, const uint8_t *dead, in
   }
   acc->v.f += sum_floats(body->v, dead, n, false);
   if (!want_m) return;
-  if (!body->sums)
+  if (!body->sums && s->want_m == REF_MAGNITUDES)
     acc->m += sum_floats(body->v, dead, n, true);
-  else
+  else if (body->sums)
     for (int l = 0; l < n; l++)
       if (dead == NULL || !dead[l]) acc->m += body->m[l];
 }
 
-static void add_product(const ref_node *e, accumulator *acc, int lane) {
+static void add_product(const ref_machine *s, const ref_node *e, accumulator *acc, int lane) {
   const ref_node *body = e->reduce->body;
+  double before = acc->v.f;
   ref_lane v = body->v[lane * ref_step(body)];
   if (e->integer)
     acc->v.i = (int64_t)((uint64_t)acc->v.i * (uint64_t)v.i);
   else
     acc->v.f *= v.f;
-  acc->m *= ref_magnitude(body, lane);
+  if (s->want_m == REF_CASTS)
+    acc->m = acc->m * fabs(v.f) + ref_extra_of(s, body, lane) * fabs(before);
+  else
+    acc->m *= ref_magnitude(body, lane);
 }
 
 /* The first of equals stays; a NaN, once there, stays too. */
@@ -175,7 +180,7 @@ static bool is_better(const ref_node *body, ref_lane v, ref_lane best, bool larg
   return isnan(v.f) || (largest ? v.f > best.f : v.f < best.f);
 }
 
-static void add_best(const ref_node *e, accumulator *acc, int lane, int64_t k) {
+static void add_best(const ref_machine *s, const ref_node *e, accumulator *acc, int lane, int64_t k) {
   const ref_node *body = e->reduce->body;
   ir_reduction r = e->reduce->reduction;
   bool largest = r == IR_RED_MAX || r == IR_RED_ARGMAX;
@@ -183,10 +188,10 @@ static void add_best(const ref_node *e, accumulator *acc, int lane, int64_t k) {
   if (acc->k >= 0 && !is_better(body, v, acc->v, largest)) return;
   acc->v = v;
   acc->k = k;
-  acc->m = ref_magnitude(body, lane);
+  acc->m = ref_extra_of(s, body, lane);
 }
 
-static bool collect(accumulator *acc, const ref_node *body, int lane, int64_t k) {
+static bool collect(const ref_machine *s, accumulator *acc, const ref_node *body, int lane, int64_t k) {
   ref_definition *d = acc->sorting;
   if (d->n_sorted == d->sorted_capacity) {
     int64_t capacity = d->sorted_capacity == 0 ? REF_LANES : 2 * d->sorted_capacity;
@@ -195,37 +200,38 @@ static bool collect(accumulator *acc, const ref_node *body, int lane, int64_t k)
     d->sorted = more;
     d->sorted_capacity = capacity;
   }
-  d->sorted[d->n_sorted++] = (ref_candidate){body->v[lane * ref_step(body)], ref_magnitude(body, lane), k};
+  d->sorted[d->n_sorted++] = (ref_candidate){body->v[lane * ref_step(body)], ref_extra_of(s, body, lane), k};
   return true;
 }
 
-static bool add_lanes(const ref_node *e, accumulator *acc, const ref_level *level, bool want_m) {
+static bool add_lanes(const ref_machine *s, const ref_node *e, accumulator *acc, const ref_level *level,
+                      bool want_m) {
   const ref_node *body = e->reduce->body;
   const uint8_t *dead = memchr(level->dead, 1, (size_t)level->n) == NULL ? NULL : level->dead;
   if (acc->sorting == NULL && e->reduce->reduction == IR_RED_SUM) {
-    add_sum(e, acc, dead, level->n, want_m);
+    add_sum(s, e, acc, dead, level->n, want_m);
     return true;
   }
   for (int l = 0; l < level->n; l++) {
     if (dead != NULL && dead[l]) continue;
     if (acc->sorting != NULL) {
-      if (!collect(acc, body, l, ref_k(level, l))) return false;
+      if (!collect(s, acc, body, l, ref_k(level, l))) return false;
       continue;
     }
     switch (e->reduce->reduction) {
-    case IR_RED_PROD: add_product(e, acc, l); break;
+    case IR_RED_PROD: add_product(s, e, acc, l); break;
     case IR_RED_ANY: acc->v.i |= body->v[l * ref_step(body)].i; break;
     case IR_RED_ALL: acc->v.i &= body->v[l * ref_step(body)].i; break;
-    default: add_best(e, acc, l, ref_k(level, l)); break;
+    default: add_best(s, e, acc, l, ref_k(level, l)); break;
     }
   }
   return true;
 }
 
-static void finish(const ref_node *e, accumulator *acc) {
+static void finish(const ref_machine *s, const ref_node *e, accumulator *acc) {
   ir_reduction r = e->reduce->reduction;
   if (r == IR_RED_ARGMAX || r == IR_RED_ARGMIN) acc->v.i = acc->k;
-  if ((r == IR_RED_MAX || r == IR_RED_MIN) && acc->k < 0) acc->m = INFINITY;
+  if ((r == IR_RED_MAX || r == IR_RED_MIN) && acc->k < 0) acc->m = s->want_m == REF_CASTS ? 0 : INFINITY;
   if (e->integer && e->wraps) acc->v.i = (int32_t)(uint32_t)(uint64_t)acc->v.i;
 }
 
@@ -260,7 +266,7 @@ static bool run(ref_machine *s, ref_definition *d, ref_node *e, accumulator *acc
     if (r->condition != NULL && !filter(s, d, r->condition, level)) return false;
     if (level->n == 0) continue;
     if (!ref_eval(s, d, r->body)) return false;
-    if (!add_lanes(e, acc, level, s->want_m && e->sums)) {
+    if (!add_lanes(s, e, acc, level, s->want_m && e->sums)) {
       error_memory(s->err, "reference");
       return false;
     }
@@ -269,9 +275,10 @@ static bool run(ref_machine *s, ref_definition *d, ref_node *e, accumulator *acc
 }
 
 static bool run_once(ref_machine *s, ref_definition *d, ref_node *e, int lane) {
-  accumulator acc = {.v = e->reduce->nothing, .k = -1, .m = e->reduce->reduction == IR_RED_PROD};
+  bool product = e->reduce->reduction == IR_RED_PROD && s->want_m != REF_CASTS;
+  accumulator acc = {.v = e->reduce->nothing, .k = -1, .m = product};
   if (!run(s, d, e, &acc)) return false;
-  finish(e, &acc);
+  finish(s, e, &acc);
   e->v[lane] = acc.v;
   if (s->want_m && e->sums) e->m[lane] = acc.m;
   return true;
@@ -308,7 +315,8 @@ static int compare_integers(const void *a, const void *b) {
 
 bool ref_topk(ref_machine *s, ref_definition *d, const int64_t *coords, int rank) {
   size_t bytes = (size_t)(rank - 1) * sizeof *coords; /* the last coordinate is the place in the order */
-  if (d->sorted_valid && (d->sorted_m || !s->want_m) && memcmp(d->sorted_for, coords, bytes) == 0)
+  if (d->sorted_valid && (d->sorted_m == s->want_m || !s->want_m) &&
+      memcmp(d->sorted_for, coords, bytes) == 0)
     return true;
   accumulator acc = {.sorting = d};
   d->n_sorted = 0;

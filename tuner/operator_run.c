@@ -214,8 +214,10 @@ static arke_status compare_output(call_state *s, ir_evaluator *ev, int tensor) {
                      : i == 1      ? t->elements - 1
                               : (int64_t)(random_u64(s->call->seed, (uint64_t)i) % (uint64_t)t->elements);
     int64_t coords[LIMIT_RANK], at = place_of(t, number, coords);
-    double want, magnitude, error, got = dtype_load(t->type, t->after + t->first, at);
+    double want, magnitude, moved, error, got = dtype_load(t->type, t->after + t->first, at);
     TRY(ir_evaluator_eval(ev, tensor, coords, &want, &magnitude, s->err));
+    TRY(ir_evaluator_casts(ev, tensor, coords, &moved, s->err));
+    magnitude = tune_tolerance_with_casts(&tolerance, magnitude, moved);
     s->compared++;
     if (tune_tolerance_agrees(&tolerance, got, want, magnitude, &error)) continue;
     return error_set(s->err, ARKE_ERR_MISMATCH, STAGE,

@@ -64,6 +64,10 @@ double tune_tolerance_allowed(const tune_tolerance *t, double value, double magn
   return rounding + t->accumulation * (fabs(value) + t->spread * magnitude) + t->updates * magnitude;
 }
 
+double tune_tolerance_with_casts(const tune_tolerance *t, double magnitude, double moved) {
+  return moved > 0 ? magnitude + 2 * moved / (t->accumulation * t->spread) : magnitude;
+}
+
 bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, double magnitude,
                            double *error) {
   if (isnan(value) || isnan(got)) {

@@ -31,6 +31,9 @@ double tune_tolerance_allowed(const tune_tolerance *t, double value, double magn
 bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, double magnitude,
                            double *error);
 
+/* The magnitude that also allows for what casts inside may move (ir_evaluator_casts), of the kernel's value
+ * and of the reference's. */
+double tune_tolerance_with_casts(const tune_tolerance *t, double magnitude, double moved);
 /* How far the outputs of two correct kernels may lie apart, which may err in opposite directions: `relative`
  * times the one's value plus `absolute`. `magnitude`: the largest of the output. */
 void tune_tolerance_between(const tune_tolerance *t, double magnitude, double *relative, double *absolute);

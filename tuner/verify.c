@@ -57,7 +57,7 @@ static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output,
   const tune_tensor *x = &t->list[output];
   bool all = x->elements <= n;
   if (all) n = (int)x->elements + (1 << x->rank);
-  double squares = 0;
+  double squares = 0, moved;
   int finite = 0;
   for (int64_t k = 0; k < n; k++) {
     int64_t coords[LIMIT_RANK];
@@ -68,6 +68,8 @@ static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output,
     s->offset = 0;
     for (int i = 0; i < x->rank; i++) s->offset += coords[i] * x->strides[i];
     TRY(ir_evaluator_eval(ev, output, coords, &s->value, &s->magnitude, err));
+    TRY(ir_evaluator_casts(ev, output, coords, &moved, err));
+    s->magnitude = tune_tolerance_with_casts(&e->tolerance[output], s->magnitude, moved);
     e->n++;
     if (isfinite(s->value)) squares += s->value * s->value, finite++;
     if (isfinite(s->magnitude)) e->magnitude[output] = fmax(e->magnitude[output], s->magnitude);
