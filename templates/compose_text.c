@@ -406,7 +406,7 @@ arke_status compose_write_stage(compose_plan *plan, const compose_target *target
   const ir_op *op = plan->p->op;
   writer w = {.plan = plan,
               .form = &plan->form,
-              .index = free_name(op, "i", plan->a),
+              .index = free_name(op, "i_", plan->a),
               .temporary = free_name(op, "t", plan->a),
               .inner = free_name(op, "r", plan->a)};
   *s = (compose_stage){0};
