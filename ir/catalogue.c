@@ -172,6 +172,35 @@
     "x[n] = label_smoothing == 0 ? L[n,t[n]] : (1 - label_smoothing) * L[n,t[n]] + label_smoothing * "       \
     "((sum(v) L[n,v]) / V); loss = (sum(n: t[n] != ignore_index) (z[n] - x[n])) / sum(n: t[n] != "           \
     "ignore_index) 1 }")                                                                                     \
+  X(flash_attention, "attention", "B,H,S,R,D", "f16 bf16",                                                   \
+    "attention, by query heads with keys and values of their own",                                           \
+    "flash_attention(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,D]) -> (O: T[B,H,S,D], lse: "                  \
+    "f32[B,H,S]) scale: float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: int = -1, "        \
+    "softcap: float = 0.0 { P[b,h,q,k] = scale * sum(d) Q[b,h,q,d] * K[b,h,k,d]; A[b,h,q,k] = "              \
+    "softcap == 0 ? P[b,h,q,k] : softcap * tanh(P[b,h,q,k] / softcap); v[q,k] = (!causal || k <= q + "       \
+    "R - S) && (left < 0 || k >= q + R - S - left) && (right < 0 || k <= q + R - S + right); "               \
+    "x[b,h,q] = max(k: v[q,k]) A[b,h,q,k]; m[b,h,q] = x[b,h,q] == -inf ? 0 : x[b,h,q]; s[b,h,q] = "          \
+    "sum(k: v[q,k]) exp(A[b,h,q,k] - m[b,h,q]); O[b,h,q,d] = s[b,h,q] == 0 ? 0 : (sum(k: v[q,k]) "           \
+    "cast<T>(exp(A[b,h,q,k] - m[b,h,q])) * V[b,h,k,d]) / s[b,h,q]; lse[b,h,q] = m[b,h,q] + "                 \
+    "log(s[b,h,q]) }")                                                                                       \
+  X(grouped_query_attention, "attention", "B,H,G,S,R,D", "f16 bf16",                                         \
+    "attention, H / G query heads to each head of keys and values",                                          \
+    "grouped_query_attention(Q: T[B,H,S,D], K: T[B,G,R,D], V: T[B,G,R,D]) -> (O: T[B,H,S,D], lse: "          \
+    "f32[B,H,S]) scale: float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: int = -1, "        \
+    "softcap: float = 0.0 { P[b,h,q,k] = scale * sum(d) Q[b,h,q,d] * K[b,h / (H / G),k,d]; "                 \
+    "A[b,h,q,k] = softcap == 0 ? P[b,h,q,k] : softcap * tanh(P[b,h,q,k] / softcap); v[q,k] = "               \
+    "(!causal || k <= q + R - S) && (left < 0 || k >= q + R - S - left) && (right < 0 || k <= q + R "        \
+    "- S + right); x[b,h,q] = max(k: v[q,k]) A[b,h,q,k]; m[b,h,q] = x[b,h,q] == -inf ? 0 : x[b,h,q]; "       \
+    "s[b,h,q] = sum(k: v[q,k]) exp(A[b,h,q,k] - m[b,h,q]); O[b,h,q,d] = s[b,h,q] == 0 ? 0 : (sum(k: "        \
+    "v[q,k]) cast<T>(exp(A[b,h,q,k] - m[b,h,q])) * V[b,h / (H / G),k,d]) / s[b,h,q]; lse[b,h,q] = "          \
+    "m[b,h,q] + log(s[b,h,q]) }")                                                                            \
+  X(cross_attention, "attention", "B,H,S,R,D", "f16 bf16",                                                   \
+    "attention to another sequence, all of whose keys are seen",                                             \
+    "cross_attention(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,D]) -> (O: T[B,H,S,D], lse: "                  \
+    "f32[B,H,S]) scale: float = 1 / sqrt(D) { P[b,h,q,k] = scale * sum(d) Q[b,h,q,d] * K[b,h,k,d]; "         \
+    "x[b,h,q] = max(k) P[b,h,q,k]; m[b,h,q] = x[b,h,q] == -inf ? 0 : x[b,h,q]; s[b,h,q] = sum(k) "           \
+    "exp(P[b,h,q,k] - m[b,h,q]); O[b,h,q,d] = s[b,h,q] == 0 ? 0 : (sum(k) cast<T>(exp(P[b,h,q,k] - "         \
+    "m[b,h,q])) * V[b,h,k,d]) / s[b,h,q]; lse[b,h,q] = m[b,h,q] + log(s[b,h,q]) }")                          \
   X(quantize_per_token, "quantize", "M,N", FLOATS "|i8 e4m3 e5m2",                                           \
     "every row divided by a scale of its own, and the scales",                                               \
     "quantize_per_token(X: T[M,N]) -> (Q: U[M,N], s: f32[M]) { a[i] = max(j) abs(X[i,j]); s[i] = "           \
