@@ -16,6 +16,12 @@ void gen_named_sync(gen_builder *b, gen_value id, int threads) {
   gen_asm(b, b->none, text, "r", &id, 1, SYNC);
 }
 
+void gen_named_arrive(gen_builder *b, gen_value id, int threads) {
+  char text[64];
+  snprintf(text, sizeof text, "bar.arrive $0, %d;", threads);
+  gen_asm(b, b->none, text, "r", &id, 1, SYNC);
+}
+
 void gen_cluster_sync(gen_builder *b) {
   gen_asm(b, b->none, "barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;", "", NULL, 0, SYNC);
 }

@@ -9,6 +9,8 @@
 void gen_cta_sync(gen_builder *b);
 /* `threads` threads (a multiple of 32) meet at barrier `id` (i32, 1..15). */
 void gen_named_sync(gen_builder *b, gen_value id, int threads);
+/* The same without waiting for the others: they go on when `threads` have met or arrived. */
+void gen_named_arrive(gen_builder *b, gen_value id, int threads);
 /* All threads of all CTAs of the cluster; memory is ordered across. The threads of a warp may come apart. */
 void gen_cluster_sync(gen_builder *b);
 

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "templates/attention.h"
 #include "templates/column.h"
 #include "templates/compose.h"
 #include "templates/gemm.h"
@@ -29,6 +30,17 @@ static const kernel_template templates[] = {
      .lower = gemm_lower,
      .ways = gemm_ways,
      .reduced_problem = gemm_reduced_problem},
+    {.name = "attention",
+     .meaning = "two products with a softmax between them, by tensor copies and warp-group matrix units",
+     .fits = attention_fits,
+     .space = attention_space_of,
+     .defaults = attention_defaults,
+     .feasible = attention_feasible,
+     .cost_ns = attention_cost_ns,
+     .prepare = attention_prepare,
+     .judge = attention_judge,
+     .lower = attention_lower,
+     .reduced_problem = attention_reduced_problem},
     {.name = "skinny",
      .meaning = "products where one side has few rows: a stream of the other one",
      .fits = skinny_fits,

@@ -75,6 +75,17 @@ static const operator_shapes SHAPES[] = {
      {"1x1x1x1x1", "2x4x2x3x16", "1x3x1x5x7", "1x2x2x2x64", "1x2x1x0x4"}},
     {NULL, "rope", "B,S,H,E", "2x5x3x8", {"1x1x1x1", "2x4x2x16", "1x3x5x7", "1x70x1x32", "1x0x2x4"}},
     {NULL, "rope", "S,H,E,P", "9x3x8x20", {"1x1x1x1", "4x2x16x9", "3x5x7x30", "70x1x32x64", "0x2x4x3"}},
+    /* Heads of one size, as a kernel is made for it: tests/templates/test_attention.c has others. */
+    {NULL,
+     "attention",
+     "B,H,S,R,D",
+     "1x2x9x20x16",
+     {"1x1x1x1x16", "2x1x70x33x16", "1x3x5x70x16", "1x2x130x100x16", "1x1x0x4x16"}},
+    {NULL,
+     "attention",
+     "B,H,G,S,R,D",
+     "1x4x2x9x20x16",
+     {"1x1x1x1x1x16", "2x2x1x70x33x16", "1x6x2x5x70x16", "1x2x1x0x4x16"}},
     {"cross_entropy", NULL, NULL, "9x70", {"1x1", "3x7", "5x128", "2x5003", "150x8", "0x5"}},
     {NULL, "quantize", "M,N", "9x70", {"1x2", "3x8", "4x128", "2x1002", "150x8", "0x4"}},
     {"permute", NULL, "A", "33", {"1", "1000"}},
@@ -116,6 +127,9 @@ static const struct {
     {"scatter", "deterministic=true"},
     {"scatter_add", "deterministic=true"},
     {"cross_entropy", "label_smoothing=0.1"},
+    {"flash_attention", "causal=true"},
+    {"flash_attention", "left=3 right=2 softcap=2.5"},
+    {"grouped_query_attention", "causal=true"},
 };
 
 int operator_case_count(void) {

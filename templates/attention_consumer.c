@@ -1,0 +1,324 @@
+/* A consumer warp group: the products of its 64 queries with the keys, step by step from the last, the
+ * weights they make, and the products of those with the values.
+ *
+ * With OVERLAP the scores of a step are multiplied while the weights of the one before go into their product,
+ * and the next softmax runs under that. With TURNS groups issue their products in turn, so that the matrix
+ * units work for one while another is at its softmax. */
+#include "generator/gen_barrier.h"
+#include "templates/attention_emit.h"
+
+enum { MOST_SCORES = 96, MOST_WORDS = MOST_SCORES / 2 };
+
+typedef struct consumer {
+  attention_emitter *e;
+  gen_value group, thread;
+  attention_place at;
+  attention_rows rows;
+  gen_value q_descriptor, k_descriptor, v_descriptor; /* of the first stage; i64 */
+  gen_wgmma scores, values;                           /* the two products */
+  int n_scores, n_words, n_sums;
+  gen_stage k, v;
+  attention_state state;
+  gen_value sums[ATTENTION_SUMS];
+} consumer;
+
+/* --- products --- */
+
+static gen_value descriptor(attention_emitter *e, gen_value shared, int leading_bytes) {
+  return gen_wgmma_descriptor(e->b, shared, gen_wgmma_descriptor_bits(GEN_SWIZZLE_128, leading_bytes, 1024));
+}
+
+/* Rows of 64 elements, k along them. */
+static gen_wgmma_operand along_rows(const attention_tile *tile) {
+  gen_wgmma_operand o = {0};
+  for (int i = 0; i < tile->columns / 16; i++) o.step_offset[i] = i / 4 * tile->panel_bytes + i % 4 * 32;
+  return o;
+}
+
+static void set_up(consumer *c) {
+  attention_emitter *e = c->e;
+  const attention_plan *p = e->p;
+  gen_builder *b = e->b;
+  gen_value own = gen_add(b, e->smem_q, gen_mul_imm(b, c->group, 64 * 128));
+  c->q_descriptor = descriptor(e, own, 16);
+  c->k_descriptor = descriptor(e, e->smem_k, 16);
+  c->v_descriptor = descriptor(e, e->smem_v, p->v.panel_bytes);
+  c->scores = (gen_wgmma){.type = e->m->type,
+                          .b_type = e->m->type,
+                          .n = p->block_n,
+                          .tiles = 1,
+                          .k_steps = p->q.columns / 16,
+                          .a = along_rows(&p->q),
+                          .b = along_rows(&p->k)};
+  c->values = (gen_wgmma){.type = e->m->type,
+                          .b_type = e->m->type,
+                          .n = p->v.columns,
+                          .tiles = 1,
+                          .k_steps = p->block_n / 16,
+                          .b = {.transposed = true}};
+  for (int i = 0; i < c->values.k_steps; i++) c->values.b.step_offset[i] = i * 16 * 128;
+  c->n_scores = p->block_n / 2;
+  c->n_words = p->block_n / 4;
+  c->n_sums = p->v.columns / 2;
+}
+
+static gen_value stage_of(gen_builder *b, gen_value first, gen_value index, int bytes) {
+  return gen_add(b, first, gen_zext(b, gen_mul_imm(b, index, bytes >> 4), GEN_I64));
+}
+
+static void issue_scores(consumer *c, gen_value *s) {
+  gen_builder *b = c->e->b;
+  for (int i = 0; i < c->n_scores; i++) s[i] = gen_undefined(b, GEN_F32);
+  gen_value k = stage_of(b, c->k_descriptor, c->k.index, c->e->p->k.bytes);
+  gen_wgmma_issue(b, &c->scores, c->q_descriptor, k, gen_bool(b, false), s);
+}
+
+static void issue_values(consumer *c, const gen_value *words) {
+  gen_builder *b = c->e->b;
+  gen_value v = stage_of(b, c->v_descriptor, c->v.index, c->e->p->v.bytes);
+  gen_wgmma_issue_registers(b, &c->values, words, v, gen_bool(b, true), c->sums);
+}
+
+static void release_k(consumer *c) {
+  attention_emitter *e = c->e;
+  gen_pipeline_release(e->b, &e->of_k, c->k.index, c->thread, NULL);
+  c->k = gen_pipeline_advance(e->b, &e->of_k, c->k);
+}
+
+static void release_v(consumer *c) {
+  attention_emitter *e = c->e;
+  gen_pipeline_release(e->b, &e->of_v, c->v.index, c->thread, NULL);
+  c->v = gen_pipeline_advance(e->b, &e->of_v, c->v);
+}
+
+/* --- turns --- */
+
+enum { FIRST_TURN = 1, TURN_THREADS = 256 }; /* named barriers, one a group: it and the one before meet */
+
+static void take_turn(consumer *c) {
+  gen_builder *b = c->e->b;
+  if (c->e->p->turns) gen_named_sync(b, gen_add_imm(b, c->group, FIRST_TURN), TURN_THREADS);
+}
+
+static void pass_turn(consumer *c) {
+  gen_builder *b = c->e->b;
+  if (!c->e->p->turns) return;
+  gen_value next = gen_add_imm(b, c->group, 1);
+  next = gen_select(b, gen_compare_imm(b, GEN_EQ, next, c->e->p->consumers), gen_i32(b, 0), next);
+  gen_named_arrive(b, gen_add_imm(b, next, FIRST_TURN), TURN_THREADS);
+}
+
+/* The first group's first turn comes from the last one. */
+static void start_turns(consumer *c) {
+  gen_builder *b = c->e->b;
+  gen_branch last;
+  if (!c->e->p->turns) return;
+  gen_if(b, &last, gen_compare_imm(b, GEN_EQ, c->group, c->e->p->consumers - 1), NULL, 0);
+  gen_named_arrive(b, gen_i32(b, FIRST_TURN), TURN_THREADS);
+  gen_if_end(b, &last);
+}
+
+/* --- a step --- */
+
+/* Hides keys from queries where the step has any that not all of them see. */
+static void mask_where_needed(consumer *c, gen_value key, gen_value *s) {
+  attention_emitter *e = c->e;
+  gen_builder *b = e->b;
+  if (!e->p->masked) return; /* only the last step has keys past the end, which is not this one */
+  gen_value past = gen_compare(b, GEN_SGT, gen_add_imm(b, key, e->p->block_n), c->at.all_below);
+  gen_branch some;
+  gen_if(b, &some, gen_or(b, past, gen_compare(b, GEN_SLT, key, c->at.all_from)), s, c->n_scores);
+  attention_mask(e, &c->rows, key, s, c->n_scores);
+  gen_if_end(b, &some);
+}
+
+/* Weights as the registers of the second product: two columns a word. */
+static void pack(consumer *c, const gen_value *s, gen_value *words) {
+  for (int i = 0; i < c->n_words; i++)
+    words[i] = gen_pack_halves(c->e->b, c->e->m->type, s[2 * i], s[2 * i + 1]);
+}
+
+/* Waits for the sums, which the weights were computed under. The assembler moves a wait up as far as it can,
+ * but not past a branch; so one that is never taken, as the weights' total is not negative, keeps it behind
+ * them. */
+static void wait_for_sums(consumer *c) {
+  gen_builder *b = c->e->b;
+  gen_branch never;
+  for (int r = 0; r < ATTENTION_ROWS && c->e->p->late_wait; r++) {
+    gen_if(b, &never, gen_compare(b, GEN_SLT, c->state.total[r], gen_f32(b, 0)), NULL, 0);
+    gen_fence_async_shared(b);
+    gen_if_end(b, &never);
+  }
+  gen_wgmma_wait(b, 0, c->sums, c->n_sums);
+}
+
+static void rescale_sums(consumer *c, const gen_value *rescale) {
+  for (int i = 0; i < c->n_sums; i++) c->sums[i] = gen_fmul(c->e->b, c->sums[i], rescale[i / 2 % 2]);
+}
+
+/* The last step of the keys, which is the first one here. */
+static arke_status first_step(consumer *c, gen_value key, gen_value *words, arke_error *err) {
+  attention_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_value s[MOST_SCORES];
+  gen_pipeline_wait(b, &e->of_k, c->k);
+  take_turn(c);
+  issue_scores(c, s);
+  pass_turn(c);
+  gen_wgmma_wait(b, 0, s, c->n_scores);
+  release_k(c);
+  TRY(attention_scores(e, &c->rows, key, s, c->n_scores, err));
+  attention_mask(e, &c->rows, key, s, c->n_scores);
+  attention_softmax(e, s, c->n_scores, &c->state, NULL);
+  pack(c, s, words);
+  return ARKE_OK;
+}
+
+static arke_status next_step(consumer *c, gen_value key, gen_value *words, arke_error *err) {
+  attention_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_value s[MOST_SCORES], rescale[ATTENTION_ROWS];
+  bool overlap = e->p->overlap;
+  if (!overlap) {
+    gen_pipeline_wait(b, &e->of_v, c->v);
+    issue_values(c, words);
+  }
+  gen_pipeline_wait(b, &e->of_k, c->k);
+  take_turn(c);
+  issue_scores(c, s);
+  if (overlap) {
+    gen_pipeline_wait(b, &e->of_v, c->v);
+    issue_values(c, words);
+  }
+  pass_turn(c);
+  if (overlap) {
+    gen_wgmma_wait(b, 1, s, c->n_scores);
+  } else {
+    gen_wgmma_wait(b, 0, c->sums, c->n_sums);
+    release_v(c);
+    gen_wgmma_wait(b, 0, s, c->n_scores);
+  }
+  release_k(c);
+  TRY(attention_scores(e, &c->rows, key, s, c->n_scores, err));
+  mask_where_needed(c, key, s);
+  attention_softmax(e, s, c->n_scores, &c->state, rescale);
+  if (overlap) {
+    wait_for_sums(c);
+    release_v(c);
+  }
+  rescale_sums(c, rescale);
+  pack(c, s, words);
+  return ARKE_OK;
+}
+
+/* --- a tile --- */
+
+static arke_status find_rows(consumer *c, arke_error *err) {
+  attention_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), warp = gen_lshr(b, c->thread, gen_i32(b, 5));
+  gen_value row = gen_add(b, gen_mul_imm(b, c->group, 64), gen_mul_imm(b, warp, 16));
+  row = gen_add(b, gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2))), c->at.first);
+  c->rows.column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
+  for (int r = 0; r < ATTENTION_ROWS; r++) {
+    c->rows.query[r] = gen_add_imm(b, row, 8 * (int64_t)r);
+    TRY(attention_row_keys(e, c->rows.query[r], &c->rows.from[r], &c->rows.below[r], err));
+  }
+  return ARKE_OK;
+}
+
+/* What a loop over steps carries. */
+typedef struct carried {
+  gen_value v[5 + 2 * ATTENTION_ROWS + ATTENTION_SUMS + MOST_WORDS];
+  int n;
+} carried;
+
+static void put(consumer *c, gen_value step, const gen_value *words, carried *to) {
+  to->n = 0;
+  to->v[to->n++] = step;
+  to->v[to->n++] = c->k.index;
+  to->v[to->n++] = c->k.parity;
+  to->v[to->n++] = c->v.index;
+  to->v[to->n++] = c->v.parity;
+  for (int r = 0; r < ATTENTION_ROWS; r++) {
+    to->v[to->n++] = c->state.largest[r];
+    to->v[to->n++] = c->state.total[r];
+  }
+  for (int i = 0; i < c->n_sums; i++) to->v[to->n++] = c->sums[i];
+  for (int i = 0; i < c->n_words; i++) to->v[to->n++] = words[i];
+}
+
+static gen_value get(consumer *c, const carried *from, gen_value *words) {
+  int n = 0;
+  gen_value step = from->v[n++];
+  c->k = (gen_stage){from->v[1], from->v[2]};
+  c->v = (gen_stage){from->v[3], from->v[4]};
+  n += 4;
+  for (int r = 0; r < ATTENTION_ROWS; r++) {
+    c->state.largest[r] = from->v[n++];
+    c->state.total[r] = from->v[n++];
+  }
+  for (int i = 0; i < c->n_sums; i++) c->sums[i] = from->v[n++];
+  for (int i = 0; i < c->n_words; i++) words[i] = from->v[n++];
+  return step;
+}
+
+static arke_status consume_tile(consumer *c, gen_value q_parity, arke_error *err) {
+  attention_emitter *e = c->e;
+  gen_builder *b = e->b;
+  int size = e->p->block_n;
+  gen_value words[MOST_WORDS];
+  TRY(find_rows(c, err));
+  gen_pipeline_wait(b, &e->of_q, (gen_stage){gen_i32(b, 0), q_parity});
+  gen_value step = gen_add_imm(b, c->at.end, -1);
+  TRY(first_step(c, gen_mul_imm(b, step, size), words, err));
+  for (int i = 0; i < c->n_sums; i++) c->sums[i] = gen_f32(b, 0);
+
+  carried in;
+  gen_loop steps;
+  put(c, step, words, &in);
+  gen_loop_begin(b, &steps, in.v, in.n);
+  gen_loop_while(b, &steps, gen_compare(b, GEN_SGT, in.v[0], c->at.begin));
+  step = gen_add_imm(b, get(c, &in, words), -1);
+  TRY(next_step(c, gen_mul_imm(b, step, size), words, err));
+  put(c, step, words, &in);
+  gen_loop_end(b, &steps);
+  get(c, &in, words);
+
+  gen_pipeline_release(b, &e->of_q, gen_i32(b, 0), c->thread, NULL);
+  gen_pipeline_wait(b, &e->of_v, c->v);
+  issue_values(c, words);
+  gen_wgmma_wait(b, 0, c->sums, c->n_sums);
+  release_v(c);
+  return attention_store(e, &c->at, &c->rows, &c->state, c->sums, err);
+}
+
+arke_status attention_emit_consumer(attention_emitter *e, gen_value group, gen_value thread,
+                                    arke_error *err) {
+  enum { ITEM, Q_PARITY, K_INDEX, K_PARITY, V_INDEX, V_PARITY, CARRIED };
+  gen_builder *b = e->b;
+  consumer *c = ARENA_NEW(e->k->a, consumer);
+  if (!c) return error_memory(err, "generate");
+  *c = (consumer){.e = e, .group = group, .thread = thread};
+  set_up(c);
+  start_turns(c);
+  gen_stage start = gen_pipeline_consumer_start(b);
+  gen_value v[CARRIED] = {
+      [ITEM] = attention_first_item(e), [Q_PARITY] = start.parity, [K_INDEX] = start.index,
+      [K_PARITY] = start.parity,        [V_INDEX] = start.index,   [V_PARITY] = start.parity};
+  gen_loop items;
+  gen_loop_begin(b, &items, v, CARRIED);
+  gen_loop_while(b, &items, gen_compare(b, GEN_ULT, v[ITEM], gen_param(b, e->k->items)));
+  c->k = (gen_stage){v[K_INDEX], v[K_PARITY]};
+  c->v = (gen_stage){v[V_INDEX], v[V_PARITY]};
+  TRY(attention_locate(e, v[ITEM], &c->at, err));
+  TRY(consume_tile(c, v[Q_PARITY], err));
+  v[ITEM] = attention_next_item(e, v[ITEM]);
+  v[Q_PARITY] = gen_xor(b, v[Q_PARITY], gen_i32(b, 1));
+  v[K_INDEX] = c->k.index;
+  v[K_PARITY] = c->k.parity;
+  v[V_INDEX] = c->v.index;
+  v[V_PARITY] = c->v.parity;
+  gen_loop_end(b, &items);
+  return ARKE_OK;
+}

@@ -1,0 +1,84 @@
+/* The kernel around its two roles: barriers, dispatch, and the evaluator of scores and bounds. */
+#include "generator/gen_barrier.h"
+#include "generator/gen_memory.h"
+#include "generator/gen_tma.h"
+#include "templates/attention_emit.h"
+
+/* What setmaxnreg gives a thread of the producer's group and of each of so many consumers: together no more
+ * than the CTA was started with, as many for each thread as a multiple of 8 allows. One consumer has what it
+ * needs as it is. */
+typedef struct register_split {
+  int producer, consumer;
+} register_split;
+
+static register_split split_registers(const attention_plan *p) {
+  if (p->consumers == 3) return (register_split){32, 160};
+  return p->live_registers > 232 ? (register_split){24, 240} : (register_split){40, 232};
+}
+
+static arke_status score(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
+  attention_emitter *e = user;
+  if (x != e->m->product || !e->score)
+    return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that a score has not");
+  values[0] = e->m->factor == 1 ? *e->score : gen_fmul(e->b, *e->score, gen_f32(e->b, e->m->factor));
+  return ARKE_OK;
+}
+
+static void set_up_barriers(attention_emitter *e, gen_value thread) {
+  gen_builder *b = e->b;
+  gen_branch first;
+  gen_if(b, &first, gen_compare_imm(b, GEN_EQ, thread, 0), NULL, 0);
+  gen_tma_prefetch_map(b, e->map_q);
+  gen_tma_prefetch_map(b, e->map_k);
+  gen_tma_prefetch_map(b, e->map_v);
+  gen_pipeline_init(b, &e->of_q);
+  gen_pipeline_init(b, &e->of_k);
+  gen_pipeline_init(b, &e->of_v);
+  gen_mbarrier_init_fence(b);
+  gen_if_end(b, &first);
+  gen_cta_sync(b);
+}
+
+static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error *err) {
+  gen_builder *b = e->b;
+  int consumers = e->p->consumers;
+  gen_value group = gen_warp_uniform(b, gen_lshr(b, thread, gen_i32(b, 7)));
+  register_split split = split_registers(e->p);
+  gen_branch producer, one_thread;
+  gen_if(b, &producer, gen_compare_imm(b, GEN_EQ, group, consumers), NULL, 0);
+  if (consumers > 1) gen_registers_shrink(b, split.producer);
+  gen_if(b, &one_thread, gen_compare_imm(b, GEN_EQ, thread, (int64_t)consumers * 128), NULL, 0);
+  TRY(attention_emit_producer(e, err));
+  gen_if_end(b, &one_thread);
+  gen_else(b, &producer);
+  if (consumers > 1) gen_registers_grow(b, split.consumer);
+  TRY(attention_emit_consumer(e, group, gen_and(b, thread, gen_i32(b, 127)), err));
+  gen_if_end(b, &producer);
+  return ARKE_OK;
+}
+
+arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_error *err) {
+  (void)t;
+  const attention_kernel *k = user;
+  const attention_plan *p = k->p;
+  attention_emitter e = {.b = b, .k = k, .p = p, .m = p->match};
+  lanes_options o = p->scores;
+  o.user = &e;
+  o.reduce = score;
+  TRY(lanes_create(b, &p->match->form, &o, &k->score_slots, k->a, &e.l, err));
+  e.map_q = gen_param(b, k->map_q);
+  e.map_k = gen_param(b, k->map_k);
+  e.map_v = gen_param(b, k->map_v);
+  e.smem_q = gen_shared_dynamic(b);
+  e.smem_k = gen_add_imm(b, e.smem_q, p->q.bytes);
+  e.smem_v = gen_add_imm(b, e.smem_k, (int64_t)p->stages * p->k.bytes);
+  gen_pipeline_create(b, &e.of_q, "q", 1, p->consumers, 1);
+  gen_pipeline_create(b, &e.of_k, "k", p->stages, p->consumers, 1);
+  gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, 1);
+  gen_value thread = gen_tid_x(b);
+  set_up_barriers(&e, thread);
+  /* All before this overlapped the end of the launch before; from here on memory is touched. */
+  gen_launches_wait(b);
+  gen_launches_release(b);
+  return emit_roles(&e, thread, err);
+}

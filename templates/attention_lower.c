@@ -1,0 +1,121 @@
+/* The kernel's launch, and what it takes for granted. */
+#include "templates/attention_emit.h"
+
+#define STAGE "generate"
+
+static const recipe_expr *product(arena *a, const recipe_expr *x, const recipe_expr *y) {
+  return x ? recipe_binary(a, RECIPE_MUL, x, y) : y;
+}
+
+static const recipe_expr *dimension(const ir_op *op, ir_dim d, arena *a) {
+  const recipe_expr *factor = recipe_const(a, d.factor);
+  return d.axis < 0 ? factor : recipe_binary(a, RECIPE_MUL, factor, recipe_var(a, op->axes[d.axis]));
+}
+
+enum { L2_PROMOTION_256 = 3, SWIZZLE_128 = 3 };
+
+/* Over the whole tensor of an access, a box of `rows` along the loop and 64 elements of a row. */
+static int add_map(const attention_plan *p, int access, int loop, int rows, arena *a, kernel_args *args) {
+  const ir_form *form = &p->match->form;
+  const ir_op *op = form->problem->op;
+  const ir_access *x = &form->accesses[access];
+  recipe_tensormap map = {.rank = x->n, .swizzle = SWIZZLE_128, .l2_promotion = L2_PROMOTION_256};
+  for (int s = 0; s < x->n; s++) {
+    int to = x->n - 1 - s;
+    const ir_expr *e = x->subscripts[s].e;
+    bool along = e->node == IR_INDEX && e->id == loop;
+    map.dim[to] = dimension(op, op->tensors[x->tensor].dims[s], a);
+    map.stride[to] = to == 0 ? NULL : kernel_stride(form, x, s, false, a);
+    map.box[to] = to == 0 ? 64 : along ? (uint32_t)rows : 1;
+  }
+  return kernel_args_tensormap(args, x->tensor, &map);
+}
+
+/* Copies want addresses and strides at multiples of 16 bytes. */
+static void require_copied(const attention_plan *p, int access, recipe *rules, arena *a) {
+  const ir_form *form = &p->match->form;
+  const ir_access *x = &form->accesses[access];
+  const char *name = form->problem->op->tensors[x->tensor].name;
+  rules->tensors[x->tensor].alignment = 16;
+  rules->tensors[x->tensor].contiguous_last = true;
+  for (int s = 0; s + 1 < x->n; s++)
+    kernel_require(rules, a, kernel_stride(form, x, s, false, a), 8, 0,
+                   arena_printf(a, "rows of %s must start at multiples of 16 bytes", name));
+}
+
+static void make_rules(const attention_plan *p, const recipe_expr *items, arena *a, recipe *rules) {
+  const attention_match *m = p->match;
+  const ir_op *op = m->form.problem->op;
+  *rules = (recipe){.n_tensors = op->n_args};
+  require_copied(p, m->q, rules, a);
+  require_copied(p, m->k, rules, a);
+  require_copied(p, m->v, rules, a);
+  lanes_require(&m->form, &p->scores, rules, a);
+  lanes_require(&m->form, &p->epilogue, rules, a);
+  kernel_require(rules, a, kernel_extent(&m->form, m->depth, a), 0, p->q.columns,
+                 "the kernel is made for heads of another size");
+  kernel_require(rules, a, kernel_extent(&m->form, m->wide, a), p->v.columns, 0,
+                 "the kernel is made for values of another size");
+  kernel_require(rules, a, kernel_extent(&m->form, m->wide, a), 0, p->v.columns,
+                 "the kernel is made for values of another size");
+  for (int l = 0; l < m->form.n_loops; l++)
+    kernel_require(rules, a, kernel_extent(&m->form, l, a), 0, (1 << 30) - 4096,
+                   "indices of the kernel have 32 bits");
+  for (int i = 0; i < m->bounds.n_shares; i++) {
+    const recipe_expr *rest = recipe_binary(a, RECIPE_MOD, dimension(op, m->bounds.shares[i][0], a),
+                                            dimension(op, m->bounds.shares[i][1], a));
+    kernel_require(rules, a, rest, 0, 0, "query heads must be a multiple of those of keys and values");
+  }
+  kernel_require(rules, a, items, 0, (1 << 30) - 4096, "there are more tiles than the kernel can count");
+}
+
+arke_status attention_lower(const ir_problem *p, const target *t, const config *c,
+                            const lower_options *options, arena *a, lowered *out, arke_error *err) {
+  attention_match *m = ARENA_NEW(a, attention_match);
+  attention_plan *plan = ARENA_NEW(a, attention_plan);
+  attention_kernel *k = ARENA_NEW(a, attention_kernel);
+  arke_status status;
+  if (!m || !plan || !k) return error_memory(err, STAGE);
+  template_reason reason = attention_fit(p, t, a, m, NULL, &status);
+  if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
+  if (reason == TEMPLATE_OK) reason = attention_plan_make(m, t, c, plan);
+  if (reason != TEMPLATE_OK)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "configuration not feasible: %s",
+                     template_reason_text(reason));
+  lanes_options *each[] = {&plan->scores, &plan->epilogue};
+  for (int i = 0; options && i < 2; i++) {
+    each[i]->fast_math = options->fast_math;
+    each[i]->check_indices = options->check_indices;
+  }
+  *k = (attention_kernel){.p = plan, .a = a};
+  kernel_launch l = {.name = "attention",
+                     .threads = plan->threads,
+                     .min_ctas_per_sm = 1,
+                     .smem_bytes = recipe_const(a, plan->smem_bytes),
+                     .early_start = true,
+                     .args = {.a = a},
+                     .emit = attention_emit,
+                     .user = k};
+  k->map_q = add_map(plan, m->q, m->query, plan->block_m, a, &l.args);
+  k->map_k = add_map(plan, m->k, m->key, plan->block_n, a, &l.args);
+  k->map_v = add_map(plan, m->v, m->key, plan->block_n, a, &l.args);
+  for (int i = 0; i < m->form.n_loops; i++)
+    k->extents[i] = kernel_args_i32(&l.args, kernel_extent(&m->form, i, a));
+  const recipe_expr *heads = NULL,
+                    *tiles = recipe_binary(a, RECIPE_CEILDIV, kernel_extent(&m->form, m->query, a),
+                                           recipe_const(a, plan->block_m));
+  for (int i = 0; i < m->batch.n; i++)
+    heads = product(a, heads, kernel_extent(&m->form, m->batch.loops[i], a));
+  if (!heads) heads = recipe_const(a, 1);
+  const recipe_expr *items = product(a, tiles, heads);
+  k->tiles = kernel_args_i32(&l.args, tiles);
+  k->heads = kernel_args_i32(&l.args, heads);
+  k->items = kernel_args_i32(&l.args, items);
+  lanes_declare(&m->form, &plan->scores, &l.args, &k->score_slots);
+  lanes_declare(&m->form, &plan->epilogue, &l.args, &k->epilogue_slots);
+  l.grid[0] = plan->persistent ? recipe_binary(a, RECIPE_MIN, recipe_var(a, "SMS"), items) : items;
+  recipe rules;
+  make_rules(plan, items, a, &rules);
+  if (!l.grid[0] || !l.smem_bytes) return error_memory(err, STAGE);
+  return kernel_lower(&l, 1, &rules, t, options, a, out, err);
+}

@@ -1,0 +1,156 @@
+/* Which tile an item is, and which keys its queries see. */
+#include "generator/gen_bits.h"
+#include "templates/attention_emit.h"
+
+enum { FAR = 1 << 30 }; /* past every key and query: sizes are below it */
+
+gen_value attention_extent(const attention_emitter *e, int loop) {
+  return gen_param(e->b, e->k->extents[loop]);
+}
+
+gen_value attention_index(const attention_emitter *e, gen_value x) {
+  return e->p->wide_offsets ? gen_sext(e->b, x, GEN_I64) : x;
+}
+
+gen_value attention_first_item(attention_emitter *e) {
+  return gen_ctaid_x(e->b);
+}
+
+gen_value attention_next_item(attention_emitter *e, gen_value item) {
+  return gen_add(e->b, item, gen_nctaid_x(e->b));
+}
+
+/* --- arithmetic of signed values --- */
+
+static gen_value smaller(gen_builder *b, gen_value x, gen_value y) {
+  return gen_select(b, gen_compare(b, GEN_SLT, x, y), x, y);
+}
+
+static gen_value larger(gen_builder *b, gen_value x, gen_value y) {
+  return gen_select(b, gen_compare(b, GEN_SLT, x, y), y, x);
+}
+
+/* --- bounds --- */
+
+/* The value of a bound without the query's part, i64. */
+static arke_status rest_of(attention_emitter *e, const lanes_sum *sum, gen_value *value, arke_error *err) {
+  gen_builder *b = e->b;
+  *value = gen_i64(b, sum->constant);
+  for (int i = 0; i < sum->n; i++) {
+    const lanes_term *t = &sum->terms[i];
+    gen_value v[LANES_MAX];
+    int n;
+    TRY(lanes_eval(e->l, t->e, v, &n, err));
+    if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
+    *value = gen_add(b, *value, gen_mul_imm(b, v[0], t->coefficient));
+  }
+  return ARKE_OK;
+}
+
+/* A bound for one query, i32, between -FAR and FAR. */
+static gen_value bound_at(attention_emitter *e, const attention_bound *bound, gen_value rest,
+                          gen_value query) {
+  gen_builder *b = e->b;
+  gen_value v = gen_add(b, rest, gen_mul_imm(b, gen_sext(b, query, GEN_I64), bound->query));
+  v = smaller(b, larger(b, v, gen_i64(b, -FAR)), gen_i64(b, FAR));
+  return gen_trunc(b, v, GEN_I32);
+}
+
+arke_status attention_row_keys(attention_emitter *e, gen_value query, gen_value *from, gen_value *below,
+                               arke_error *err) {
+  gen_builder *b = e->b;
+  const attention_bounds *bounds = &e->m->bounds;
+  *from = gen_i32(b, 0);
+  *below = attention_extent(e, e->m->key);
+  for (int i = 0; i < bounds->n; i++) {
+    const attention_bound *bound = &bounds->list[i];
+    gen_value rest;
+    TRY(rest_of(e, &bound->rest, &rest, err));
+    gen_value v = bound_at(e, bound, rest, query);
+    if (bound->upper) {
+      *below = smaller(b, *below, v);
+    } else {
+      *from = larger(b, *from, v);
+    }
+  }
+  return ARKE_OK;
+}
+
+/* Bounds grow or fall with the query, so that their ends are at the tile's first or last one. */
+static arke_status find_keys(attention_emitter *e, attention_place *at, arke_error *err) {
+  gen_builder *b = e->b;
+  const attention_bounds *bounds = &e->m->bounds;
+  int step = e->p->block_n;
+  gen_value keys = attention_extent(e, e->m->key), from = gen_i32(b, 0), below = keys;
+  at->all_from = from;
+  at->all_below = keys;
+  for (int i = 0; i < bounds->n; i++) {
+    const attention_bound *bound = &bounds->list[i];
+    gen_value rest;
+    TRY(rest_of(e, &bound->rest, &rest, err));
+    gen_value at_first = bound_at(e, bound, rest, at->first), at_last = bound_at(e, bound, rest, at->last);
+    gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
+    if (bound->upper) {
+      below = smaller(b, below, high);
+      at->all_below = smaller(b, at->all_below, low);
+    } else {
+      from = larger(b, from, low);
+      at->all_from = larger(b, at->all_from, high);
+    }
+  }
+  /* A step at least, in which nothing may be seen. */
+  from = smaller(b, from, gen_add_imm(b, keys, -1));
+  below = larger(b, below, gen_add_imm(b, from, 1));
+  at->begin = gen_udiv(b, from, gen_i32(b, step));
+  at->end = gen_ceildiv_imm(b, below, step);
+  return ARKE_OK;
+}
+
+/* --- items --- */
+
+/* Head and tile of an item: heads of a group together, their longest tiles first. */
+static void find_tile(attention_emitter *e, gen_value item, gen_value *head, gen_value *tile) {
+  gen_builder *b = e->b;
+  gen_value tiles = gen_param(b, e->k->tiles), heads = gen_param(b, e->k->heads);
+  int group = e->p->group;
+  if (group == 0) {
+    *tile = gen_udiv(b, item, heads);
+    *head = gen_sub(b, item, gen_mul(b, *tile, heads));
+  } else {
+    gen_value each = gen_mul_imm(b, tiles, group), number = gen_udiv(b, item, each);
+    gen_value within = gen_sub(b, item, gen_mul(b, number, each)), first = gen_mul_imm(b, number, group);
+    gen_value size = gen_umin(b, gen_i32(b, group), gen_sub(b, heads, first));
+    *tile = gen_udiv(b, within, size);
+    *head = gen_add(b, first, gen_sub(b, within, gen_mul(b, *tile, size)));
+  }
+  bool last_is_longest = false;
+  for (int i = 0; i < e->m->bounds.n; i++)
+    last_is_longest |= e->m->bounds.list[i].upper && e->m->bounds.list[i].query > 0;
+  if (last_is_longest) *tile = gen_sub(b, gen_add_imm(b, tiles, -1), *tile);
+}
+
+arke_status attention_locate(attention_emitter *e, gen_value item, attention_place *at, arke_error *err) {
+  gen_builder *b = e->b;
+  const attention_match *m = e->m;
+  gen_value head, tile;
+  find_tile(e, item, &head, &tile);
+  for (int i = m->batch.n - 1; i >= 0; i--) {
+    int loop = m->batch.loops[i];
+    if (i == 0) {
+      at->loops[loop] = head;
+    } else {
+      gen_value extent = attention_extent(e, loop), rest = gen_udiv(b, head, extent);
+      at->loops[loop] = gen_sub(b, head, gen_mul(b, rest, extent));
+      head = rest;
+    }
+  }
+  lanes_forget(e->l);
+  for (int i = 0; i < m->batch.n; i++) {
+    int loop = m->batch.loops[i];
+    lanes_set(e->l, loop, attention_index(e, at->loops[loop]));
+  }
+  at->first = gen_mul_imm(b, tile, e->p->block_m);
+  gen_value end = gen_umin(b, gen_add_imm(b, at->first, e->p->block_m), attention_extent(e, m->query));
+  at->last = gen_add_imm(b, end, -1);
+  return find_keys(e, at, err);
+}

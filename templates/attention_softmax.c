@@ -1,0 +1,109 @@
+/* Products of a step become weights, in registers. A thread has two rows of a tile: accumulator i is of row
+ * (i / 2) % 2, column 8 (i / 4) + i % 2; four neighbouring lanes share a row. Weights are powers of two: the
+ * score's factor and log2(e) are one multiplication, which the exponent's subtraction takes along. */
+#include <math.h>
+
+#include "generator/gen_warp.h"
+#include "templates/attention_emit.h"
+
+static int row_of(int i) {
+  return i / 2 % 2;
+}
+
+static int column_of(int i) {
+  return 8 * (i / 4) + i % 2;
+}
+
+/* --- scores --- */
+
+arke_status attention_scores(attention_emitter *e, const attention_rows *rows, gen_value key, gen_value *s,
+                             int n, arke_error *err) {
+  gen_builder *b = e->b;
+  const attention_match *m = e->m;
+  if (m->body == m->product) return ARKE_OK;
+  /* Past the edges the last query and key are looked at, whose place in memory exists. */
+  gen_value last_key = gen_add_imm(b, attention_extent(e, m->key), -1);
+  gen_value last_query = gen_add_imm(b, attention_extent(e, m->query), -1);
+  gen_value first = gen_add(b, key, rows->column);
+  lanes_forget(e->l);
+  for (int r = 0; r < ATTENTION_ROWS; r++) {
+    lanes_set(e->l, m->query, attention_index(e, gen_umin(b, rows->query[r], last_query)));
+    for (int i = 0; i < n; i++) {
+      if (row_of(i) != r) continue;
+      gen_value at = gen_umin(b, gen_add_imm(b, first, column_of(i)), last_key), v[LANES_MAX];
+      int width;
+      lanes_set(e->l, m->key, attention_index(e, at));
+      e->score = &s[i];
+      TRY(lanes_load(e->l, m->body, err));
+      TRY(lanes_eval(e->l, m->body, v, &width, err));
+      s[i] = v[0];
+    }
+  }
+  lanes_forget(e->l);
+  return ARKE_OK;
+}
+
+void attention_mask(attention_emitter *e, const attention_rows *rows, gen_value key, gen_value *s, int n) {
+  gen_builder *b = e->b;
+  gen_value none = gen_f32(b, -(double)INFINITY), first = gen_add(b, key, rows->column);
+  bool lower = false;
+  for (int i = 0; i < e->m->bounds.n; i++) lower |= !e->m->bounds.list[i].upper;
+  for (int r = 0; r < ATTENTION_ROWS; r++) {
+    gen_value below = gen_sub(b, rows->below[r], first), from = gen_sub(b, rows->from[r], first);
+    for (int i = 0; i < n; i++) {
+      if (row_of(i) != r) continue;
+      gen_value seen = gen_compare_imm(b, GEN_SGT, below, column_of(i));
+      if (lower) seen = gen_and(b, seen, gen_compare_imm(b, GEN_SLE, from, column_of(i)));
+      s[i] = gen_select(b, seen, s[i], none);
+    }
+  }
+}
+
+/* --- weights --- */
+
+enum { CHAINS = 2 }; /* of a row, so that one operation need not wait for the one before */
+
+/* Combines a row's values; in the end they are in chains[0]. */
+static gen_value over_row(gen_builder *b, const gen_value *s, int n, int row,
+                          gen_value (*combine)(gen_builder *, gen_value, gen_value)) {
+  gen_value chains[CHAINS] = {NULL};
+  int next = 0;
+  for (int i = 0; i < n; i++) {
+    if (row_of(i) != row) continue;
+    gen_value *chain = &chains[next++ % CHAINS];
+    *chain = *chain ? combine(b, *chain, s[i]) : s[i];
+  }
+  return combine(b, chains[0], chains[1]);
+}
+
+static gen_value exp2_of(gen_builder *b, gen_value x) {
+  gen_value v = x;
+  arke_error err = ARKE_ERROR_INIT;
+  if (gen_math_to(b, IR_FN_EXP2, GEN_ACCURACY_NARROW, &x, &v, &err) != ARKE_OK) gen_misuse(b, "%s", err.text);
+  return v;
+}
+
+void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_state *state,
+                       gen_value *rescale) {
+  gen_builder *b = e->b;
+  gen_value none = gen_f32(b, -(double)INFINITY), zero = gen_f32(b, 0);
+  gen_value factor = gen_f32(b, e->m->scale * (e->m->base2 ? 1 : M_LOG2E));
+  for (int r = 0; r < ATTENTION_ROWS; r++) {
+    gen_value largest = over_row(b, s, n, r, gen_maximum);
+    for (int lane = 1; lane <= 2; lane *= 2)
+      largest = gen_maximum(b, largest, gen_shuffle_xor(b, largest, gen_i32(b, lane), 32));
+    largest = gen_fmul(b, largest, factor);
+    if (rescale) largest = gen_maximum(b, largest, state->largest[r]);
+    gen_value nothing = gen_compare(b, GEN_EQ, largest, none);
+    gen_value minus = gen_select(b, nothing, zero, gen_fneg(b, largest));
+    for (int i = 0; i < n; i++)
+      if (row_of(i) == r) s[i] = exp2_of(b, gen_fma(b, s[i], factor, minus));
+    gen_value total = over_row(b, s, n, r, gen_fadd);
+    if (rescale) {
+      rescale[r] = exp2_of(b, gen_fadd(b, state->largest[r], minus));
+      total = gen_fma(b, state->total[r], rescale[r], total);
+    }
+    state->total[r] = total;
+    state->largest[r] = largest;
+  }
+}

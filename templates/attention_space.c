@@ -1,0 +1,256 @@
+/* The tiling space, and what a point of it is. */
+#include <math.h>
+#include <stdarg.h>
+
+#include "templates/attention.h"
+
+#define VALUES(...)                                                                                          \
+  { __VA_ARGS__ }
+#define VALUE_COUNT(...) ((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)))
+
+static const space_param params[] = {
+#define X(NAME, meaning, ...) {#NAME, meaning, VALUE_COUNT(__VA_ARGS__), VALUES(__VA_ARGS__)},
+    ATTENTION_PARAMS(X)
+#undef X
+};
+
+const space attention_space = {"attention", ATTENTION_PARAM_COUNT, params};
+
+const space *attention_space_of(const target *t) {
+  (void)t;
+  return &attention_space;
+}
+
+/* Static shared memory (barriers), rounded up to the alignment of the dynamic part. */
+enum { STATIC_SMEM_BYTES = 1024 };
+/* Registers a consumer thread needs beside sums, scores and weights. */
+enum { OVERHEAD_REGISTERS = 32 };
+static const int consumer_registers[] = {0, 255, 240, 160};
+
+enum { MOST_COLUMNS = 256, MOST_EXTENT = (1 << 30) - 4096 };
+
+static void say(strbuf *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(strbuf *detail, const char *format, ...) {
+  if (!detail) return;
+  va_list args;
+  va_start(args, format);
+  strbuf_vaddf(detail, format, args);
+  va_end(args);
+}
+
+/* --- fitting --- */
+
+static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
+  const ir_problem *p = m->form.problem;
+  for (int l = 0; l < m->form.n_loops; l++) {
+    int64_t n = ir_form_extent(&m->form, l);
+    if (n >= 1 && n <= MOST_EXTENT) continue;
+    say(detail, "an axis (%s) has %lld elements; the attention template takes 1 to %d", m->form.loops[l].name,
+        (long long)n, MOST_EXTENT);
+    return TEMPLATE_SIZE;
+  }
+  if (!attention_shares_divide(p, &m->bounds)) {
+    say(detail, "the query heads are not a multiple of those of keys and values");
+    return TEMPLATE_SIZE;
+  }
+  int64_t depth = ir_form_extent(&m->form, m->depth), wide = ir_form_extent(&m->form, m->wide);
+  if (depth > MOST_COLUMNS || wide > MOST_COLUMNS) {
+    say(detail, "heads of %lld and %lld elements; the attention template takes up to %d", (long long)depth,
+        (long long)wide, MOST_COLUMNS);
+    return TEMPLATE_SIZE;
+  }
+  if (depth % 8 || wide % 8) {
+    say(detail, "heads of %lld and %lld elements; the attention template takes multiples of 8",
+        (long long)depth, (long long)wide);
+    return TEMPLATE_ALIGNMENT;
+  }
+  return TEMPLATE_OK;
+}
+
+template_reason attention_fit(const ir_problem *p, const target *t, arena *a, attention_match *m,
+                              strbuf *detail, arke_status *status) {
+  template_reason reason = attention_match_op(p, a, m, detail, status);
+  if (reason != TEMPLATE_OK) return reason;
+  if (!t->has.tma || !t->has.wgmma || !t->has.setmaxnreg) {
+    say(detail, "%s has no warp-group matrix unit with tensor copies", t->name);
+    return TEMPLATE_TARGET;
+  }
+  const ir_access *x = m->form.accesses;
+  dtype type = ir_tensor_dtype(p, x[m->q].tensor);
+  if ((type != DTYPE_BF16 && type != DTYPE_F16) || ir_tensor_dtype(p, x[m->k].tensor) != type ||
+      ir_tensor_dtype(p, x[m->v].tensor) != type || m->type != type) {
+    say(detail,
+        "the attention template takes bf16 or f16, the same for Q, K, V and what weights are cast to");
+    return TEMPLATE_DTYPE;
+  }
+  return fit_sizes(m, detail);
+}
+
+template_reason attention_fits(const ir_problem *p, const target *t, strbuf *detail) {
+  arena a = ARENA_INIT;
+  attention_match m;
+  template_reason reason = attention_fit(p, t, &a, &m, detail, NULL);
+  arena_release(&a);
+  return reason;
+}
+
+/* --- plans --- */
+
+static attention_tile make_tile(int rows, int columns) {
+  attention_tile tile = {
+      .rows = rows, .columns = columns, .panels = (columns + 63) / 64, .panel_bytes = rows * 128};
+  tile.bytes = tile.panels * tile.panel_bytes;
+  return tile;
+}
+
+static int ceil_to(int64_t x, int step) {
+  return (int)((x + step - 1) / step * step);
+}
+
+template_reason attention_plan_make(const attention_match *m, const target *t, const config *c,
+                                    attention_plan *plan) {
+  const int *v = c->values;
+  int depth = ceil_to(ir_form_extent(&m->form, m->depth), 16), wide = (int)ir_form_extent(&m->form, m->wide);
+  *plan = (attention_plan){.match = m,
+                           .consumers = v[ATTENTION_CONSUMERS],
+                           .block_m = 64 * v[ATTENTION_CONSUMERS],
+                           .block_n = v[ATTENTION_BLOCK_N],
+                           .stages = v[ATTENTION_STAGES],
+                           .group = v[ATTENTION_GROUP],
+                           .turns = v[ATTENTION_TURNS],
+                           .overlap = v[ATTENTION_OVERLAP] > 0,
+                           .late_wait = v[ATTENTION_OVERLAP] == 2,
+                           .persistent = v[ATTENTION_PERSISTENT],
+                           .masked = m->bounds.n > 0,
+                           .threads = 128 * (v[ATTENTION_CONSUMERS] + 1)};
+  if (plan->turns && plan->consumers < 2) return TEMPLATE_SCHEDULE;
+  if (plan->overlap && plan->stages < 2) return TEMPLATE_STAGES;
+  if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
+  plan->live_registers = wide / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
+  if (plan->live_registers > consumer_registers[plan->consumers]) return TEMPLATE_REGISTERS;
+  plan->q = make_tile(plan->block_m, depth);
+  plan->k = make_tile(plan->block_n, depth);
+  plan->v = make_tile(plan->block_n, wide);
+  plan->smem_bytes = plan->q.bytes + plan->stages * (plan->k.bytes + plan->v.bytes);
+  if (plan->smem_bytes > t->smem_per_block_bytes - STATIC_SMEM_BYTES) return TEMPLATE_SHARED_MEMORY;
+  plan->wide_offsets = lanes_need_wide_offsets(&m->form);
+  plan->scores = (lanes_options){.loop = -1, .width = 1, .wide_offsets = plan->wide_offsets};
+  plan->epilogue = (lanes_options){.loop = m->wide, .width = 2, .wide_offsets = plan->wide_offsets};
+  plan->epilogue.wide = lanes_wide(&m->form, &plan->epilogue);
+  return TEMPLATE_OK;
+}
+
+static int64_t tiles_of(const attention_plan *plan) {
+  return (ir_form_extent(&plan->match->form, plan->match->query) + plan->block_m - 1) / plan->block_m;
+}
+
+/* Whether a simpler configuration does the same. */
+static bool redundant(const attention_plan *plan, int sm_count) {
+  const attention_match *m = plan->match;
+  int64_t tiles = tiles_of(plan), heads = 1;
+  for (int i = 0; i < m->batch.n; i++) heads *= ir_form_extent(&m->form, m->batch.loops[i]);
+  if (plan->group > 1 && (plan->group >= heads || tiles == 1)) return true;
+  if (plan->group == 1 && heads == 1) return true;
+  return plan->persistent && tiles * heads <= sm_count;
+}
+
+static template_reason check_sizes(const attention_plan *plan, int sm_count) {
+  const attention_match *m = plan->match;
+  double items = (double)tiles_of(plan);
+  for (int i = 0; i < m->batch.n; i++) items *= (double)ir_form_extent(&m->form, m->batch.loops[i]);
+  if (items > MOST_EXTENT) return TEMPLATE_SIZE;
+  return redundant(plan, sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
+}
+
+template_reason attention_feasible(const ir_problem *p, const target *t, const config *c) {
+  arena a = ARENA_INIT;
+  attention_match m;
+  attention_plan plan;
+  template_reason reason = attention_fit(p, t, &a, &m, NULL, NULL);
+  if (reason == TEMPLATE_OK) reason = attention_plan_make(&m, t, c, &plan);
+  if (reason == TEMPLATE_OK) reason = check_sizes(&plan, t->rates.sm_count);
+  arena_release(&a);
+  return reason;
+}
+
+typedef struct prepared {
+  template_reason reason;
+  attention_match m;
+} prepared;
+
+const void *attention_prepare(const ir_problem *p, const target *t, arena *a) {
+  arke_status status;
+  prepared *x = ARENA_NEW(a, prepared);
+  if (!x) return NULL;
+  x->reason = attention_fit(p, t, a, &x->m, NULL, &status);
+  return status == ARKE_ERR_MEMORY ? NULL : x;
+}
+
+template_reason attention_judge(const void *of, const target *t, const target_rates *rates, const config *c,
+                                double *ns) {
+  const prepared *x = of;
+  attention_plan plan;
+  template_reason reason = x->reason;
+  if (reason == TEMPLATE_OK) reason = attention_plan_make(&x->m, t, c, &plan);
+  if (reason == TEMPLATE_OK) reason = check_sizes(&plan, t->rates.sm_count);
+  if (reason == TEMPLATE_OK) *ns = attention_plan_cost_ns(&plan, t, rates);
+  return reason;
+}
+
+double attention_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
+  arena a = ARENA_INIT;
+  attention_match m;
+  attention_plan plan;
+  double ns = INFINITY;
+  if (attention_fit(p, t, &a, &m, NULL, NULL) == TEMPLATE_OK &&
+      attention_plan_make(&m, t, c, &plan) == TEMPLATE_OK)
+    ns = attention_plan_cost_ns(&plan, t, rates);
+  arena_release(&a);
+  return ns;
+}
+
+/* --- where to start --- */
+
+void attention_defaults(const ir_problem *p, const target *t, config *c) {
+  arena a = ARENA_INIT;
+  const prepared *x = attention_prepare(p, t, &a);
+  double least = INFINITY;
+  *c = (config){{[ATTENTION_CONSUMERS] = 1, [ATTENTION_BLOCK_N] = 32, [ATTENTION_STAGES] = 1}};
+  if (x && x->reason == TEMPLATE_OK) {
+    int64_t size = space_size(&attention_space);
+    for (int64_t i = 0; i < size; i++) {
+      config here;
+      double ns;
+      space_point(&attention_space, i, &here);
+      if (attention_judge(x, t, &t->rates, &here, &ns) != TEMPLATE_OK || ns >= least) continue;
+      least = ns;
+      *c = here;
+    }
+  }
+  arena_release(&a);
+}
+
+/* Two tiles of queries, the second ragged; more steps than stages, the last ragged; heads so that groups of
+ * them are incomplete and CTAs have more than one tile. */
+void attention_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
+                               ir_problem *reduced) {
+  arena a = ARENA_INIT;
+  attention_match m;
+  attention_plan plan;
+  *reduced = *p;
+  if (attention_fit(p, t, &a, &m, NULL, NULL) == TEMPLATE_OK &&
+      attention_plan_make(&m, t, c, &plan) == TEMPLATE_OK) {
+    const ir_form *form = &m.form;
+    int64_t queries = plan.block_m + 37, keys = (int64_t)(plan.stages + 1) * plan.block_n + 9, heads = 3;
+    ir_form_set_extent(form, m.key, keys, reduced);
+    ir_form_set_extent(form, m.query, queries, reduced);
+    if (2 * heads <= sm_count) heads = sm_count / 2 + 1;
+    for (int i = 0; i < m.batch.n; i++)
+      ir_form_set_extent(form, m.batch.loops[i], i == m.batch.n - 1 ? heads : 1, reduced);
+    for (int i = 0; i < m.bounds.n_shares; i++) {
+      reduced->sizes[m.bounds.shares[i][1].axis] = 2;
+      reduced->sizes[m.bounds.shares[i][0].axis] = (heads + 1) / 2 * 2;
+    }
+  }
+  arena_release(&a);
+}

@@ -1,0 +1,119 @@
+/* The end of a tile: outputs are expressions over the sums of weights times values, the weights' own sum and
+ * the largest score. */
+#include <math.h>
+
+#include "generator/gen_warp.h"
+#include "templates/attention_emit.h"
+
+/* The row whose outputs are evaluated: what REDUCE nodes are there. */
+typedef struct stored_row {
+  attention_emitter *e;
+  lanes *l;
+  gen_value largest, total;
+  const gen_value *sums; /* of the columns at hand; NULL: none */
+} stored_row;
+
+static arke_status statistic(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
+  stored_row *row = user;
+  gen_builder *b = row->e->b;
+  const attention_match *m = row->e->m;
+  if (x == m->largest) {
+    values[0] = row->largest;
+    return ARKE_OK;
+  }
+  if (x == m->total) {
+    values[0] = row->total;
+    return ARKE_OK;
+  }
+  if (x != m->weighted || !row->sums)
+    return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that the attention template has not");
+  int width = row->e->p->epilogue.width, n;
+  gen_value divisor[LANES_MAX];
+  if (m->divisor) TRY(lanes_eval(row->l, m->divisor, divisor, &n, err));
+  for (int i = 0; i < width; i++)
+    values[i] =
+        m->divisor ? gen_divide(b, lanes_accuracy(row->l, x), row->sums[i], divisor[0]) : row->sums[i];
+  return ARKE_OK;
+}
+
+/* Over the four lanes of a row; the natural unit of the largest score is that of the exponent. */
+static void finish_row(attention_emitter *e, const attention_state *state, int r, stored_row *row) {
+  gen_builder *b = e->b;
+  gen_value total = state->total[r];
+  for (int lane = 1; lane <= 2; lane *= 2)
+    total = gen_fadd(b, total, gen_shuffle_xor(b, total, gen_i32(b, lane), 32));
+  row->total = total;
+  row->largest = e->m->base2 ? state->largest[r] : gen_fmul(b, state->largest[r], gen_f32(b, M_LN2));
+}
+
+static arke_status set_row(attention_emitter *e, const attention_place *at, gen_value query, stored_row *row,
+                           arke_error *err) {
+  const attention_match *m = e->m;
+  lanes_options o = e->p->epilogue;
+  o.user = row;
+  o.reduce = statistic;
+  TRY(lanes_create(e->b, &m->form, &o, &e->k->epilogue_slots, e->k->a, &row->l, err));
+  for (int i = 0; i < m->batch.n; i++) {
+    int loop = m->batch.loops[i];
+    lanes_set(row->l, loop, attention_index(e, at->loops[loop]));
+  }
+  lanes_set(row->l, m->query, attention_index(e, query));
+  return ARKE_OK;
+}
+
+static arke_status store_statistics(attention_emitter *e, const attention_rows *rows, stored_row *row,
+                                    arke_error *err) {
+  gen_builder *b = e->b;
+  const ir_form *form = &e->m->form;
+  gen_branch first;
+  if (form->n_outputs == 1) return ARKE_OK;
+  gen_if(b, &first, gen_compare_imm(b, GEN_EQ, rows->column, 0), NULL, 0);
+  for (int o = 0; o < form->n_outputs; o++) {
+    gen_value values[LANES_MAX];
+    int n;
+    if (o == e->m->output) continue;
+    TRY(lanes_load(row->l, form->outputs[o].value, err));
+    TRY(lanes_eval(row->l, form->outputs[o].value, values, &n, err));
+    TRY(lanes_store(row->l, o, values, n, NULL, err));
+  }
+  gen_if_end(b, &first);
+  lanes_forget(row->l);
+  return ARKE_OK;
+}
+
+static arke_status store_columns(attention_emitter *e, const attention_rows *rows, int r, stored_row *row,
+                                 const gen_value *sums, arke_error *err) {
+  gen_builder *b = e->b;
+  const attention_match *m = e->m;
+  const ir_expr *value = m->form.outputs[m->output].value;
+  int width = e->p->epilogue.width;
+  for (int i = 2 * r; i < e->p->v.columns / 2; i += 4) {
+    for (int part = 0; part < 2; part += width) {
+      gen_value column = gen_add_imm(b, rows->column, 2 * (i - 2 * r) + part), values[LANES_MAX];
+      int n;
+      lanes_set(row->l, m->wide, attention_index(e, column));
+      row->sums = &sums[i + part];
+      TRY(lanes_load(row->l, value, err));
+      TRY(lanes_eval(row->l, value, values, &n, err));
+      TRY(lanes_store(row->l, m->output, values, n, NULL, err));
+    }
+  }
+  row->sums = NULL;
+  return ARKE_OK;
+}
+
+arke_status attention_store(attention_emitter *e, const attention_place *at, const attention_rows *rows,
+                            const attention_state *state, const gen_value *sums, arke_error *err) {
+  gen_builder *b = e->b;
+  for (int r = 0; r < ATTENTION_ROWS; r++) {
+    stored_row row = {.e = e};
+    gen_branch exists;
+    finish_row(e, state, r, &row);
+    gen_if(b, &exists, gen_compare(b, GEN_SLE, rows->query[r], at->last), NULL, 0);
+    TRY(set_row(e, at, rows->query[r], &row, err));
+    TRY(store_statistics(e, rows, &row, err));
+    TRY(store_columns(e, rows, r, &row, sums, err));
+    gen_if_end(b, &exists);
+  }
+  return ARKE_OK;
+}

@@ -1,0 +1,224 @@
+/* Attention on the emulator against the fp64 reference: heads of every size, odd lengths, masks, shared
+ * heads, scores that are expressions, and every schedule. */
+#include <check.h>
+#include <stdlib.h>
+
+#include "template_cases.h"
+#include "templates/attention.h"
+
+static const kernel_template *attention(void) {
+  return template_find("attention");
+}
+
+/* --- operators --- */
+
+static const char flash[] = "flash_attention", grouped[] = "grouped_query_attention",
+                  cross[] = "cross_attention";
+
+/* Everything behind the scores A of rows (b, h, q), with keys of which `seen` tells; `V` is V's read. */
+#define SOFTMAX(seen, V)                                                                                     \
+  "x[b,h,q] = max(k" seen ") A[b,h,q,k]; m[b,h,q] = x[b,h,q] == -inf ? 0 : x[b,h,q]; s[b,h,q] = sum(k" seen  \
+  ") exp(A[b,h,q,k] - m[b,h,q]); O[b,h,q,e] = s[b,h,q] == 0 ? 0 : (sum(k" seen                               \
+  ") cast<T>(exp(A[b,h,q,k] - m[b,h,q])) * " V ") / s[b,h,q] }"
+#define PRODUCT "P[b,h,q,k] = 0.125 * sum(d) Q[b,h,q,d] * K[b,h,k,d]; "
+
+static const char biased[] = "f(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,E], Z: T[H,S,R]) -> (O: T[B,H,S,E]) "
+                             "{ " PRODUCT "A[b,h,q,k] = P[b,h,q,k] + Z[h,q,k]; " SOFTMAX("", "V[b,h,k,e]");
+static const char hidden[] =
+    "f(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,E], Z: T[S,R]) -> (O: T[B,H,S,E]) "
+    "{ " PRODUCT "A[b,h,q,k] = Z[q,k] > 0 ? P[b,h,q,k] : -inf; " SOFTMAX("", "V[b,h,k,e]");
+static const char sloped[] =
+    "f(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,E], z: f32[H]) -> (O: T[B,H,S,E]) "
+    "{ " PRODUCT "A[b,h,q,k] = P[b,h,q,k] + z[h] * (k - q); " SOFTMAX(": k <= q", "V[b,h,k,e]");
+static const char lengths[] =
+    "f(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,E], n: i32[B]) -> (O: T[B,H,S,E]) "
+    "{ " PRODUCT "A[b,h,q,k] = P[b,h,q,k]; " SOFTMAX(": k < n[b] % R", "V[b,h,k,e]");
+/* Rows of all heads together, one head of keys; powers of two; weights divided before they are applied. */
+static const char one_head[] =
+    "f(Q: T[B,S,H,D], K: T[B,R,D], V: T[B,R,D]) -> (O: T[B,S,H,D], u: f32[B,S,H]) scale: float = 0.2 { "
+    "P[b,q,h,k] = sum(d) scale * Q[b,q,h,d] * K[b,k,d]; A[b,q,h,k] = P[b,q,h,k]; m[b,q,h] = max(k: k <= q + "
+    "R - S) "
+    "A[b,q,h,k]; s[b,q,h] = sum(k: k <= q + R - S) exp2(A[b,q,h,k] - m[b,q,h]); O[b,q,h,d] = sum(k: k <= q + "
+    "R "
+    "- S) cast<T>(exp2(A[b,q,h,k] - m[b,q,h])) / s[b,q,h] * V[b,k,d]; u[b,q,h] = m[b,q,h] + log2(s[b,q,h]) }";
+
+/* A name of the catalogue, or a text. */
+static const char *text_of(const char *op) {
+  const char *nearest;
+  const ir_catalogue_entry *e = ir_catalogue_find(op, &nearest);
+  return e ? e->text : op;
+}
+
+/* --- what it computes --- */
+
+static const struct {
+  const char *op, *bindings, *settings;
+} cases[] = {
+    {flash, "T=bf16 B=1 H=2 S=70 R=200 D=64", "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=1"},
+    {flash, "T=f16 B=1 H=1 S=150 R=131 D=128", "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1"},
+    {flash, "T=bf16 B=1 H=3 S=129 R=260 D=64 causal=true",
+     "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=2,GROUP=2,PERSISTENT=1"},
+    {flash, "T=bf16 B=1 H=1 S=140 R=70 D=128 causal=true",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=3,TURNS=0,OVERLAP=2"}, /* queries that see nothing */
+    {flash, "T=bf16 B=1 H=2 S=90 R=130 D=80 left=20 right=10",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0"},
+    {flash, "T=f16 B=1 H=1 S=100 R=1 D=96", "CONSUMERS=2,BLOCK_N=48,STAGES=2,TURNS=1,OVERLAP=1"},
+    {flash, "T=bf16 B=1 H=1 S=1 R=257 D=72 softcap=4.0",
+     "CONSUMERS=1,BLOCK_N=112,STAGES=2,TURNS=0,OVERLAP=1"},
+    {flash, "T=bf16 B=1 H=1 S=66 R=150 D=64 scale=10000",
+     "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=2"},
+    {grouped, "T=bf16 B=2 H=4 G=2 S=65 R=99 D=64 causal=true left=40",
+     "CONSUMERS=3,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1,GROUP=0,PERSISTENT=1"},
+    {grouped, "T=f16 B=1 H=3 G=1 S=33 R=65 D=256", "CONSUMERS=1,BLOCK_N=80,STAGES=1,TURNS=0,OVERLAP=0"},
+    {cross, "T=bf16 B=2 H=2 S=77 R=113 D=192",
+     "CONSUMERS=2,BLOCK_N=64,STAGES=1,TURNS=1,OVERLAP=0,PERSISTENT=1"},
+    {biased, "T=bf16 B=2 H=2 S=50 R=75 D=64 E=32", "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=0"},
+    {hidden, "T=bf16 B=1 H=2 S=70 R=40 D=24 E=136", "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=2,TURNS=0"},
+    {sloped, "T=f16 B=1 H=2 S=70 R=90 D=64 E=64", "CONSUMERS=2,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=1"},
+    {lengths, "T=bf16 B=3 H=1 S=10 R=90 D=64 E=64", "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=0"},
+    {one_head, "T=bf16 B=1 H=3 S=70 R=90 D=64", "CONSUMERS=1,BLOCK_N=64,STAGES=2,OVERLAP=1,TURNS=0,GROUP=2"},
+};
+
+START_TEST(cases_are_right) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, attention(), text_of(cases[_i].op), cases[_i].bindings, cases[_i].settings);
+  template_case_run(&a, &c, NULL, -1);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(small_problem_is_right) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(
+      &a, attention(), text_of(grouped), "T=bf16 B=4 H=32 G=8 S=4096 R=4096 D=64 causal=true",
+      "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1,GROUP=4,PERSISTENT=1");
+  template_case_run_reduced(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+/* --- how it assembles --- */
+
+static const struct {
+  const char *bindings, *settings;
+} large[] = {
+    {"T=bf16 B=4 H=32 S=4096 R=4096 D=128", "CONSUMERS=2,BLOCK_N=176,STAGES=2,TURNS=1,OVERLAP=2"},
+    {"T=bf16 B=4 H=32 S=4096 R=4096 D=128 causal=true", "CONSUMERS=2,BLOCK_N=128,STAGES=2,TURNS=1,OVERLAP=1"},
+    {"T=bf16 B=4 H=32 S=4096 R=4096 D=64 causal=true", "CONSUMERS=3,BLOCK_N=128,STAGES=2,TURNS=1,OVERLAP=2"},
+    {"T=bf16 B=4 H=32 S=4096 R=4096 D=256", "CONSUMERS=2,BLOCK_N=80,STAGES=2,TURNS=1,OVERLAP=1"},
+};
+
+START_TEST(large_tiles_do_not_spill) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, attention(), text_of(flash), large[_i].bindings, large[_i].settings);
+  template_case_assemble(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+/* --- what it is for --- */
+
+static const struct {
+  const char *op, *bindings, *expected;
+} forms[] = {
+    {flash, "T=bf16 B=1 H=2 S=64 R=64 D=64",
+     "batch b h; query q; key k; depth d; wide d; Q Q; K K; V V; O O; bf16; scale 0.125; guarded"},
+    {flash, "T=bf16 B=1 H=2 S=64 R=64 D=64 causal=true left=5 right=3 softcap=20",
+     "batch b h; query q; key k; depth d; wide d; Q Q; K K; V V; O O; bf16; scale 20 of an expression; "
+     "guarded; "
+     "below +1 q -1 S +1 R +1; from +1 q -1 S +1 R -5; below +1 q -1 S +1 R +4"},
+    {grouped, "T=f16 B=1 H=2 G=1 S=64 R=64 D=64",
+     "batch b h; query q; key k; depth d; wide d; Q Q; K K; V V; O O; f16; scale 0.125; guarded; G divides "
+     "H"},
+    {one_head, "T=f16 B=1 H=2 S=64 R=64 D=64",
+     "batch b h; query q; key k; depth d; wide d; Q Q; K K; V V; O O; f16; scale 0.2; base 2; below +1 q -1 "
+     "S +1 "
+     "R +1"},
+};
+
+START_TEST(forms_are_recognised) {
+  arena a = ARENA_INIT;
+  strbuf s = STRBUF_INIT;
+  const ir_op *op;
+  ir_problem p;
+  attention_match m;
+  ck_assert_int_eq(ir_op_parse(&a, text_of(forms[_i].op), &op, NULL), ARKE_OK);
+  ck_assert_int_eq(ir_problem_bind(op, forms[_i].bindings, &p, NULL), ARKE_OK);
+  template_reason reason = attention_match_op(&p, &a, &m, &s, NULL);
+  ck_assert_msg(reason == TEMPLATE_OK, "%s", strbuf_text(&s));
+  attention_print(&m, &s);
+  ck_assert_str_eq(strbuf_text(&s), forms[_i].expected);
+  strbuf_free(&s);
+  arena_release(&a);
+}
+END_TEST
+
+#define HEAD "f(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,E]) -> (O: T[B,H,S,E]) { "
+#define A    "A[b,h,q,k] = sum(d) Q[b,h,q,d] * K[b,h,k,d]; "
+
+static const char not_rounded[] = HEAD A "m[b,h,q] = max(k) A[b,h,q,k]; O[b,h,q,e] = sum(k) exp(A[b,h,q,k] - "
+                                         "m[b,h,q]) * V[b,h,k,e] }";
+static const char other_keys[] = HEAD A "m[b,h,q] = max(k) A[b,h,q,k]; O[b,h,q,e] = sum(k: k <= q) "
+                                        "cast<T>(exp(A[b,h,q,k] - m[b,h,q])) * V[b,h,k,e] }";
+static const char every_other[] =
+    HEAD A "m[b,h,q] = max(k: k % 2 == 0) A[b,h,q,k]; O[b,h,q,e] = sum(k: k % 2 == "
+           "0) cast<T>(exp(A[b,h,q,k] - m[b,h,q])) * V[b,h,k,e] }";
+static const char no_maximum[] = HEAD A "O[b,h,q,e] = sum(k) cast<T>(exp(A[b,h,q,k] - 1)) * V[b,h,k,e] }";
+static const char matmul[] = "f(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) A[m,k] * B[k,n] }";
+
+START_TEST(near_misses_are_refused) {
+  static const char small[] = "T=bf16 B=1 H=1 S=8 R=8 D=64 E=64";
+  template_refuses(attention(), not_rounded, small, TEMPLATE_DTYPE);
+  template_refuses(attention(), other_keys, small, TEMPLATE_OPERATOR);
+  template_refuses(attention(), every_other, small, TEMPLATE_OPERATOR);
+  template_refuses(attention(), no_maximum, small, TEMPLATE_OPERATOR);
+  template_refuses(attention(), matmul, "T=bf16 M=8 N=8 K=8", TEMPLATE_OPERATOR);
+  template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=0 D=64", TEMPLATE_SIZE);
+  template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=264", TEMPLATE_SIZE);
+  template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=60", TEMPLATE_ALIGNMENT);
+  template_refuses(attention(), text_of(grouped), "T=bf16 B=1 H=3 G=2 S=8 R=8 D=64", TEMPLATE_SIZE);
+}
+END_TEST
+
+/* --- faults --- */
+
+START_TEST(missing_waits_are_found) {
+  static const char *const lines[] = {"wgmma.wait_group", "mbarrier.try_wait", "wgmma.fence"};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, attention(), text_of(flash), "T=bf16 B=1 H=1 S=40 R=150 D=64",
+                                       "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1");
+  template_case_miss(&a, &c, lines[_i]);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(out_of_memory_is_reported) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, attention(), text_of(grouped), "T=bf16 B=1 H=2 G=1 S=40 R=50 D=64 causal=true",
+                         "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1");
+  template_case_fail_allocations(&c);
+  arena_release(&a);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("attention");
+  TCase *tests = tcase_create("attention");
+  tcase_set_timeout(tests, 120);
+  tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
+  tcase_add_test(tests, small_problem_is_right);
+  tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
+  tcase_add_loop_test(tests, forms_are_recognised, 0, (int)COUNT_OF(forms));
+  tcase_add_test(tests, near_misses_are_refused);
+  tcase_add_loop_test(tests, missing_waits_are_found, 0, 3);
+  tcase_add_test(tests, out_of_memory_is_reported);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
