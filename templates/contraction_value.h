@@ -9,6 +9,8 @@
  * its scales, and 0 where a condition of the outputs' loops leaves the whole sum out. */
 arke_status contraction_sum_value(gen_builder *b, lanes *l, const contraction *c, const contraction_sum *s,
                                   int width, gen_value *values, arke_error *err);
+/* A number as the type that values of a dtype compute in. */
+gen_value contraction_value_as(gen_builder *b, gen_value x, dtype computed);
 /* Issues the loads of what that will read, for all sums. */
 arke_status contraction_load_sums(lanes *l, const contraction *c, arke_error *err);
 

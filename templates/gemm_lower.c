@@ -146,8 +146,15 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
 
 /* --- launches --- */
 
-static arke_status make_clearing(const gemm_plan *plan, arena *a, kernel_launch *l, arke_error *err) {
-  *l = (kernel_launch){.name = "gemm_clear_flags",
+/* Names of kernels, which are unique in an image, by way: of tensors whose axes are walked as one where they
+ * lie so, then of all others. */
+static const struct {
+  const char *product, *clearing;
+} names[] = {{"gemm", "gemm_clear_flags"}, {"gemm_rows", "gemm_rows_clear_flags"}};
+
+static arke_status make_clearing(const gemm_plan *plan, const char *name, arena *a, kernel_launch *l,
+                                 arke_error *err) {
+  *l = (kernel_launch){.name = name,
                        .threads = GEMM_CLEAR_THREADS,
                        .early_start = true,
                        .args = {.a = a},
@@ -157,11 +164,12 @@ static arke_status make_clearing(const gemm_plan *plan, arena *a, kernel_launch 
   return l->grid[0] ? ARKE_OK : error_memory(err, STAGE);
 }
 
-static arke_status make_product(const gemm_plan *plan, arena *a, kernel_launch *l, arke_error *err) {
+static arke_status make_product(const gemm_plan *plan, const char *name, arena *a, kernel_launch *l,
+                                arke_error *err) {
   gemm_kernel *k = ARENA_NEW(a, gemm_kernel);
   if (!k) return error_memory(err, STAGE);
   *k = (gemm_kernel){.plan = plan, .a = a};
-  *l = (kernel_launch){.name = "gemm",
+  *l = (kernel_launch){.name = name,
                        .threads = plan->threads,
                        .cluster = {plan->cluster, 1, 1},
                        .smem_bytes = recipe_const(a, plan->smem_bytes),
@@ -179,32 +187,51 @@ static void set_options(lanes_options *o, const lower_options *options) {
   o->check_indices = options && options->check_indices;
 }
 
-arke_status gemm_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
-                      arena *a, kernel_way *ways, int *n, arke_error *err) {
+/* The plan by the merged form, or by that in which every axis is a loop of its own. */
+static arke_status make_plan(const ir_problem *p, const target *t, const config *c, bool merged, arena *a,
+                             gemm_plan **plan, template_reason *reason, arke_error *err) {
   contraction *matched = ARENA_NEW(a, contraction);
-  gemm_plan *plan = ARENA_NEW(a, gemm_plan);
-  kernel_launch *l = ARENA_NEW_N(a, kernel_launch, 2);
   gemm_match match;
-  recipe *rules;
   arke_status status;
-  if (!matched || !plan || !l) return error_memory(err, STAGE);
-  template_reason reason = contraction_match(p, true, a, matched, NULL, &status);
+  *plan = ARENA_NEW(a, gemm_plan);
+  if (!matched || !*plan) return error_memory(err, STAGE);
+  *reason = contraction_match(p, merged, a, matched, NULL, &status);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
-  if (reason == TEMPLATE_OK) reason = gemm_fit_contraction(t, matched, &match, NULL);
-  if (reason == TEMPLATE_OK) reason = gemm_plan_make(&match, t, c, plan);
-  if (reason != TEMPLATE_OK)
-    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "configuration not feasible: %s",
-                     template_reason_text(reason));
+  if (*reason == TEMPLATE_OK) *reason = gemm_fit_contraction(t, matched, &match, NULL);
+  if (*reason == TEMPLATE_OK) *reason = gemm_plan_make(&match, t, c, *plan);
+  return ARKE_OK;
+}
+
+static arke_status make_way(gemm_plan *plan, int way, const lower_options *options, arena *a, kernel_way *out,
+                            arke_error *err) {
+  kernel_launch *l = ARENA_NEW_N(a, kernel_launch, 2);
+  recipe *rules;
+  if (!l) return error_memory(err, STAGE);
   gemm_choose_evaluation(plan);
   set_options(&plan->epilogue, options);
   set_options(&plan->indices, options);
-  int launches = 0;
-  if (plan->stream) TRY(make_clearing(plan, a, &l[launches++], err));
-  TRY(make_product(plan, a, &l[launches++], err));
+  int n = 0;
+  if (plan->stream) TRY(make_clearing(plan, names[way].clearing, a, &l[n++], err));
+  TRY(make_product(plan, names[way].product, a, &l[n++], err));
   TRY(make_rules(plan, a, &rules, err));
-  ways[0] = (kernel_way){.launches = l, .n = launches, .rules = rules};
-  *n = 1;
+  *out = (kernel_way){.launches = l, .n = n, .rules = rules};
   return ARKE_OK;
+}
+
+arke_status gemm_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                      arena *a, kernel_way *ways, int *n, arke_error *err) {
+  gemm_plan *plan, *other;
+  template_reason reason;
+  TRY(make_plan(p, t, c, true, a, &plan, &reason, err));
+  if (reason != TEMPLATE_OK)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "configuration not feasible: %s",
+                     template_reason_text(reason));
+  TRY(make_way(plan, 0, options, a, &ways[0], err));
+  *n = 1;
+  if (!plan->match.merged) return ARKE_OK;
+  TRY(make_plan(p, t, c, false, a, &other, &reason, err));
+  if (reason != TEMPLATE_OK || other->match.merged) return ARKE_OK;
+  return make_way(other, 1, options, a, &ways[(*n)++], err);
 }
 
 arke_status gemm_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,

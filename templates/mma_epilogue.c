@@ -5,6 +5,7 @@
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
 #include "generator/gen_warp.h"
+#include "templates/contraction_value.h"
 #include "templates/mma.h"
 
 enum { UNROLL = 2 }; /* runs of a lane whose loads are under way together */
@@ -14,24 +15,6 @@ int mma_sum_bytes(const mma_plan *p) {
 }
 
 /* --- sums --- */
-
-static gen_value as_type(gen_builder *b, gen_value x, gen_type type) {
-  gen_type from = gen_type_of(b, x);
-  if (from == type) return x;
-  if (gen_is_float(b, x)) return gen_float_cast(b, x, type);
-  if (type == GEN_F32 || type == GEN_F64) return gen_int_to_float(b, x, type, from != GEN_I1);
-  if (from == GEN_I1) return gen_zext(b, x, type);
-  return from == GEN_I64 ? gen_trunc(b, x, type) : gen_sext(b, x, type);
-}
-
-static gen_type computed_in(dtype type) {
-  switch (type) {
-  case DTYPE_F64: return GEN_F64;
-  case DTYPE_F32: return GEN_F32;
-  case DTYPE_I64: return GEN_I64;
-  default: return GEN_I32;
-  }
-}
 
 void mma_read_staged(mma_emitter *e, int sum, gen_value *values) {
   gen_builder *b = e->b;
@@ -44,33 +27,11 @@ void mma_read_staged(mma_emitter *e, int sum, gen_value *values) {
   }
 }
 
-static arke_status scale(mma_emitter *e, const contraction_sum *s, gen_type type, gen_value *values,
-                         arke_error *err) {
-  gen_builder *b = e->b;
-  int n, width = e->p->epilogue.width;
-  gen_value x[LANES_MAX];
-  unsigned outer = e->c->batch.set | e->c->m.set | e->c->n.set;
-  for (int i = 0; i < s->n_scales; i++) {
-    TRY(lanes_eval(e->l, s->scales[i], x, &n, err));
-    for (int j = 0; j < width; j++) {
-      gen_value factor = as_type(b, x[n == 1 ? 0 : j], type);
-      values[j] = gen_is_float(b, factor) ? gen_fmul(b, values[j], factor) : gen_mul(b, values[j], factor);
-    }
-  }
-  for (int i = 0; i < s->n_conditions; i++) {
-    if (ir_form_free(&e->c->form, s->conditions[i]) & ~outer) continue; /* of terms */
-    TRY(lanes_eval(e->l, s->conditions[i], x, &n, err));
-    for (int j = 0; j < width; j++)
-      values[j] = gen_select(b, x[n == 1 ? 0 : j], values[j], as_type(b, gen_i32(b, 0), type));
-  }
-  return ARKE_OK;
-}
-
 arke_status mma_group_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
   mma_emitter *e = ((mma_kernel *)user)->current;
   if (x != e->c->groups.of)
     return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that the mma template did not match");
-  gen_value group = as_type(e->b, e->group, computed_in(ir_form_type(&e->c->form, x)));
+  gen_value group = contraction_value_as(e->b, e->group, ir_form_type(&e->c->form, x));
   for (int i = 0; i < LANES_MAX; i++) values[i] = group;
   return ARKE_OK;
 }
@@ -82,14 +43,12 @@ arke_status mma_sum_value(void *user, const ir_expr *x, gen_value *values, arke_
     const contraction_sum *s = &e->c->sums[i];
     if (s->e != x) continue;
     int width = e->p->epilogue.width;
-    gen_type type = computed_in(s->type);
     if (e->staged) {
       mma_read_staged(e, i, values);
     } else {
       for (int j = 0; j < width; j++) values[j] = e->values[i * width + j];
     }
-    for (int j = 0; j < width; j++) values[j] = as_type(e->b, values[j], type);
-    return scale(e, s, type, values, err);
+    return contraction_sum_value(e->b, e->l, e->c, s, width, values, err);
   }
   return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that the mma template did not match");
 }

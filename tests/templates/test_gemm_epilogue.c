@@ -41,6 +41,8 @@ static const char between[] = "f(A: T[M,H,K], C: T[N,H,K]) -> (Y: T[M,H,N]) { Y[
                               "C[n,h,k] }";
 static const char grouped[] = "f(X: T[B,M,K], W: T[E,K,N], idx: i32[B]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) "
                               "X[b,m,k] * W[idx[b],k,n] }";
+static const char rows[] = "f(A: T[B,M,K], C: T[K,N], v: T[N]) -> (Y: T[B,M,N]) { Y[b,m,n] = v[n] + sum(k) "
+                           "A[b,m,k] * C[k,n] }";
 static const char leading[] =
     "f(X: T[...,K], W: T[N,K], b: T[N]) -> (Y: T[...,N]) { Y[...,n] = b[n] + sum(k) "
     "X[...,k] * W[n,k] }";
@@ -110,6 +112,7 @@ static const struct {
     {batched_bias, "T=bf16 B=3 M=72 N=80 K=72", "SWAP=1"},
     {broadcast, "T=bf16 B=2 G=3 M=40 N=72 K=72", SHORT "SCHEDULE=0"},
     {heads, "T=bf16 B=2 H=4 G=2 S=40 L=72 D=64", SHORT "SCHEDULE=0"},
+    {rows, "T=bf16 B=3 M=40 N=72 K=72", SHORT "SCHEDULE=0"},
     {between, "T=bf16 M=72 N=80 H=3 K=72", SHORT "SCHEDULE=0"},
     {leading, "T=bf16 ...=2x37 N=80 K=72", SHORT "SCHEDULE=0"},
     {bare_leading, "T=bf16 ...=2x37 N=80 K=72", SHORT "SCHEDULE=0"},
@@ -153,6 +156,11 @@ START_TEST(views_are_right) {
   views[0] = (run_view){.strided = true, .stride = {37 * 80, 80, 1}};
   views[1] = views[2] = (run_view){0};
   template_case_run(&a, &c, views, 0);
+  c = template_case_bind(&a, gemm(), rows, "T=bf16 B=3 M=40 N=72 K=72", SHORT "SCHEDULE=0");
+  views[0] = (run_view){.strided = true, .stride = {50 * 80, 80, 1}};
+  run_view_permuted(&c.p, 3, (int[]){2, 0, 1}, 8, &views[3]);
+  template_case_run(&a, &c, views, 1);
+  views[3] = (run_view){0};
   c = template_case_bind(&a, gemm(), grouped, "T=bf16 B=5 M=40 N=72 K=72 E=3", "");
   views[0] = (run_view){0};
   views[2] = (run_view){.below = 3};
@@ -172,9 +180,9 @@ static const struct {
     {residual, "T=bf16 M=4096 N=4096 K=4096",
      "BLOCK_M=128,BLOCK_N=256,BLOCK_K=64,STAGES=4,CONSUMERS=2,SCHEDULE=0,GROUP=8"},
     {residual, "T=bf16 M=4096 N=4096 K=4096",
-     "BLOCK_M=128,BLOCK_N=128,BLOCK_K=64,STAGES=6,CONSUMERS=2,SCHEDULE=1,GROUP=8"},
+     "BLOCK_M=128,BLOCK_N=176,BLOCK_K=64,STAGES=5,CONSUMERS=2,SCHEDULE=1,GROUP=8"},
     {scaled, "T=bf16 U=f32 M=4096 N=4096 K=4096",
-     "BLOCK_M=128,BLOCK_N=128,BLOCK_K=64,STAGES=6,CONSUMERS=2,SCHEDULE=1,GROUP=8"},
+     "BLOCK_M=128,BLOCK_N=176,BLOCK_K=64,STAGES=5,CONSUMERS=2,SCHEDULE=1,GROUP=8"},
     {gated, "T=bf16 M=4096 N=4096 K=4096",
      "BLOCK_M=128,BLOCK_N=128,BLOCK_K=64,STAGES=4,CONSUMERS=2,SCHEDULE=2,GROUP=8"},
     {gated, "T=bf16 M=4096 N=4096 K=4096",
