@@ -20,6 +20,7 @@ typedef struct target_rates {
   const char *device; /* "NVIDIA H200" */
   int sm_count;
   double clock_hz;         /* sustained under tensor load */
+  double boost_hz;         /* the highest there is */
   double dram_bytes_per_s; /* measured copy or read rate */
   double l2_bytes_per_s;
   int64_t l2_bytes;

@@ -30,6 +30,7 @@ const target target_sm_90a = {
     .rates = {.device = "NVIDIA H200",
               .sm_count = 132,
               .clock_hz = 1.755e9,
+              .boost_hz = 1.98e9,
               .dram_bytes_per_s = 4.2e12,
               .l2_bytes_per_s = 1.45e13,
               .l2_bytes = 62914560,

@@ -169,6 +169,9 @@ template_reason gemm_judge(const void *prepared, const target *t, const target_r
                            double *ns);
 double gemm_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 double gemm_plan_cost_ns(const gemm_plan *plan, const target_rates *rates);
+double gemm_bound_ns(const ir_problem *p, const void *prepared, const target *t, const target_rates *rates,
+                     const config *c);
+double gemm_plan_bound_ns(const gemm_plan *plan, const target *t, const target_rates *rates);
 arke_status gemm_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status gemm_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -97,6 +97,15 @@ template_reason gemm_judge(const void *of, const target *t, const target_rates *
   return reason;
 }
 
+double gemm_bound_ns(const ir_problem *p, const void *of, const target *t, const target_rates *rates,
+                     const config *c) {
+  (void)p;
+  const prepared *made = of;
+  gemm_plan plan;
+  if (!c || made->reason != TEMPLATE_OK || gemm_plan_make(&made->match, t, c, &plan) != TEMPLATE_OK) return 0;
+  return gemm_plan_bound_ns(&plan, t, rates);
+}
+
 template_reason gemm_feasible(const ir_problem *p, const target *t, const config *c) {
   template_reason reason = gemm_check_numbers(c);
   if (reason != TEMPLATE_OK) return reason;

@@ -11,7 +11,7 @@
 
 /* X(NAME, name, text): why a configuration, or a whole template, is not for a problem. REDUNDANT speaks of
  * search alone: such a configuration lowers and computes right, but does the same as a simpler one at these
- * sizes. */
+ * sizes. BOUND is the tuner's: no template says it. */
 #define TEMPLATE_REASONS(X)                                                                                  \
   X(OK, ok, "feasible")                                                                                      \
   X(OPERATOR, operator, "the operator does not have the template's form")                                    \
@@ -26,7 +26,8 @@
   X(TILE, tile, "tile sizes do not fit together")                                                            \
   X(CLUSTER, cluster, "cluster does not fit the tiles")                                                      \
   X(SCHEDULE, schedule, "the schedule wants two consumers or a persistent grid")                             \
-  X(REDUNDANT, redundant, "does the same as a simpler configuration here")
+  X(REDUNDANT, redundant, "does the same as a simpler configuration here")                                   \
+  X(BOUND, bound, "cannot beat the best by the hardware's limits")
 
 typedef enum template_reason {
 #define X(NAME, name, text) TEMPLATE_##NAME,
@@ -73,6 +74,12 @@ typedef struct kernel_template {
   template_reason (*feasible)(const ir_problem *p, const target *t, const config *c);
   /* Predicted time. `rates` may be those of the device at hand. Only for feasible configurations. */
   double (*cost_ns)(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
+  /* Optional: a time that no run of the configuration can beat on the device of `rates`, so that an
+   * exhaustive search may leave it out; 0: nothing is known. Only for feasible configurations; NULL for one:
+   * what no configuration of the template can beat. The larger of the two holds. `prepared`: see below; NULL
+   * where the template prepares nothing. */
+  double (*bound_ns)(const ir_problem *p, const void *prepared, const target *t, const target_rates *rates,
+                     const config *c);
   /* Optional, both or none, where judging looks at the operator: `prepare` makes in the arena what all
    * configurations of a problem have in common (NULL: out of memory), and `judge` says with it what feasible
    * says, and where that is OK in *ns what cost_ns says. Several threads may judge at once. */

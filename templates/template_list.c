@@ -6,6 +6,7 @@
 #include "templates/gemm.h"
 #include "templates/map.h"
 #include "templates/mma.h"
+#include "templates/product_bound.h"
 #include "templates/row.h"
 #include "templates/scan.h"
 #include "templates/scatter.h"
@@ -25,6 +26,7 @@ static const kernel_template templates[] = {
      .defaults = gemm_defaults,
      .feasible = gemm_feasible,
      .cost_ns = gemm_cost_ns,
+     .bound_ns = gemm_bound_ns,
      .prepare = gemm_prepare,
      .judge = gemm_judge,
      .lower = gemm_lower,
@@ -48,6 +50,7 @@ static const kernel_template templates[] = {
      .defaults = skinny_defaults,
      .feasible = skinny_feasible,
      .cost_ns = skinny_cost_ns,
+     .bound_ns = product_bound_ns,
      .prepare = skinny_prepare,
      .judge = skinny_judge,
      .lower = skinny_lower,
@@ -72,6 +75,7 @@ static const kernel_template templates[] = {
      .defaults = mma_defaults,
      .feasible = mma_feasible,
      .cost_ns = mma_cost_ns,
+     .bound_ns = product_bound_ns,
      .prepare = mma_prepare,
      .judge = mma_judge,
      .lower = mma_lower,
@@ -116,6 +120,7 @@ static const kernel_template templates[] = {
      .defaults = column_defaults,
      .feasible = column_feasible,
      .cost_ns = column_cost_ns,
+     .bound_ns = product_bound_ns,
      .prepare = column_prepare,
      .judge = column_judge,
      .lower = column_lower,

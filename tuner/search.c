@@ -25,7 +25,7 @@ struct tune_search {
   tune_search_plan plan;
   uint64_t seed, draws;
   bool *tried; /* proposed or known, by index */
-  int64_t n_tried, outstanding;
+  int64_t n_tried, n_skipped, outstanding;
   int64_t *queue; /* seeds */
   int queued, taken, queue_capacity;
   int64_t cursor;        /* every candidate of the model's ranking before it was tried */
@@ -290,7 +290,7 @@ bool tune_search_is_beginning(const tune_search *s) {
 
 bool tune_search_done(const tune_search *s) {
   if (s->n_tried >= s->c->n) return true;
-  if (s->plan.limit > 0 && s->n_tried >= s->plan.limit) return true;
+  if (s->plan.limit > 0 && s->n_tried - s->n_skipped >= s->plan.limit) return true;
   return s->plan.patience > 0 && !tune_search_is_beginning(s) && s->n_results > 0 &&
          s->since_improvement >= s->plan.patience;
 }
@@ -373,6 +373,12 @@ static void take_result(tune_search *s, int64_t index, double ns, bool counts) {
 void tune_search_report(tune_search *s, int64_t index, double ns) {
   s->outstanding--;
   take_result(s, index, ns, !tune_search_is_beginning(s));
+}
+
+void tune_search_skip(tune_search *s, int64_t index) {
+  (void)index; /* it stays tried */
+  s->outstanding--;
+  s->n_skipped++;
 }
 
 void tune_search_known(tune_search *s, int64_t index, double ns) {

@@ -47,6 +47,8 @@ int64_t tune_search_next(tune_search *s);
 bool tune_search_is_beginning(const tune_search *s);
 /* Result of a proposal; INFINITY when it failed. */
 void tune_search_report(tune_search *s, int64_t index, double ns);
+/* Instead of its result: the proposal was not worth a trial. It does not count towards the limit. */
+void tune_search_skip(tune_search *s, int64_t index);
 /* No more proposals will come. */
 bool tune_search_done(const tune_search *s);
 

@@ -176,9 +176,10 @@ static arke_status no_winner(const tune_run *run, arke_error *err) {
 
 /* --- the result ----------------------------------------------------------------------------------------- */
 
-static void fill_trials(const tune_run *run, tune_trials *t) {
+static void fill_trials(tune_run *run, tune_trials *t) {
   t->total = run->candidates.total;
   memcpy(t->pruned, run->candidates.pruned, sizeof t->pruned);
+  if (tune_run_is_bounded(run)) t->pruned[TEMPLATE_BOUND] = tune_run_count_beaten(run);
   for (int i = 0; i < run->n_trials; i++) {
     const tune_trial *trial = run->trials[i];
     if (trial->state != TRIAL_OVER) continue;
@@ -191,7 +192,7 @@ static void fill_trials(const tune_run *run, tune_trials *t) {
   }
 }
 
-static void fill_facts(const tune_run *run, tune_result *r) {
+static void fill_facts(tune_run *run, tune_result *r) {
   const tune_session *s = run->session;
   r->key = arena_strdup(run->arena, run->key ? run->key : "");
   r->target = s->target;

@@ -59,10 +59,11 @@ typedef struct tune_run {
   const char *ptx;                     /* PTX version and variant, as in the key */
   cache_id problem_id, environment_id; /* 0: nothing is stored */
   tune_candidates candidates;
-  tune_search *search; /* NULL until trials begin */
-  bool seeded;         /* with winners of nearby problems, since nothing was known of this one */
-  int64_t planned;     /* most trials, for progress */
-  tune_trial **trials; /* in the order they began */
+  tune_search *search;        /* NULL until trials begin */
+  bool seeded;                /* with winners of nearby problems, since nothing was known of this one */
+  int64_t planned;            /* most trials, for progress */
+  struct tune_bounds *bounds; /* of tune_bound.c; NULL: not asked for yet */
+  tune_trial **trials;        /* in the order they began */
   int n_trials, capacity;
   tune_trial *kept[TUNE_KEPT]; /* have kernels, fastest first */
   int n_kept;
@@ -170,6 +171,18 @@ bool tune_device_ask(const tune_trial *t, const char *bindings, bool measure, do
 bool tune_device_describe(const tune_run *run, const char *bindings, json_t *body);
 /* A device worker was lost or cannot work; true if the run may go on. */
 bool tune_device_survives(tune_run *run, const tune_reply *reply);
+
+/* --- what cannot win (tune_bound.c) --- */
+
+/* Whether the run leaves out what the hardware's limits keep from beating the best measured one: an
+ * exhaustive one does, where it measures. */
+bool tune_run_is_bounded(const tune_run *run);
+/* Whether no run of the candidate can be as fast as `best_ns`. */
+bool tune_run_cannot_win(tune_run *run, int64_t index, double best_ns);
+/* How many of those that were not tried cannot beat the best measured one; 0 where none was measured. */
+int64_t tune_run_count_beaten(tune_run *run);
+/* The fastest measured so far, corrected for drift; 0: none. */
+double tune_run_best_ns(const tune_run *run);
 
 /* --- steps --- */
 

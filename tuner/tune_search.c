@@ -32,16 +32,6 @@ static tune_trial *first_ready(const tune_run *run) {
   return NULL;
 }
 
-static double best_measured_ns(const tune_run *run) {
-  double best = 0;
-  for (int i = 0; i < run->n_trials; i++) {
-    const tune_trial *t = run->trials[i];
-    if (t->state == TRIAL_OVER && t->outcome == CACHE_MEASURED && (best == 0 || t->rank_ns < best))
-      best = t->rank_ns;
-  }
-  return best;
-}
-
 /* Without times a compiled candidate has all that ranks it. */
 static void on_compiled(tune_trial *t) {
   if (t->state == TRIAL_READY && !tune_run_measures(t->run)) tune_trial_finish(t, CACHE_LOWERED, NULL);
@@ -55,14 +45,26 @@ static void start_again(tune_run *run) {
   }
 }
 
+/* The search's next proposal that may win; -1: none now. */
+static int64_t next_candidate(tune_run *run, double best_ns) {
+  int64_t index = tune_search_next(run->search);
+  while (index >= 0 && best_ns > 0 && tune_run_cannot_win(run, index, best_ns)) {
+    tune_search_skip(run->search, index);
+    run->planned--;
+    index = tune_search_next(run->search);
+  }
+  return index;
+}
+
 static void start_compiling(tune_run *run) {
   tune_pool *pool = run->session->compilers;
+  double best_ns = tune_run_is_bounded(run) ? tune_run_best_ns(run) : 0;
   start_again(run);
   /* Enough ready ones to keep the device busy, not so many that the search runs ahead of its results. */
   int backlog = tune_pool_size(pool) + 4;
   while (tune_pool_idle(pool) > 0 && count_state(run, TRIAL_READY) + tune_pool_busy(pool) < 2 * backlog &&
          count_state(run, TRIAL_READY) < backlog && !tune_run_stopped(run)) {
-    int64_t index = tune_search_next(run->search);
+    int64_t index = next_candidate(run, best_ns);
     if (index < 0) return;
     tune_trial *t = tune_trial_begin(run, index);
     if (!t) return;
@@ -84,13 +86,13 @@ static void start_trials(tune_run *run) {
   while (tune_pool_idle(pool) > 0 && !tune_run_stopped(run)) {
     tune_trial *t = first_ready(run);
     if (!t) return;
-    tune_device_start(t, run->bindings, best_measured_ns(run));
+    tune_device_start(t, run->bindings, tune_run_best_ns(run));
   }
 }
 
 /* Something to publish, or to verify first. A budget that ends before there is any has no say. */
 static bool has_result(const tune_run *run) {
-  if (tune_run_measures(run)) return best_measured_ns(run) > 0;
+  if (tune_run_measures(run)) return tune_run_best_ns(run) > 0;
   for (int i = 0; i < run->n_trials; i++) {
     const tune_trial *t = run->trials[i];
     if (t->state == TRIAL_OVER && (t->outcome == CACHE_LOWERED || t->outcome == CACHE_VERIFIED)) return true;

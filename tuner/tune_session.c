@@ -89,6 +89,7 @@ target_rates tune_rates_for(const target *t, const device_info *info) {
   double bus = 2.0 * info->memory_clock_khz * 1e3 * info->memory_bus_bits / 8 * 0.9;
   r.device = info->name;
   r.sm_count = info->sm_count;
+  if (info->clock_khz > 0) r.boost_hz = info->clock_khz * 1e3;
   r.f16_flops_per_s *= sms * (clock < 1 ? clock : 1);
   r.l2_bytes_per_s *= sms;
   if (bus > 0) r.dram_bytes_per_s = bus;

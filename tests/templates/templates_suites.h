@@ -8,6 +8,7 @@ TCase *template_list_tests(void);
 TCase *gemm_fit_tests(void);
 TCase *gemm_space_tests(void);
 TCase *gemm_cost_tests(void);
+TCase *bound_tests(void);
 TCase *gemm_lower_tests(void);
 
 #endif

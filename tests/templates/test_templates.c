@@ -8,6 +8,7 @@ int main(void) {
   suite_add_tcase(suite, gemm_fit_tests());
   suite_add_tcase(suite, gemm_space_tests());
   suite_add_tcase(suite, gemm_cost_tests());
+  suite_add_tcase(suite, bound_tests());
   suite_add_tcase(suite, gemm_lower_tests());
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);

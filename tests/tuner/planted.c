@@ -73,6 +73,19 @@ static template_reason feasible_flawed(const ir_problem *p, const target *t, con
                                                                                 : TEMPLATE_THREADS;
 }
 
+static template_reason feasible_bounded(const ir_problem *p, const target *t, const config *c) {
+  return c->values[0] == PLANTED_GOOD ? feasible(p, t, c) : TEMPLATE_THREADS;
+}
+
+static double bound_ns(const ir_problem *p, const void *prepared, const target *t, const target_rates *rates,
+                       const config *c) {
+  (void)p;
+  (void)prepared;
+  (void)t;
+  (void)rates;
+  return c && c->values[2] >= PLANTED_BEATEN ? 1e9 : 0;
+}
+
 static void hungry_defaults(const ir_problem *p, const target *t, config *c) {
   (void)p;
   (void)t;
@@ -280,12 +293,23 @@ PLANTED(hungry, "hungry", get_hungry_space, hungry_defaults, feasible_hungry, lo
 PLANTED(viewing, "viewing", get_space, defaults, feasible_viewing, lower_viewing);
 PLANTED(flawed, "flawed", get_space, defaults, feasible_flawed, lower_viewing);
 
+static const kernel_template bounded = {.name = "bounded",
+                                        .meaning = "sound kernels, some of which say that they cannot win",
+                                        .fits = fits,
+                                        .space = get_space,
+                                        .defaults = defaults,
+                                        .feasible = feasible_bounded,
+                                        .cost_ns = cost_ns,
+                                        .bound_ns = bound_ns,
+                                        .lower = lower,
+                                        .reduced_problem = reduced_problem};
+
 static const kernel_template *const planted_list[] = {&planted}, *const doomed_list[] = {&doomed},
                                     *const hungry_list[] = {&hungry}, *const viewing_list[] = {&viewing},
-                                    *const flawed_list[] = {&flawed},
-                                    *const all[] = {&planted, &doomed, &hungry, &viewing, &flawed};
+                                    *const flawed_list[] = {&flawed}, *const bounded_list[] = {&bounded},
+                                    *const all[] = {&planted, &doomed, &hungry, &viewing, &flawed, &bounded};
 const tune_templates planted_templates = {1, planted_list}, doomed_templates = {1, doomed_list},
                      hungry_templates = {1, hungry_list}, viewing_templates = {1, viewing_list},
-                     flawed_templates = {1, flawed_list};
-static const tune_templates all_templates = {5, all};
+                     flawed_templates = {1, flawed_list}, bounded_templates = {1, bounded_list};
+static const tune_templates all_templates = {6, all};
 const tune_hooks planted_hooks = {&all_templates, fake_gpu_open, true};

@@ -39,6 +39,9 @@ extern const tune_templates hungry_templates;  /* good ones: four families by BL
 /* Of two kernels, for tensors without gaps and for any, of which lower_options.first_way_only leaves out the
  * second. In `flawed`, KIND says how the second one misbehaves, and the good ones are slower. */
 extern const tune_templates viewing_templates, flawed_templates;
+/* Good ones, which say from SPEED=PLANTED_BEATEN on that they cannot win. */
+extern const tune_templates bounded_templates;
+#define PLANTED_BEATEN 6
 extern const tune_hooks planted_hooks; /* all of them, and the fake GPU */
 
 /* Of `planted`, fastest at PLANTED_BEST after a flush; back to back SPEED=3 leads. Those of `hungry` begin at

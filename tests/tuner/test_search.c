@@ -295,6 +295,27 @@ START_TEST(exhaustive_search_tries_all) {
 }
 END_TEST
 
+START_TEST(what_is_skipped_does_not_count) {
+  setup s;
+  open_setup(&s);
+  tune_search_plan plan = tune_search_plan_for(TUNE_EXHAUSTIVE, s.c.n, 20);
+  tune_search *search;
+  ck_assert_int_eq(tune_search_create(&s.c, &plan, 1, &search, NULL), ARKE_OK);
+  int tried = 0, skipped = 0;
+  for (int64_t index; (index = tune_search_next(search)) >= 0;) {
+    if (index % 3 == 0 && ++skipped > 0)
+      tune_search_skip(search, index);
+    else if (++tried > 0)
+      tune_search_report(search, index, 1e4 + (double)index);
+  }
+  ck_assert_int_eq(tried, 20);
+  ck_assert_int_gt(skipped, 5);
+  ck_assert(tune_search_done(search));
+  tune_search_destroy(search);
+  close_setup(&s);
+}
+END_TEST
+
 START_TEST(known_results_are_not_proposed) {
   setup s;
   open_setup(&s);
@@ -394,6 +415,7 @@ int main(void) {
   tcase_add_test(c, the_best_of_each_family_comes_first);
   tcase_add_test(c, hopeless_defaults_are_not_seeds);
   tcase_add_test(c, exhaustive_search_tries_all);
+  tcase_add_test(c, what_is_skipped_does_not_count);
   tcase_add_test(c, known_results_are_not_proposed);
   tcase_add_test(c, an_ended_search_stays_ended);
   tcase_add_test(c, all_failing_ends);

@@ -239,6 +239,31 @@ START_TEST(the_family_that_wins_at_the_power_limit_is_found) {
 }
 END_TEST
 
+/* What no run of it can beat the best by is neither compiled nor tried, and counted. */
+START_TEST(what_cannot_win_is_left_out) {
+  fixture f;
+  open_fixture(&f, _i ? TUNE_DEVICE_EMULATOR : TUNE_DEVICE_CUDA, "T=f32 M=1000");
+  f.options.templates = &bounded_templates;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  const tune_trials *t = &f.result.trials;
+  int64_t beaten = t->pruned[TEMPLATE_BOUND], feasible = t->total - t->pruned[TEMPLATE_THREADS];
+  trial_list l = read_trials(&f, _i ? "emulator" : FAKE_GPU_NAME);
+  ck_assert_int_eq(l.n, feasible - beaten);
+  if (_i) {
+    ck_assert_int_eq(beaten, 0); /* nothing is measured */
+  } else {
+    ck_assert_str_eq(f.result.config_text, PLANTED_BEST);
+    ck_assert_int_gt(beaten, 0);
+    ck_assert_int_le(beaten, 4 * (8 - PLANTED_BEATEN));
+    ck_assert_int_eq(t->measured, feasible - beaten);
+    ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text); /* they are still left out */
+    ck_assert_int_eq(f.result.trials.pruned[TEMPLATE_BOUND], beaten);
+    ck_assert_int_eq(f.result.trials.measured, f.result.trials.resumed);
+  }
+  close_fixture(&f);
+}
+END_TEST
+
 static bool is_sleeping(int pid) {
   char path[64], state = 'Z'; /* dead, but not reaped yet */
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -802,6 +827,7 @@ int main(int argc, char **argv) {
   tcase_add_test(c, another_problem_than_expected_is_tuned_as_ever);
   tcase_add_test(c, what_was_expected_need_not_follow);
   tcase_add_loop_test(c, the_family_that_wins_at_the_power_limit_is_found, 0, 2);
+  tcase_add_loop_test(c, what_cannot_win_is_left_out, 0, 2);
   tcase_add_test(c, nothing_that_works_is_said_so);
   tcase_add_test(c, the_model_verifies_a_reduced_problem);
   tcase_add_loop_test(c, no_gpu_falls_back_to_the_model, 0, 2);
