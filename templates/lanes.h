@@ -95,6 +95,9 @@ gen_value lanes_lead_extent(lanes *l, int axis);
 /* Forgets all values: after a branch or a loop in which some were made, since they are not known behind it.
  */
 void lanes_forget(lanes *l);
+/* Forgets what has been computed, but not what has been loaded, which is widened again when it is needed: so
+ * that elements of 16 bits wait as such. Those that the template gives are asked for again. */
+void lanes_narrow(lanes *l);
 
 arke_status lanes_load(lanes *l, const ir_expr *e, arke_error *err);
 /* Evaluates what of e depends on no loop in `own`, as outer of evaluators that are used in a loop. */

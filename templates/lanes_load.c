@@ -186,6 +186,32 @@ static void unpack(lanes *l, lanes_piece *piece) {
   gen_unpack(b, piece->type, words, piece->n, piece->values);
 }
 
+/* Elements of less than a register as words that the compiler cannot tell to be those which it has widened
+ * already: it would keep the wide ones. */
+static void narrow(lanes *l, lanes_piece *piece) {
+  gen_builder *b = l->b;
+  gen_value words[2 * LANES_MAX];
+  int bits = packed_bits(piece), n = bits / 32;
+  if (!piece->unpacked || bits % 32 != 0 || dtype_bits(piece->type) >= 32) return;
+  piece->unpacked = false;
+  gen_value all = gen_bitcast(b, piece->vector, GEN_I32, n);
+  for (int i = 0; i < n; i++) words[i] = gen_unknown(b, n == 1 ? all : gen_lane(b, all, i));
+  gen_type storage = gen_storage_type(piece->type);
+  int elements = dtype_bits(piece->type) < 8 ? piece->n / 2 : piece->n;
+  piece->vector = gen_bitcast(b, n == 1 ? words[0] : gen_vector(b, words, n), storage, elements);
+}
+
+void lanes_narrow(lanes *l) {
+  for (int i = 0; i <= l->form->n_nodes; i++) {
+    for (int lane = 0; l->memo[i] && lane < LANES_MAX; lane++) l->memo[i]->values[lane] = NULL;
+  }
+  for (int i = 0; i < l->n_lines; i++) {
+    for (int k = 0; k < l->lines[i]->n; k++)
+      if (l->lines[i]->elements[k].piece) narrow(l, l->lines[i]->elements[k].piece);
+  }
+  for (int i = 0; i < l->form->n_accesses * LANES_MAX; i++) l->given[i] = NULL;
+}
+
 static gen_value storage_of(lanes *l, const lanes_element *e) {
   gen_builder *b = l->b;
   const lanes_piece *piece = e->piece;

@@ -74,8 +74,9 @@ int64_t row_rows(const row_match *m);
   X(VECTOR, "elements loaded and stored at once", 1, 2, 4, 8, 16)                                            \
   X(HELD,                                                                                                    \
     "0: a row stays in registers; 1: in shared memory; 2: is read again for each phase; 3: in registers, "   \
-    "by way of shared memory, where later rows are copied meanwhile",                                        \
-    0, 1, 2, 3)                                                                                              \
+    "by way of shared memory, where later rows are copied meanwhile; 4: as 0, elements of less than 32 "     \
+    "bits as they are, widened for each phase; 5: as 3, taken from shared memory for each phase",            \
+    0, 1, 2, 3, 4, 5)                                                                                        \
   X(BATCH,                                                                                                   \
     "rows that a thread loads before it computes (HELD=0), rows copied ahead (HELD=3), else vectors of "     \
     "its row",                                                                                               \
@@ -88,7 +89,9 @@ int64_t row_rows(const row_match *m);
   X(STREAM,                                                                                                  \
     "0: caches as they are; 1: what is touched once leaves L2 first; 2: what is read once does, what is "    \
     "written stays",                                                                                         \
-    0, 1, 2)
+    0, 1, 2)                                                                                                 \
+  X(CTAS, "CTAs of an SM for which registers are kept few enough; 0: as the assembler takes them", 0, 3, 4,  \
+    5, 6, 8, 10)
 
 typedef enum row_param {
 #define X(NAME, ...) ROW_##NAME,
@@ -108,9 +111,11 @@ typedef struct row_plan {
   int groups;  /* of threads, each with rows of its own */
   int vector;
   row_held held;
+  bool narrow;                     /* elements are widened, or come from shared memory, for each phase anew */
   int rows_at_once;                /* of a group */
   int vectors;                     /* of a thread loaded before it computes; held in registers: all it has */
   int cluster, split, ctas_per_sm; /* ctas_per_sm 0: no loop over rows */
+  int crowd;                       /* CTAs of an SM that registers must allow; 0: no matter */
   bool exact;                      /* `vectors` of every thread lie inside the row; held in registers */
   bool peel;     /* rows start anywhere: what lies before and behind aligned vectors is taken one by one */
   bool any_view; /* any strides, and rows of no element: element by element */
@@ -124,6 +129,15 @@ typedef struct row_plan {
 
 static inline bool row_in_registers(const row_plan *plan) {
   return plan->held == ROW_REGISTERS || plan->held == ROW_AHEAD;
+}
+
+/* HELD of a configuration. */
+static inline row_held row_held_of(const config *c) {
+  int held = c->values[ROW_HELD];
+  return held == 4 ? ROW_REGISTERS : held == 5 ? ROW_AHEAD : (row_held)held;
+}
+static inline bool row_is_narrow(const config *c) {
+  return c->values[ROW_HELD] > ROW_AHEAD;
 }
 
 /* Threads of all CTAs that work on one row. */
@@ -147,6 +161,8 @@ static inline int row_split(const config *c) {
 /* Whether sums join the phase of the maximum they follow: where a phase costs a pass over memory, a kernel or
  * the cluster's barrier. */
 bool row_is_online(const config *c);
+/* What rules a configuration out whatever the problem is. */
+template_reason row_shape_reason(const target *t, const config *c);
 /* The plan of a configuration for the problem's sizes, or why it cannot run. */
 template_reason row_plan_make(const row_match *m, const target *t, const config *c, row_plan *plan);
 /* Whether the plan's kernels take tensors without gaps alone; else rows may have any stride that keeps them
@@ -171,6 +187,9 @@ double row_cost_of(const row_match *m, const row_plan *plan, const target *t, co
 template_reason row_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *row_space_of(const target *t);
 void row_defaults(const ir_problem *p, const target *t, config *c);
+const void *row_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason row_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
+                          double *ns);
 template_reason row_feasible(const ir_problem *p, const target *t, const config *c);
 double row_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 arke_status row_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,

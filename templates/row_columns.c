@@ -83,6 +83,10 @@ static arke_status hold(row_emitter *e, row_state *row, held_row *held, arke_err
   return ARKE_OK;
 }
 
+static void narrow_held(held_row *held) {
+  for (int i = 0; i < held->n; i++) lanes_narrow(held->chunks[i]->l);
+}
+
 static arke_status pass_held(row_emitter *e, int pass, row_state *row, held_row *held, arke_error *err) {
   if (reduces(e->m, pass)) TRY(row_accumulate(e, pass, held->chunks, held->n, true, row->partial, err));
   for (int i = 0; i < held->n; i++) TRY(store_elements(held->chunks[i], pass, err));
@@ -244,6 +248,7 @@ arke_status row_process(row_emitter *e, row_state *rows, int n, arke_error *err)
     if (e->plan->split == 1) {
       TRY(exchange(e, pass, rows, n, err));
       if (pass == 0 && e->plan->held == ROW_AHEAD) row_ahead_refill(e);
+      for (int u = 0; u < n && e->plan->narrow; u++) narrow_held(&held[u]);
       continue;
     }
     TRY(row_exchange(e, pass, rows, n, err));

@@ -42,6 +42,8 @@ static const double position_registers = 0.7, weight_registers = 0.8, peel_regis
 static const double issue_cycles = 1.4;
 /* How much bounds that come close to the largest one add to it. */
 static const double power = 3.5;
+/* What few registers are said to gain may be lost to spills. */
+static const double crowd_doubt = 1.01;
 enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32 };
 
 typedef struct work {
@@ -99,6 +101,7 @@ static double likely_registers(const row_match *m, const row_plan *plan) {
 static double resident(const row_match *m, const row_plan *plan, const target *t) {
   int block = plan->threads * plan->groups;
   double registers = likely_registers(m, plan);
+  if (plan->crowd) registers = fmin(registers, t->registers_per_sm / (plan->crowd * block) / 8 * 8);
   double ctas =
       fmin(floor((double)THREADS_OF_AN_SM / block), floor(t->registers_per_sm / (registers * block)));
   double bytes = plan->held == ROW_SHARED  ? (double)plan->shared_vectors * plan->shared_bytes * block
@@ -225,20 +228,8 @@ double row_cost_of(const row_match *m, const row_plan *plan, const target *t, co
   if (plan->held == ROW_AHEAD) latency += dram_latency_ns;
   double kernels = plan->split > 1 ? m->n_phases * kernel_ns : 0;
   double sum = pow(memory, power) + pow(arithmetic, power) + pow(lines, power) + pow(latency, power);
-  return rates->launch_ns + kernels + pow(sum, 1 / power);
-}
-
-double row_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  row_match m;
-  row_plan plan;
-  template_reason reason;
-  double ns = INFINITY;
-  if (row_match_make(p, true, row_is_online(c), &a, &m, &reason, NULL, NULL) == ARKE_OK &&
-      reason == TEMPLATE_OK && row_plan_make(&m, t, c, &plan) == TEMPLATE_OK)
-    ns = row_cost_of(&m, &plan, t, rates);
-  arena_release(&a);
-  return ns;
+  double ns = rates->launch_ns + kernels + pow(sum, 1 / power);
+  return plan->crowd ? ns * crowd_doubt : ns;
 }
 
 /* --- where to start --- */

@@ -34,12 +34,13 @@ enum { THREADS_OF_AN_SM = 2048 };
 
 bool row_is_online(const config *c) {
   const int *v = c->values;
-  return v[ROW_HELD] == ROW_AGAIN || v[ROW_PARTS] > 1;
+  return row_held_of(c) == ROW_AGAIN || v[ROW_PARTS] > 1;
 }
 
 /* What does not depend on the problem: most points end here, cheaply. */
-static template_reason shape_reason(const target *t, const config *c) {
+template_reason row_shape_reason(const target *t, const config *c) {
   const int *v = c->values;
+  row_held held = row_held_of(c);
   int threads = v[ROW_THREADS], block = row_block(c), parts = v[ROW_PARTS];
   if (block > t->max_threads_per_block) return TEMPLATE_THREADS;
   if (threads > 32 && block / threads > MOST_GROUPS_OF_WARPS) return TEMPLATE_THREADS;
@@ -47,12 +48,13 @@ static template_reason shape_reason(const target *t, const config *c) {
   if (parts > 1 && (block != threads || threads < 64)) return TEMPLATE_CLUSTER;
   if (v[ROW_PERSISTENT] * block > THREADS_OF_AN_SM) return TEMPLATE_THREADS;
   if (v[ROW_PERSISTENT] && parts > 1) return TEMPLATE_SCHEDULE;
-  if (v[ROW_HELD] != ROW_REGISTERS && threads < 32) return TEMPLATE_TILE;
-  if (v[ROW_HELD] == ROW_SHARED && row_split(c) > 1)
-    return TEMPLATE_SCHEDULE; /* a kernel ends with its phase */
-  if (v[ROW_HELD] == ROW_REGISTERS && v[ROW_BATCH] > 1 && parts > 1) return TEMPLATE_SCHEDULE;
+  /* CTAs that loop say how many they are. */
+  if (v[ROW_CTAS] && (v[ROW_PERSISTENT] || v[ROW_CTAS] * block > THREADS_OF_AN_SM)) return TEMPLATE_SCHEDULE;
+  if (held != ROW_REGISTERS && threads < 32) return TEMPLATE_TILE;
+  if (held == ROW_SHARED && row_split(c) > 1) return TEMPLATE_SCHEDULE; /* a kernel ends with its phase */
+  if (held == ROW_REGISTERS && v[ROW_BATCH] > 1 && parts > 1) return TEMPLATE_SCHEDULE;
   /* The barrier of a row's first phase tells that its CTA is done with the row before. */
-  if (v[ROW_HELD] == ROW_AHEAD && (!t->has.tma || !v[ROW_PERSISTENT] || block != threads || threads < 64))
+  if (held == ROW_AHEAD && (!t->has.tma || !v[ROW_PERSISTENT] || block != threads || threads < 64))
     return TEMPLATE_SCHEDULE;
   return TEMPLATE_OK;
 }
@@ -105,8 +107,17 @@ static double registers_of_element(const row_match *m, int vector, bool held) {
   return registers + (!held && returns_to_elements(m) ? 0.7 : 0);
 }
 
+/* Of an element that waits in shared memory from phase to phase. */
+static double narrow_registers(const row_match *m, const row_plan *plan) {
+  double registers = 0;
+  for (int i = 0; i < m->form.n_accesses; i++)
+    if (m->kept >> i & 1 && row_ahead(m, plan) >> i & 1) registers += access_bits(m, i) / 32.0;
+  return registers;
+}
+
 double row_registers(const row_match *m, const row_plan *plan) {
-  double each = registers_of_element(m, plan->vector, row_in_registers(plan));
+  double each = registers_of_element(m, plan->vector, row_in_registers(plan) && !plan->narrow);
+  if (plan->narrow && plan->held == ROW_AHEAD) each = fmax(each - narrow_registers(m, plan), 0.5);
   double overhead = plan->held == ROW_SHARED ? OVERHEAD_REGISTERS + SHARED_REGISTERS : OVERHEAD_REGISTERS;
   return overhead + fmax(each, 0.5) * plan->vector * plan->vectors * plan->rows_at_once;
 }
@@ -224,16 +235,18 @@ static const struct {
 
 template_reason row_plan_make(const row_match *m, const target *t, const config *c, row_plan *plan) {
   const int *v = c->values;
-  template_reason reason = shape_reason(t, c);
+  template_reason reason = row_shape_reason(t, c);
   if (reason != TEMPLATE_OK) return reason;
   *plan = (row_plan){
       .threads = v[ROW_THREADS],
       .groups = row_block(c) / v[ROW_THREADS],
       .vector = v[ROW_VECTOR],
-      .held = (row_held)v[ROW_HELD],
+      .held = row_held_of(c),
+      .narrow = row_is_narrow(c),
       .cluster = row_cluster(c),
       .split = row_split(c),
       .ctas_per_sm = v[ROW_PERSISTENT],
+      .crowd = v[ROW_CTAS],
       .loads = caches[v[ROW_STREAM]].loads,
       .stores = caches[v[ROW_STREAM]].stores,
   };
@@ -290,6 +303,23 @@ static int64_t turn_bytes(const row_match *m, const row_plan *plan) {
   return row_columns(m) * bits / 8 * plan->groups * plan->rows_at_once;
 }
 
+/* Whether something is kept that narrow elements keep for less. */
+static bool gains_by_narrow(const row_match *m, const row_plan *plan) {
+  for (int i = 0; i < m->form.n_accesses; i++)
+    if (m->kept >> i & 1 && (plan->held == ROW_AHEAD || access_bits(m, i) < 32)) return true;
+  return false;
+}
+
+/* Whether so many CTAs leave a thread about as many registers as it needs: with more the assembler keeps to
+ * fewer by itself, and with much less it spills. */
+static bool is_a_crowd(const row_match *m, const target *t, const row_plan *plan) {
+  double own = (double)t->registers_per_sm / (plan->crowd * plan->threads * plan->groups);
+  double needed = row_registers(m, plan);
+  int64_t shared = plan->shared_vectors * plan->shared_bytes * plan->threads * plan->groups;
+  if (plan->crowd * (shared + DYNAMIC_ALIGNMENT) > t->smem_per_block_bytes) return false;
+  return own > 0.55 * needed && own < 1.4 * needed;
+}
+
 bool row_is_redundant(const row_match *m, const target *t, const config *c, const row_plan *plan) {
   const int *v = c->values;
   int64_t columns = row_columns(m), rows = row_rows(m), vectors = columns / plan->vector;
@@ -300,6 +330,8 @@ bool row_is_redundant(const row_match *m, const target *t, const config *c, cons
   if (plan->groups > 1 && plan->groups >= 2 * rows && row_block(c) > 32) return true;
   if (plan->rows_at_once > 1 && (int64_t)plan->rows_at_once * plan->groups > rows) return true;
   if (plan->held == ROW_SHARED && !m->kept) return true;
+  if (plan->narrow && !gains_by_narrow(m, plan)) return true;
+  if (plan->crowd && !is_a_crowd(m, t, plan)) return true;
   if (!row_in_registers(plan) && v[ROW_BATCH] > 1 && v[ROW_BATCH] > each) return true;
   if (v[ROW_STREAM] == 2 && !stores_elements(m)) return true;
   /* Starting a CTA is nothing beside a long row, which loops wait for again each time. */
@@ -307,18 +339,4 @@ bool row_is_redundant(const row_match *m, const target *t, const config *c, cons
   if (plan->threads > 32 && row_block(c) > LARGE_BLOCK && plan->groups > 1) return true;
   int64_t ctas = ceildiv(rows, (int64_t)plan->groups * plan->rows_at_once);
   return plan->ctas_per_sm > 0 && ctas <= (int64_t)plan->ctas_per_sm * t->rates.sm_count;
-}
-
-template_reason row_feasible(const ir_problem *p, const target *t, const config *c) {
-  template_reason reason = shape_reason(t, c);
-  if (reason != TEMPLATE_OK) return reason;
-  arena a = ARENA_INIT;
-  row_match m;
-  row_plan plan;
-  if (row_match_make(p, true, row_is_online(c), &a, &m, &reason, NULL, NULL) != ARKE_OK)
-    reason = TEMPLATE_OPERATOR;
-  if (reason == TEMPLATE_OK) reason = row_plan_make(&m, t, c, &plan);
-  if (reason == TEMPLATE_OK && row_is_redundant(&m, t, c, &plan)) reason = TEMPLATE_REDUNDANT;
-  arena_release(&a);
-  return reason;
 }

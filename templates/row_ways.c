@@ -107,7 +107,7 @@ static arke_status make_kernel(const row_match *m, const row_plan *plan, const l
   int parts = plan->cluster * (k->lone_part ? 1 : plan->split);
   *l = (kernel_launch){.name = name,
                        .threads = plan->threads * plan->groups,
-                       .min_ctas_per_sm = plan->ctas_per_sm,
+                       .min_ctas_per_sm = plan->ctas_per_sm ? plan->ctas_per_sm : plan->crowd,
                        .cluster = {plan->cluster, 1, 1},
                        .grid = {grid_of(m, plan, parts, a)},
                        .early_start = true,

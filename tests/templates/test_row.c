@@ -88,6 +88,8 @@ static const char alone[] = "alone(X: T[N]) -> (Y: T[]) { Y = sum(j) X[j] }";
 #define LOOPS(threads, rows, vector, held, batch, ctas)                                                      \
   "THREADS=" #threads ",ROWS=" #rows ",VECTOR=" #vector ",HELD=" #held ",BATCH=" #batch                      \
   ",PARTS=1,PERSISTENT=" #ctas
+#define AHEAD_AGAIN(threads, vector, rows, ctas)                                                             \
+  "THREADS=" #threads ",ROWS=1,VECTOR=" #vector ",HELD=5,BATCH=" #rows ",PARTS=1,PERSISTENT=" #ctas
 #define AHEAD(threads, vector, rows, ctas)                                                                   \
   "THREADS=" #threads ",ROWS=1,VECTOR=" #vector ",HELD=3,BATCH=" #rows ",PARTS=1,PERSISTENT=" #ctas
 
@@ -207,6 +209,19 @@ static const struct {
     {weighted, "T=bf16 M=9 N=1024", TEAMS(64, 8, 2, 1, 32)},
     {taken, "T=f32 M=9 N=256", CTAS(64, 4, 0, 1)},
     {batched, "T=f32 B=3 M=5 N=256", WARPS(32, 2, 4, 2)},
+    {layernorm, "T=bf16 M=3 N=2048", CTAS(64, 8, 4, 1)},
+    {layernorm, "T=f16 M=5 N=1000", CTAS(64, 8, 4, 2) ",CTAS=4"},
+    {softmax, "T=bf16 M=5 N=1033", CTAS(64, 8, 4, 1) ",CTAS=8"},
+    {places, "T=bf16 M=5 N=1000", CTAS(64, 8, 4, 1)},
+    {rmsnorm_residual, "T=bf16 M=5 N=4096", TEAMS(64, 8, 4, 1, 4)},
+    {quantize, "T=bf16 U=i8 M=3 N=1024", CTAS(64, 16, 4, 1)},
+    {quantize, "T=e4m3 U=f32 M=3 N=1024", CTAS(64, 16, 4, 1)},
+    {residual_in_place, "T=bf16 M=5 N=1024", CTAS(64, 8, 4, 1)},
+    {layernorm, "T=f32 M=3 N=1024", CTAS(64, 4, 1, 2) ",CTAS=6"},
+    {layernorm, "T=bf16 M=19 N=1152", AHEAD(64, 8, 2, 1)},
+    {layernorm, "T=bf16 M=19 N=1152", AHEAD_AGAIN(64, 8, 2, 1)},
+    {softmax, "T=f32 M=29 N=1024", AHEAD_AGAIN(128, 4, 1, 2)},
+    {residual_in_place, "T=bf16 M=19 N=1024", AHEAD_AGAIN(64, 8, 2, 1)},
     {window, "T=f32 M=3 N=64", WARPS(16, 1, 4, 1)},
     {product_of_vector, "T=bf16 M=30 N=1024", WARPS(32, 2, 8, 2)},
     {leading, "T=bf16 ...=3x5 N=256", WARPS(32, 2, 8, 1)},
