@@ -303,10 +303,14 @@ static int64_t turn_bytes(const row_match *m, const row_plan *plan) {
   return row_columns(m) * bits / 8 * plan->groups * plan->rows_at_once;
 }
 
-/* Whether something is kept that narrow elements keep for less. */
+/* Whether something is kept, or read twice for the place of a largest element, that narrow elements keep for
+ * less. */
 static bool gains_by_narrow(const row_match *m, const row_plan *plan) {
+  uint64_t kept = m->kept;
+  for (int i = 0; i < m->n_reductions; i++)
+    if (row_is_position(&m->reductions[i])) kept |= m->pass_reads[m->reductions[i].phase] & m->moving;
   for (int i = 0; i < m->form.n_accesses; i++)
-    if (m->kept >> i & 1 && (plan->held == ROW_AHEAD || access_bits(m, i) < 32)) return true;
+    if (kept >> i & 1 && (plan->held == ROW_AHEAD || access_bits(m, i) < 32)) return true;
   return false;
 }
 

@@ -206,15 +206,22 @@ static gen_value column_of(row_emitter *e, row_chunk *const *chunks, int n, gen_
 }
 
 /* The best value first, by one instruction an element, then the first place that has it: two more. A NaN is
- * the best, but equals nothing. */
-static row_value best_of(row_emitter *e, const row_reduction *r, row_chunk *const *chunks, int n,
-                         const block *all) {
+ * the best, but equals nothing. Narrow elements are widened anew for the second. */
+static arke_status best_of(row_emitter *e, const row_reduction *r, row_chunk *const *chunks, int n,
+                           block *all, row_value *result, arke_error *err) {
   gen_builder *b = e->b;
   reduction kind = reduction_of(e, r);
   kind.kind = r->kind == IR_RED_ARGMAX ? IR_RED_MAX : IR_RED_MIN;
   block copy = *all;
   int width = chunks[0]->width;
   gen_value best = tree(b, &kind, copy.v, all->n), number = gen_i32(b, -1);
+  if (e->plan->narrow) {
+    all->n = 0;
+    for (int i = 0; i < n; i++) {
+      lanes_narrow(chunks[i]->l);
+      TRY(add_elements(e, r, chunks[i], all, err));
+    }
+  }
   if (gen_is_float(b, best)) {
     gen_branch nan;
     gen_if(b, &nan, gen_compare(b, GEN_NE, best, best), &number, 1);
@@ -225,7 +232,8 @@ static row_value best_of(row_emitter *e, const row_reduction *r, row_chunk *cons
   } else {
     number = number_of_best(b, all, width, best, false);
   }
-  return (row_value){best, column_of(e, chunks, n, number)};
+  *result = (row_value){best, column_of(e, chunks, n, number)};
+  return ARKE_OK;
 }
 
 static arke_status block_of(row_emitter *e, const row_reduction *r, row_chunk *const *chunks, int n,
@@ -247,8 +255,8 @@ static arke_status block_of(row_emitter *e, const row_reduction *r, row_chunk *c
     }
   }
   reduction kind = reduction_of(e, r);
-  *result = row_is_position(r) ? best_of(e, r, chunks, n, &all)
-                               : (row_value){tree(e->b, &kind, all.v, all.n), NULL};
+  if (row_is_position(r)) return best_of(e, r, chunks, n, &all, result, err);
+  *result = (row_value){tree(e->b, &kind, all.v, all.n), NULL};
   return ARKE_OK;
 }
 
