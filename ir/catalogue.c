@@ -201,6 +201,13 @@
     "x[b,h,q] = max(k) P[b,h,q,k]; m[b,h,q] = x[b,h,q] == -inf ? 0 : x[b,h,q]; s[b,h,q] = sum(k) "           \
     "exp(P[b,h,q,k] - m[b,h,q]); O[b,h,q,d] = s[b,h,q] == 0 ? 0 : (sum(k) cast<T>(exp(P[b,h,q,k] - "         \
     "m[b,h,q])) * V[b,h,k,d]) / s[b,h,q]; lse[b,h,q] = m[b,h,q] + log(s[b,h,q]) }")                          \
+  X(fused_linear_cross_entropy, "loss", "N,H,V", FLOATS,                                                     \
+    "cross entropy of rows times weights, whose logits are nowhere in memory",                               \
+    "fused_linear_cross_entropy(X: T[N,H], W: T[V,H], t: i64[N]) -> (loss: f32[]) "                          \
+    "label_smoothing: float = 0.0, ignore_index: int = -100 { L[n,v] = sum(h) X[n,h] * W[v,h]; "             \
+    "m[n] = max(v) L[n,v]; z[n] = log(sum(v) exp(L[n,v] - m[n])) + m[n]; x[n] = label_smoothing "            \
+    "== 0 ? L[n,t[n]] : (1 - label_smoothing) * L[n,t[n]] + label_smoothing * ((sum(v) L[n,v]) / "           \
+    "V); loss = (sum(n: t[n] != ignore_index) (z[n] - x[n])) / sum(n: t[n] != ignore_index) 1 }")            \
   X(quantize_per_token, "quantize", "M,N", FLOATS "|i8 e4m3 e5m2",                                           \
     "every row divided by a scale of its own, and the scales",                                               \
     "quantize_per_token(X: T[M,N]) -> (Q: U[M,N], s: f32[M]) { a[i] = max(j) abs(X[i,j]); s[i] = "           \

@@ -2,30 +2,37 @@
  * temporaries, until what is left fits. */
 #include <string.h>
 
-#include "templates/compose.h"
+#include "templates/compose_split.h"
 
 #define STAGE "generate"
 
-typedef struct splitter {
-  compose_plan *plan;
-  const target *t;
-  strbuf last; /* why the last stage that was tried fits nothing */
-  arke_error *err;
-  arke_status status; /* for want of memory */
-} splitter;
-
 /* --- templates --- */
 
+/* Whether kernels of the template can be joined with others'. */
+static bool joins(const kernel_template *k, const target *t, const config *c, const compose_stage *s) {
+  kernel_way ways[KERNEL_MAX_WAYS];
+  kernel_stage stage = {.problem = &s->problem, .arguments = s->arguments};
+  arena a = ARENA_INIT;
+  int n;
+  bool can = k->ways && k->ways(&s->problem, t, c, NULL, &a, ways, &n, NULL) == ARKE_OK;
+  for (int w = 0; can && w < n; w++)
+    for (int l = 0; l < ways[w].n; l++)
+      for (int i = 0; i < ways[w].launches[l].args.n; i++)
+        can = can && !kernel_maps_temporary(&stage, &ways[w].launches[l].args.params[i]);
+  arena_release(&a);
+  return can;
+}
+
 /* The template whose default is cheapest for the problem; NULL: none fits, and `detail` says why each does
- * not. */
-static const kernel_template *best_template(const ir_problem *p, const target *t, bool alone, config *c,
-                                            strbuf *detail) {
+ * not. `s`: of a stage, whose kernels are to be joined with others'; NULL: of an operator. */
+static const kernel_template *best_template(const ir_problem *p, const target *t, const compose_stage *s,
+                                            config *c, strbuf *detail) {
   const kernel_template *best = NULL;
   double least = 0;
   for (int i = 0; i < template_count(); i++) {
     const kernel_template *k = template_get(i);
     config defaults;
-    if (k->fits == compose_fits || (!alone && !k->ways)) continue;
+    if (k->fits == compose_fits || (s && !k->ways)) continue;
     size_t before = detail->length;
     if (detail->length) strbuf_add(detail, "; ");
     strbuf_addf(detail, "%s: ", k->name);
@@ -35,7 +42,7 @@ static const kernel_template *best_template(const ir_problem *p, const target *t
     template_reason reason = k->feasible(p, t, &defaults);
     if (reason != TEMPLATE_OK && reason != TEMPLATE_REDUNDANT) continue;
     double ns = k->cost_ns(p, t, &t->rates, &defaults);
-    if (best && ns >= least) continue;
+    if ((best && ns >= least) || (s && !joins(k, t, &defaults, s))) continue;
     best = k;
     least = ns;
     *c = defaults;
@@ -44,7 +51,7 @@ static const kernel_template *best_template(const ir_problem *p, const target *t
 }
 
 /* A stage for the targets; false: no template takes it. */
-static bool try_stage(splitter *s, const compose_target *targets, int n) {
+bool compose_try_stage(compose_splitter *s, const compose_target *targets, int n) {
   compose_plan *plan = s->plan;
   compose_stage *stage = ARENA_NEW(plan->a, compose_stage);
   arke_error why = ARKE_ERROR_INIT;
@@ -62,7 +69,7 @@ static bool try_stage(splitter *s, const compose_target *targets, int n) {
     strbuf_add(&s->last, why.text);
     return false;
   }
-  stage->k = best_template(&stage->problem, s->t, false, &stage->c, &s->last);
+  stage->k = best_template(&stage->problem, s->t, stage, &stage->c, &s->last);
   if (!stage->k || plan->n_stages == COMPOSE_STAGES) return false;
   for (int i = 0; i < n; i++) {
     int number = targets[i].temporary;
@@ -76,169 +83,15 @@ static bool try_stage(splitter *s, const compose_target *targets, int n) {
   return true;
 }
 
-/* --- what is under a target --- */
-
-static bool is_made(const compose_plan *plan, const ir_expr *e) {
-  for (int i = 0; i < plan->n_cuts; i++)
-    if (plan->made >> i & 1 && plan->cuts[i].node == e) return true;
-  return false;
-}
-
-typedef struct walk {
-  const compose_plan *plan;
-  bool *seen; /* by node */
-  void (*visit)(struct walk *w, const ir_expr *e);
-  const ir_expr *wanted, *guard; /* of a visitor */
-  bool found, other;
-  int n;
-  const ir_expr *list[64];
-} walk;
-
-/* Each node once, inner ones first; what other stages have made is a leaf. */
-static void visit_all(walk *w, const ir_expr *e) {
-  int number = ir_form_number(&w->plan->form, e);
-  if (w->seen[number] || is_made(w->plan, e)) return;
-  w->seen[number] = true;
-  for (int i = 0; i < e->n_args; i++) visit_all(w, e->args[i]);
-  if (e->node == IR_READ) {
-    const ir_access *x = &w->plan->form.accesses[e->id];
-    for (int i = 0; i < x->n; i++) visit_all(w, x->subscripts[i].e);
-    if (x->other) visit_all(w, x->other);
-  }
-  w->visit(w, e);
-}
-
-static void visit_target(walk *w, const compose_target *t) {
-  const ir_form *form = &w->plan->form;
-  if (t->output < 0) {
-    visit_all(w, w->plan->cuts[t->temporary].node);
-    return;
-  }
-  const ir_form_output *o = &form->outputs[t->output];
-  visit_all(w, o->value);
-  for (int i = 0; i < form->accesses[o->access].n; i++)
-    visit_all(w, form->accesses[o->access].subscripts[i].e);
-}
-
-static bool walk_under(splitter *s, walk *w, const ir_expr *e, const compose_target *targets, int n) {
-  w->plan = s->plan;
-  w->seen = ARENA_NEW_N(s->plan->a, bool, (size_t)s->plan->form.n_nodes + 1);
-  if (!w->seen) {
-    s->status = error_memory(s->err, STAGE);
-    return false;
-  }
-  if (e) visit_all(w, e);
-  for (int i = 0; i < n; i++) visit_target(w, &targets[i]);
-  return true;
-}
-
-static void list_reductions(walk *w, const ir_expr *e) {
-  if (e->node != IR_REDUCE) return;
-  if (w->n < (int)COUNT_OF(w->list)) w->list[w->n++] = e;
-}
-
-static void find_wanted(walk *w, const ir_expr *e) {
-  if (e == w->wanted) w->found = true;
-}
-
-/* Whether `wanted` is used as anything but the body of a reduction with condition `guard`. */
-static void find_other_use(walk *w, const ir_expr *e) {
-  bool as_body = e->node == IR_REDUCE && e->n_args > 1 && e->args[1] == w->guard;
-  for (int i = 0; i < e->n_args; i++)
-    if (e->args[i] == w->wanted && !(as_body && i == 0)) w->other = true;
-  if (e->node != IR_READ) return;
-  const ir_access *x = &w->plan->form.accesses[e->id];
-  if (x->other == w->wanted) w->other = true;
-}
-
-static double size_of(const compose_plan *plan, unsigned loops) {
-  double n = 1;
-  for (int l = 0; l < plan->form.n_loops; l++)
-    if (loops >> l & 1) n *= (double)ir_form_extent(&plan->form, l);
-  return n;
-}
-
-/* --- what becomes a temporary --- */
-
-static bool is_root(const compose_plan *plan, const compose_target *targets, int n, const ir_expr *e) {
-  for (int i = 0; i < n; i++) {
-    if (targets[i].output < 0 && plan->cuts[targets[i].temporary].node == e) return true;
-    if (targets[i].output >= 0 && plan->form.outputs[targets[i].output].positions >= 0 &&
-        plan->form.outputs[targets[i].output].value == e)
-      return true; /* topk's own */
-  }
-  return false;
-}
-
-static bool add_cut(splitter *s, const ir_expr *node, const ir_expr *guard, compose_target *to) {
-  compose_plan *plan = s->plan;
-  if (plan->n_cuts == COMPOSE_TEMPORARIES) {
-    strbuf_clear(&s->last);
-    strbuf_add(&s->last, "it would take too many temporaries");
-    return false;
-  }
-  unsigned loops = ir_form_free(&plan->form, node) | (guard ? ir_form_free(&plan->form, guard) : 0);
-  plan->cuts[plan->n_cuts] = (compose_cut){.node = node, .guard = guard, .loops = loops};
-  *to = (compose_target){.output = -1, .temporary = plan->n_cuts++};
-  return true;
-}
-
-/* The body of a reduction around e that has no more values than e itself: all that follows from e for one of
- * its rows goes into e's stage. */
-static const ir_expr *body_around(splitter *s, const ir_expr *e, const walk *reductions,
-                                  const compose_target *targets, int n, const ir_expr **guard) {
-  double most = size_of(s->plan, ir_form_free(&s->plan->form, e));
-  for (int i = reductions->n - 1; i >= 0; i--) {
-    const ir_expr *around = reductions->list[i], *body = around->args[0];
-    walk inside = {.visit = find_wanted, .wanted = e}, uses = {.visit = find_other_use, .wanted = body};
-    if (around == e || body == e || is_root(s->plan, targets, n, body)) continue;
-    if (size_of(s->plan, ir_form_free(&s->plan->form, body)) > most) continue;
-    if (!walk_under(s, &inside, body, NULL, 0)) return NULL;
-    if (!inside.found) continue;
-    *guard = around->n_args > 1 ? around->args[1] : NULL;
-    uses.guard = *guard;
-    if (!*guard) return body;
-    if (!walk_under(s, &uses, NULL, targets, n)) return NULL;
-    if (!uses.other) return body;
-  }
-  *guard = NULL;
-  return NULL;
-}
-
-static bool has_inner(splitter *s, const ir_expr *e) {
-  walk w = {.visit = list_reductions};
-  if (!walk_under(s, &w, e, NULL, 0)) return true;
-  return w.n > 1; /* itself */
-}
-
-static bool solve(splitter *s, const compose_target *targets, int n);
-
-/* Makes temporaries of one innermost reduction, with all that are like it; or of the body around it. */
-static bool cut_some(splitter *s, const compose_target *targets, int n) {
-  const ir_form *form = &s->plan->form;
-  walk w = {.visit = list_reductions};
-  compose_target made[COMPOSE_TEMPORARIES];
-  int n_made = 0;
-  if (!walk_under(s, &w, NULL, targets, n)) return false;
-  const ir_expr *first = NULL, *guard;
-  for (int i = 0; i < w.n && !first; i++)
-    if (!is_root(s->plan, targets, n, w.list[i])) first = w.list[i];
-  if (!first) return false;
-  const ir_expr *body = body_around(s, first, &w, targets, n, &guard);
-  if (s->status != ARKE_OK) return false;
-  if (body) return add_cut(s, body, guard, &made[0]) && solve(s, made, 1);
-  for (int i = 0; i < w.n && n_made < COMPOSE_TEMPORARIES; i++) {
-    const ir_expr *e = w.list[i];
-    bool alike = e->index == first->index && ir_form_free(form, e) == ir_form_free(form, first);
-    if (e != first && (!alike || is_root(s->plan, targets, n, e) || has_inner(s, e))) continue;
-    if (!add_cut(s, e, NULL, &made[n_made++])) return false;
-  }
-  return solve(s, made, n_made);
+/* Forgets stages and temporaries that were made since. */
+void compose_undo(compose_plan *plan, int n_stages, uint64_t made) {
+  plan->n_stages = n_stages;
+  plan->made = made;
 }
 
 /* Each target alone, those of one tensor together. */
-static bool solve_apart(splitter *s, const compose_target *targets, int n,
-                        bool (*by)(splitter *, const compose_target *, int)) {
+static bool solve_apart(compose_splitter *s, const compose_target *targets, int n,
+                        bool (*by)(compose_splitter *, const compose_target *, int)) {
   const ir_form *form = &s->plan->form;
   for (int i = 0; i < n; i++) {
     compose_target group[COMPOSE_TARGETS];
@@ -257,28 +110,22 @@ static bool solve_apart(splitter *s, const compose_target *targets, int n,
   return true;
 }
 
-/* Forgets stages and temporaries that were made since. */
-static void undo(compose_plan *plan, int n_stages, uint64_t made) {
-  plan->n_stages = n_stages;
-  plan->made = made;
-}
-
-static bool solve(splitter *s, const compose_target *targets, int n) {
+bool compose_solve(compose_splitter *s, const compose_target *targets, int n) {
   compose_plan *plan = s->plan;
   int n_stages = plan->n_stages;
   uint64_t made = plan->made;
-  if (try_stage(s, targets, n)) return true;
+  if (compose_try_stage(s, targets, n)) return true;
   if (s->status != ARKE_OK) return false;
   if (n > 1) {
-    if (solve_apart(s, targets, n, try_stage)) return true;
-    undo(plan, n_stages, made);
+    if (solve_apart(s, targets, n, compose_try_stage)) return true;
+    compose_undo(plan, n_stages, made);
   }
-  while (s->status == ARKE_OK && cut_some(s, targets, n)) {
-    if (try_stage(s, targets, n)) return true;
+  while (s->status == ARKE_OK && compose_cut_some(s, targets, n)) {
+    if (compose_try_stage(s, targets, n)) return true;
   }
   if (n == 1 || s->status != ARKE_OK) return false;
-  undo(plan, n_stages, made);
-  return solve_apart(s, targets, n, solve);
+  compose_undo(plan, n_stages, made);
+  return solve_apart(s, targets, n, compose_solve);
 }
 
 /* --- the whole --- */
@@ -301,7 +148,7 @@ static bool in_place_is_safe_across(const compose_plan *plan) {
   return true;
 }
 
-static bool split_all(splitter *s, strbuf *detail) {
+static bool split_all(compose_splitter *s, strbuf *detail) {
   compose_plan *plan = s->plan;
   compose_target targets[COMPOSE_TARGETS];
   if (plan->form.n_outputs == 0 || plan->form.n_outputs > COMPOSE_TARGETS) {
@@ -309,7 +156,7 @@ static bool split_all(splitter *s, strbuf *detail) {
     return false;
   }
   for (int i = 0; i < plan->form.n_outputs; i++) targets[i] = (compose_target){.output = i, .temporary = -1};
-  if (!solve(s, targets, plan->form.n_outputs)) {
+  if (!compose_solve(s, targets, plan->form.n_outputs)) {
     strbuf_addf(detail, "a part of it fits no template (%s)", strbuf_text(&s->last));
     return false;
   }
@@ -322,12 +169,12 @@ static bool split_all(splitter *s, strbuf *detail) {
 
 arke_status compose_split(const ir_problem *p, const target *t, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err) {
-  splitter s = {.plan = plan, .t = t, .last = STRBUF_INIT, .err = err, .status = ARKE_OK};
+  compose_splitter s = {.plan = plan, .t = t, .last = STRBUF_INIT, .err = err, .status = ARKE_OK};
   strbuf why = STRBUF_INIT;
   config c;
   *plan = (compose_plan){.p = p, .a = a};
   *reason = TEMPLATE_OPERATOR;
-  const kernel_template *whole = best_template(p, t, true, &c, &s.last);
+  const kernel_template *whole = best_template(p, t, NULL, &c, &s.last);
   if (whole) {
     strbuf_addf(&why, "the %s template takes it whole", whole->name);
   } else {

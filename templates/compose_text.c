@@ -278,7 +278,9 @@ static void declare_argument(const ir_problem *p, strbuf *out, int tensor) {
 static void declare_temporary(writer *w, strbuf *out, int number) {
   const compose_cut *cut = &w->plan->cuts[number];
   const char *between = "";
-  strbuf_addf(out, "%s%d: %s[", w->temporary, number, dtype_name(ir_form_type(w->form, cut->node)));
+  bool cast = cut->node->node == IR_CAST;
+  dtype type = cast ? ir_cast_dtype(w->plan->p, cut->node) : ir_form_type(w->form, cut->node);
+  strbuf_addf(out, "%s%d: %s[", w->temporary, number, dtype_name(type));
   for (int leading = 1; leading >= 0; leading--) {
     for (int l = 0; l < w->form->n_loops; l++) {
       const ir_loop *loop = &w->form->loops[l];

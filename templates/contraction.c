@@ -309,6 +309,11 @@ static bool match_sum(matcher *w, const ir_expr *e, const ir_expr **list, int n,
   return true;
 }
 
+/* Reductions that are no sums of products. */
+static bool is_elsewhere(const contraction *c, const ir_expr *e) {
+  return e == c->groups.of || contraction_row_of(&c->rows, e) >= 0;
+}
+
 static bool match_sums(matcher *w, const contraction_loops *order) {
   const ir_form *form = &w->c->form;
   const ir_expr *list[64];
@@ -317,9 +322,27 @@ static bool match_sums(matcher *w, const contraction_loops *order) {
   if (n >= (int)COUNT_OF(list)) return refuse(w, "there are too many reductions");
   /* Inner ones come first: what is opened from outside is not one of its own. */
   for (int i = n - 1; i >= 0; i--)
-    if (!(w->opened >> i & 1) && list[i] != w->c->groups.of && !match_sum(w, list[i], list, n, order))
+    if (!(w->opened >> i & 1) && !is_elsewhere(w->c, list[i]) && !match_sum(w, list[i], list, n, order))
       return false;
   return w->c->n_sums > 0 || refuse(w, "nothing is reduced but to count ends");
+}
+
+/* Columns that rows are reduced over: as if the outputs had them, innermost. */
+static bool match_rows(matcher *w, contraction_loops *order) {
+  contraction *c = w->c;
+  const contraction_rows *rows = &c->rows;
+  if (rows->n == 0) return true;
+  if (w->outer >> rows->column & 1) return refuse(w, "an output has the columns that are reduced");
+  for (int i = 0; i < rows->n; i++) {
+    const ir_expr *e = rows->list[i].e;
+    if (ir_form_free(&c->form, e) & ~w->outer)
+      return refuse(w, "rows have loops that the outputs do not have");
+    for (int k = 0; k < e->n_args; k++) c->epilogue |= reads_of(c, e->args[k], NULL);
+  }
+  order->loops[order->n++] = rows->column;
+  order->set |= 1u << rows->column;
+  w->outer |= 1u << rows->column;
+  return true;
 }
 
 static bool match_groups(matcher *w) {
@@ -394,8 +417,18 @@ template_reason contraction_match_more(const ir_problem *p, bool merged, unsigne
     refuse(&w, "there are too many reads");
     return TEMPLATE_OPERATOR;
   }
+  const char *why;
   c->groups = contraction_find_groups(&c->form);
-  if (!match_outputs(&w, &order) || !match_sums(&w, &order) || !match_groups(&w)) return TEMPLATE_OPERATOR;
+  if ((allowed & CONTRACTION_REDUCED) && !contraction_find_rows(&c->form, c->groups.of, &c->rows, &why)) {
+    refuse(&w, "%s", why);
+    return TEMPLATE_OPERATOR;
+  }
+  if (!match_outputs(&w, &order) || !match_rows(&w, &order) || !match_sums(&w, &order) || !match_groups(&w))
+    return TEMPLATE_OPERATOR;
+  if (c->rows.n > 0 && (c->n.n != 1 || c->n.loops[0] != c->rows.column)) {
+    refuse(&w, "rows are reduced over other loops than a product's columns");
+    return TEMPLATE_OPERATOR;
+  }
   if ((c->batch.set | c->m.set | c->n.set) != w.outer) {
     refuse(&w, "the output has loops that no operand has");
     return TEMPLATE_OPERATOR;

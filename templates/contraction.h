@@ -10,6 +10,7 @@
 
 #include "ir/ir_form.h"
 #include "templates/contraction_groups.h"
+#include "templates/contraction_rows.h"
 #include "templates/template.h"
 
 enum {
@@ -68,12 +69,14 @@ typedef struct contraction {
   contraction_operand operands[CONTRACTION_OPERANDS];
   contraction_sum sums[CONTRACTION_SUMS];
   uint64_t epilogue;         /* accesses that outputs and scales read, those for subscripts included */
+  contraction_rows rows;     /* n is the loop they reduce; the outputs have batch and m alone */
   contraction_groups groups; /* m is the loop over their rows; B and the epilogue may read by group */
 } contraction;
 
 /* What a template says it can do; else such operators are no contractions to it. */
 enum {
-  CONTRACTION_GROUPED = 1 /* ragged groups of rows (contraction_groups.h) */
+  CONTRACTION_GROUPED = 1, /* ragged groups of rows (contraction_groups.h) */
+  CONTRACTION_REDUCED = 2  /* outputs are of rows that are reduced (contraction_rows.h) */
 };
 
 /* Whether the operator is a contraction. `merged`: by the merged form, which is right for tensors without

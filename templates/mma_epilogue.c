@@ -39,6 +39,7 @@ arke_status mma_group_value(void *user, const ir_expr *x, gen_value *values, ark
 arke_status mma_sum_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
   mma_emitter *e = ((mma_kernel *)user)->current;
   if (x == e->c->groups.of) return mma_group_value(user, x, values, err);
+  if (e->row && product_row_value(e->c, e->row, e->b, x, &values[0])) return ARKE_OK;
   for (int i = 0; i < e->c->n_sums; i++) {
     const contraction_sum *s = &e->c->sums[i];
     if (s->e != x) continue;
@@ -111,7 +112,7 @@ static arke_status store_outputs(mma_emitter *e, mma_run *runs, int n, arke_erro
 
 /* --- a warp's tile --- */
 
-static void stage_sums(mma_emitter *e, gen_value base, int part) {
+void mma_stage_sums(mma_emitter *e, gen_value base, int part) {
   gen_builder *b = e->b;
   const mma_plan *p = e->p;
   int bytes = mma_sum_bytes(p), together = mma_neighbours(p);
@@ -136,7 +137,7 @@ static arke_status finish_part(mma_emitter *e, gen_value base, int part, arke_er
   const mma_plan *p = e->p;
   int each = p->staged_rows * p->warp_n / p->epilogue.width / 32, unroll = each < UNROLL ? each : UNROLL;
   gen_loop loop;
-  stage_sums(e, base, part);
+  mma_stage_sums(e, base, part);
   gen_warp_sync(b);
   gen_value item[] = {e->lane};
   gen_loop_begin(b, &loop, item, 1);
@@ -156,6 +157,7 @@ static arke_status finish_part(mma_emitter *e, gen_value base, int part, arke_er
 }
 
 arke_status mma_finish(mma_emitter *e, arke_error *err) {
+  if (e->c->rows.n > 0) return mma_finish_rows(e, err);
   gen_value own = gen_mul_imm(e->b, e->warp, (int64_t)e->p->staged_bytes * e->c->n_sums);
   gen_value base = gen_add(e->b, e->smem, own);
   for (int part = 0; part < e->p->warp_m / e->p->staged_rows; part++) TRY(finish_part(e, base, part, err));

@@ -60,6 +60,7 @@ static arke_status make_product(const mma_plan *p, const char *name, arena *a, k
   k->tiles_m = kernel_args_i32(&l->args, tiles_m);
   k->tiles_n = kernel_args_i32(&l->args, tiles_n);
   l->grid[0] = product(a, product(a, tiles_m, tiles_n), contraction_extent_recipe(c, &c->batch, a));
+  if (c->rows.n > 0) k->partials = kernel_args_workspace(&l->args, recipe_const(a, 0));
   if (p->split > 1) {
     k->steps_each = kernel_args_i32(&l->args, ceildiv(a, steps, p->split));
     k->partials = kernel_args_workspace(&l->args, recipe_const(a, 0));
@@ -92,6 +93,39 @@ static arke_status make_combine(const mma_plan *p, const char *name, arena *a, k
   return l->grid[0] ? ARKE_OK : error_memory(err, STAGE);
 }
 
+static arke_status make_combine_rows(const mma_plan *p, const char *name, arena *a, kernel_launch *l,
+                                     arke_error *err) {
+  const contraction *c = p->c;
+  mma_kernel *k = ARENA_NEW(a, mma_kernel);
+  if (!k) return error_memory(err, STAGE);
+  *k = (mma_kernel){.p = p, .a = a};
+  *l = (kernel_launch){.name = name,
+                       .threads = MMA_COMBINE_THREADS,
+                       .early_start = true,
+                       .args = {.a = a},
+                       .emit = mma_combine_rows_emit,
+                       .user = k};
+  lanes_declare(&c->form, &p->row_epilogue, &l->args, &k->epilogue_slots);
+  const recipe_expr *rows =
+      product(a, contraction_extent_recipe(c, &c->m, a), contraction_extent_recipe(c, &c->batch, a));
+  k->m = index_arg(p, &l->args, contraction_extent_recipe(c, &c->m, a));
+  k->items = index_arg(p, &l->args, rows);
+  k->tiles_n = kernel_args_i32(&l->args, ceildiv(a, contraction_extent_recipe(c, &c->n, a), p->block_n));
+  for (int i = 0; i < c->form.n_loops; i++)
+    k->extents[i] = index_arg(p, &l->args, kernel_extent(&c->form, i, a));
+  k->partials = kernel_args_workspace(&l->args, recipe_const(a, 0));
+  l->grid[0] = ceildiv(a, rows, MMA_COMBINE_THREADS / 32);
+  return l->grid[0] ? ARKE_OK : error_memory(err, STAGE);
+}
+
+static const recipe_expr *rows_bytes(const mma_plan *p, arena *a) {
+  const contraction *c = p->c;
+  const recipe_expr *e =
+      product(a, contraction_extent_recipe(c, &c->m, a), contraction_extent_recipe(c, &c->batch, a));
+  e = product(a, e, ceildiv(a, contraction_extent_recipe(c, &c->n, a), p->block_n));
+  return product(a, e, recipe_const(a, product_row_bytes(c)));
+}
+
 /* --- rules --- */
 
 static void require_multiple(const mma_plan *p, const lanes_options *o, recipe *rules, arena *a) {
@@ -118,8 +152,9 @@ static arke_status make_rules(const mma_plan *p, const kernel_launch *l, int n, 
   if (p->product.most_k > 0)
     kernel_require(r, a, contraction_extent_recipe(c, &c->k, a), 0, p->product.most_k,
                    "sums of more terms than these overflow 32 bits");
-  if (p->split == 1) return ARKE_OK;
-  r->workspace_bytes = partials_bytes(p, a);
+  if (c->rows.n > 0) lanes_require(&c->form, &p->row_epilogue, r, a);
+  if (p->split == 1 && c->rows.n == 0) return ARKE_OK;
+  r->workspace_bytes = c->rows.n > 0 ? rows_bytes(p, a) : partials_bytes(p, a);
   return r->workspace_bytes ? ARKE_OK : error_memory(err, STAGE);
 }
 
@@ -136,9 +171,11 @@ static arke_status make_way(const mma_plan *p, int variant, arena *a, kernel_way
   kernel_launch *l = ARENA_NEW_N(a, kernel_launch, 2);
   recipe *rules;
   if (!l) return error_memory(err, STAGE);
-  int n = p->split > 1 ? 2 : 1;
+  bool rows = p->c->rows.n > 0;
+  int n = p->split > 1 || rows ? 2 : 1;
   TRY(make_product(p, variants[variant].name, a, &l[0], err));
-  if (n > 1) TRY(make_combine(p, variants[variant].combine, a, &l[1], err));
+  if (rows) TRY(make_combine_rows(p, variants[variant].combine, a, &l[1], err));
+  if (p->split > 1) TRY(make_combine(p, variants[variant].combine, a, &l[1], err));
   TRY(make_rules(p, l, n, a, &rules, err));
   *way = (kernel_way){.launches = l, .n = n, .rules = rules};
   return ARKE_OK;
@@ -152,8 +189,9 @@ static bool has_vectors(const mma_plan *p) {
 }
 
 static void set_options(mma_plan *p, const lower_options *o) {
-  for (int i = 0; i <= p->c->n_operands; i++) {
-    lanes_options *x = i < p->c->n_operands ? &p->tiles[i].options : &p->epilogue;
+  for (int i = 0; i < p->c->n_operands + 2; i++) {
+    lanes_options *others[] = {&p->epilogue, &p->row_epilogue};
+    lanes_options *x = i < p->c->n_operands ? &p->tiles[i].options : others[i - p->c->n_operands];
     x->fast_math = o && o->fast_math;
     x->check_indices = o && o->check_indices;
   }
@@ -179,7 +217,8 @@ arke_status mma_ways(const ir_problem *p, const target *t, const config *c, cons
     template_reason reason = TEMPLATE_OK;
     if (i < 2) {
       arke_status status;
-      reason = contraction_match_more(p, dense, CONTRACTION_GROUPED, a, m, NULL, &status);
+      reason =
+          contraction_match_more(p, dense, CONTRACTION_GROUPED | CONTRACTION_REDUCED, a, m, NULL, &status);
       if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
     }
     config narrow = mma_narrow_config(c, &plans[0].product);

@@ -24,7 +24,8 @@ template_reason mma_match(const ir_problem *p, const target *t, bool merged, are
     if (detail) strbuf_addf(detail, "%s has no products of warps with asynchronous copies", t->name);
     return TEMPLATE_TARGET;
   }
-  template_reason reason = contraction_match_more(p, merged, CONTRACTION_GROUPED, a, c, detail, NULL);
+  template_reason reason =
+      contraction_match_more(p, merged, CONTRACTION_GROUPED | CONTRACTION_REDUCED, a, c, detail, NULL);
   if (reason != TEMPLATE_OK) return reason;
   /* What is left out must be left out of both operands alike, or of the whole sum. */
   unsigned common = c->batch.set | c->k.set, outer = c->batch.set | c->m.set | c->n.set;
@@ -40,6 +41,10 @@ template_reason mma_match(const ir_problem *p, const target *t, bool merged, are
       if (detail) strbuf_add(detail, "sums have different conditions");
       return TEMPLATE_OPERATOR;
     }
+  if (c->rows.n > 0 && c->groups.of) {
+    if (detail) strbuf_add(detail, "rows that are reduced have groups");
+    return TEMPLATE_OPERATOR;
+  }
   mma_choice choice;
   reason = mma_choose_product(c, t, &choice);
   if (reason != TEMPLATE_OK && detail) strbuf_add(detail, "sums of different types");
@@ -181,6 +186,15 @@ static void choose_epilogue(mma_plan *p, bool wide) {
                        .wide_offsets = p->wide_offsets,
                        .reduce = mma_sum_value};
   if (o->loop < 0) o->loop = last_loop(&p->c->m);
+  if (p->c->rows.n > 0) {
+    p->row_epilogue = *o;
+    p->row_epilogue.loop = -1;
+    /* Columns are taken several at a time where the rows have no rest. */
+    for (o->width = wide ? 16 / mma_sum_bytes(p) : 1; ir_form_extent(form, o->loop) % o->width;)
+      o->width /= 2;
+    o->wide = lanes_wide(form, o);
+    return;
+  }
   int bits = 8;
   for (int i = 0; i < form->n_outputs; i++) {
     int access = form->outputs[i].access;
@@ -209,6 +223,10 @@ static template_reason place_epilogue(mma_plan *p, const target *t) {
     if (warps * p->staged_rows * p->pitch_bytes * p->c->n_sums <= stages) break;
   p->staged_bytes = p->staged_rows * p->pitch_bytes; /* of one sum of a warp */
   int staged = warps * p->staged_bytes * p->c->n_sums;
+  if (p->c->rows.n > 0) {
+    p->rows_offset_bytes = staged;
+    staged += p->warps_n * p->block_m * product_row_bytes(p->c);
+  }
   p->smem_bytes = stages > staged ? stages : staged;
   return p->smem_bytes > t->smem_per_block_bytes ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
 }
@@ -272,7 +290,9 @@ template_reason mma_plan_make(const contraction *c, const target *t, const confi
                   .warp_n = x[MMA_BLOCK_N] / x[MMA_WARPS_N],
                   .threads = 32 * x[MMA_WARPS_M] * x[MMA_WARPS_N]};
   p->accumulators = p->warp_m * p->warp_n / 32;
-  if (c->groups.of && p->split > 1) return TEMPLATE_OPERATOR; /* a second kernel knows no groups */
+  if ((c->groups.of || c->rows.n > 0) && p->split > 1)
+    return TEMPLATE_OPERATOR; /* second kernels know neither */
+  if (c->rows.n > 0 && p->block_n < MMA_LEAST_ROW_COLUMNS) return TEMPLATE_TILE;
   reason = make_tiles(p, t, wide);
   if (reason != TEMPLATE_OK) return reason;
   int words = mma_sum_bytes(p) / 4;

@@ -33,7 +33,8 @@ static bool redundant(const mma_plan *p) {
           k = contraction_extent(c, &c->k);
   int64_t steps = ceildiv(k, p->block_k), tiles_m = ceildiv(m, p->block_m);
   if (p->block_m > 16 && p->block_m / 2 >= m) return true;
-  if (p->block_n > 16 && p->block_n / 2 >= n) return true;
+  int least_n = c->rows.n > 0 ? MMA_LEAST_ROW_COLUMNS : 16;
+  if (p->block_n > least_n && p->block_n / 2 >= n) return true;
   if (p->group > 1 && p->group / 2 >= tiles_m) return true;
   if (p->group > 1 && ceildiv(n, p->block_n) == 1) return true;
   if (p->split > 1 && p->split > steps) return true;

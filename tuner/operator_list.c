@@ -86,6 +86,11 @@ static const operator_shapes SHAPES[] = {
      "B,H,G,S,R,D",
      "1x4x2x9x20x16",
      {"1x1x1x1x1x16", "2x2x1x70x33x16", "1x6x2x5x70x16", "1x2x1x0x4x16"}},
+    {"fused_linear_cross_entropy",
+     NULL,
+     NULL,
+     "9x40x70",
+     {"1x1x1", "3x5x7", "70x24x200", "20x33x131", "5x0x3", "0x4x3"}},
     {"cross_entropy", NULL, NULL, "9x70", {"1x1", "3x7", "5x128", "2x5003", "150x8", "0x5"}},
     {NULL, "quantize", "M,N", "9x70", {"1x2", "3x8", "4x128", "2x1002", "150x8", "0x4"}},
     {"permute", NULL, "A", "33", {"1", "1000"}},
@@ -112,6 +117,7 @@ static const struct {
     {"topk_selector", "end", {.from = -3, .below = 2}, "N", "N"},
     {"rope_halves", "pos", {.from = 0, .below = 4096}, NULL, NULL},
     {"rope_interleaved", "pos", {.from = 0, .below = 4096}, NULL, NULL},
+    {"fused_linear_cross_entropy", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
     {"cross_entropy", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
     {"grouped_linear", "ends", {.from = 0, .below = 1, .ascending = true}, NULL, "R"},
     {"scatter", "idx", {.from = 0, .distinct = true}, NULL, "N"}, /* who wins a place is undefined */
@@ -130,6 +136,7 @@ static const struct {
     {"flash_attention", "causal=true"},
     {"flash_attention", "left=3 right=2 softcap=2.5"},
     {"grouped_query_attention", "causal=true"},
+    {"fused_linear_cross_entropy", "label_smoothing=0.1"},
 };
 
 int operator_case_count(void) {

@@ -42,18 +42,52 @@ static const char standardised[] = "s(X: T[...,M,N]) -> (Y: T[...,M,N]) { m[...,
                                    "Y[...,i,j] = X[...,i,j] / m[...,j] }";
 static const char in_place[] = "s(X: T[M,N]) -> (X) { m[j] = max(i) abs(X[i,j]); X[i,j] = X[i,j] / m[j] }";
 
+/* A product that rows are quantised of: it is written once, in f32, or as what it is cast to. */
+static const char quantised[] =
+    "s(X: T[M,K], W: T[N,K]) -> (Q: U[M,N], s: f32[M]) { P[m,n] = sum(k) X[m,k] * W[n,k];"
+    " a[m] = max(n) abs(P[m,n]); s[m] = a[m] == 0 ? 1 : a[m] / cast<U>(inf);"
+    " Q[m,n] = cast<U>(P[m,n] / s[m]) }";
+static const char quantised_cast[] =
+    "s(X: T[M,K], G: T[N,K], U: T[N,K]) -> (Q: e4m3[M,N], s: f32[M]) { P[m,n] = cast<T>(silu(sum(k) X[m,k] * "
+    "G[n,k]) * "
+    "sum(k) X[m,k] * U[n,k]); a[m] = max(n) abs(P[m,n]); s[m] = a[m] == 0 ? 1 : a[m] / 448;"
+    " Q[m,n] = cast<e4m3>(P[m,n] / s[m]) }";
+static const char normed[] =
+    "s(X: T[M,K], W: T[N,K], g: T[N]) -> (Y: T[M,N]) { P[m,n] = sum(k) X[m,k] * W[n,k];"
+    " v[m] = (sum(n) P[m,n] * P[m,n]) / N; Y[m,n] = P[m,n] * rsqrt(v[m] + 0.1) * g[n] }";
+static const char linear_entropy[] =
+    "s(X: T[N,H], W: T[V,H], t: i64[N]) -> (loss: f32[]) smooth: float = 0.1, ignore: int = -100 {"
+    " L[n,v] = sum(h) X[n,h] * W[v,h];"
+    " m[n] = max(v) L[n,v]; z[n] = log(sum(v) exp(L[n,v] - m[n])) + m[n];"
+    " x[n] = (1 - smooth) * L[n,t[n]] + smooth * ((sum(v) L[n,v]) / V);"
+    " loss = (sum(n: t[n] != ignore) (z[n] - x[n])) / sum(n: t[n] != ignore) 1 }";
+
 static const struct {
   const char *text, *bindings;
   int stages; /* at least so many kernels */
 } cases[] = {
-    {softmax_columns, "T=f32 M=40 N=24", 3},  {softmax_columns, "T=bf16 M=41 N=23", 3},
-    {norm_columns, "T=f32 M=40 N=24", 3},     {norm_columns, "T=f16 M=37 N=33", 3},
-    {variance_columns, "T=f32 M=40 N=24", 2}, {variance_columns, "T=f64 M=41 N=23", 2},
-    {batch_norm, "T=f32 B=3 C=5 H=6 W=8", 3}, {cross_entropy, "T=f32 N=9 V=50", 2},
-    {cross_entropy, "T=bf16 N=70 V=130", 2},  {cross_entropy, "T=f32 N=0 V=5", 2},
-    {both_ways, "T=f32 M=40 N=24", 2},        {both_ways, "T=i32 M=41 N=23", 2},
-    {nested, "T=f32 M=40 N=24", 2},           {outer_only, "T=f32 M=40 N=24", 2},
-    {scattered, "T=f32 M=40 N=24 V=11", 2},   {standardised, "T=f32 ...=2x3 M=20 N=12", 2},
+    {quantised, "T=bf16 U=e4m3 M=20 N=48 K=40", 2},
+    {quantised, "T=f16 U=i8 M=21 N=37 K=33", 2},
+    {quantised_cast, "T=bf16 M=20 N=48 K=40", 2},
+    {normed, "T=bf16 M=20 N=48 K=40", 2},
+    {linear_entropy, "T=bf16 N=20 H=40 V=200", 4},
+    {linear_entropy, "T=f32 N=9 H=15 V=71", 4},
+    {softmax_columns, "T=f32 M=40 N=24", 3},
+    {softmax_columns, "T=bf16 M=41 N=23", 3},
+    {norm_columns, "T=f32 M=40 N=24", 3},
+    {norm_columns, "T=f16 M=37 N=33", 3},
+    {variance_columns, "T=f32 M=40 N=24", 2},
+    {variance_columns, "T=f64 M=41 N=23", 2},
+    {batch_norm, "T=f32 B=3 C=5 H=6 W=8", 3},
+    {cross_entropy, "T=f32 N=9 V=50", 2},
+    {cross_entropy, "T=bf16 N=70 V=130", 2},
+    {cross_entropy, "T=f32 N=0 V=5", 2},
+    {both_ways, "T=f32 M=40 N=24", 2},
+    {both_ways, "T=i32 M=41 N=23", 2},
+    {nested, "T=f32 M=40 N=24", 2},
+    {outer_only, "T=f32 M=40 N=24", 2},
+    {scattered, "T=f32 M=40 N=24 V=11", 2},
+    {standardised, "T=f32 ...=2x3 M=20 N=12", 2},
     {in_place, "T=f32 M=40 N=24", 2},
 };
 
@@ -87,6 +121,42 @@ START_TEST(operators_assemble) {
   compose()->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
   ck_assert_int_eq(compose()->feasible(&small.p, c.t, &c.c), TEMPLATE_OK);
   arena_release(&a);
+}
+END_TEST
+
+static int64_t workspace_of(const template_case *c, const lowered *l) {
+  recipe_binding env[LIMIT_AXES];
+  arke_error err = ARKE_ERROR_INIT;
+  int64_t bytes = -1;
+  for (int i = 0; i < c->p.op->n_axes; i++) env[i] = (recipe_binding){c->p.op->axes[i], c->p.sizes[i]};
+  ck_assert_msg(recipe_expr_eval(l->recipe.workspace_bytes, env, c->p.op->n_axes, &bytes, &err) == ARKE_OK,
+                "%s", err.text);
+  return bytes;
+}
+
+/* What is made of a product is made of it once: a second stage has all the rest. Its rows' statistics do not
+ * need it written: the workspace is small beside it. */
+START_TEST(products_are_made_once) {
+  static const struct {
+    const char *text, *bindings;
+    int launches;
+    int64_t most_bytes;
+  } products[] = {
+      {quantised, "T=bf16 U=e4m3 M=256 N=512 K=64", 2, 4 * 256 * 512},
+      {quantised_cast, "T=bf16 M=256 N=512 K=64", 2, 2 * 256 * 512},
+      {normed, "T=bf16 M=256 N=512 K=64", 2, 4 * 256 * 512},
+      {linear_entropy, "T=bf16 N=8192 H=4096 V=128256", 4, INT64_C(8192) * 128256 * 2 / 10},
+  };
+  for (size_t i = 0; i < COUNT_OF(products); i++) {
+    arena a = ARENA_INIT;
+    template_case c = template_case_bind(&a, compose(), products[i].text, products[i].bindings, "PICK=1");
+    lowered l = template_case_lower(&a, &c);
+    ck_assert_int_eq(l.recipe.n_launches, products[i].launches);
+    int64_t bytes = workspace_of(&c, &l);
+    ck_assert_msg(bytes > 0 && bytes <= products[i].most_bytes, "%s: %lld bytes", products[i].text,
+                  (long long)bytes);
+    arena_release(&a);
+  }
 }
 END_TEST
 
@@ -182,6 +252,7 @@ int main(void) {
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, operators_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_loop_test(tests, operators_assemble, 0, (int)COUNT_OF(cases));
+  tcase_add_test(tests, products_are_made_once);
   tcase_add_test(tests, ignored_rows_are_left_out);
   tcase_add_test(tests, special_values_are_right);
   tcase_add_test(tests, views_are_right);

@@ -1,0 +1,64 @@
+/* Between the files that split an operator: compose_split.c (the order in which things are tried),
+ * compose_cut.c (what becomes a temporary) and compose_uses.c (what needs what). */
+#ifndef ARKE_TEMPLATES_COMPOSE_SPLIT_H
+#define ARKE_TEMPLATES_COMPOSE_SPLIT_H
+
+#include "templates/compose.h"
+
+typedef struct compose_splitter {
+  compose_plan *plan;
+  const target *t;
+  strbuf last; /* why the last stage that was tried fits nothing */
+  arke_error *err;
+  arke_status status; /* for want of memory */
+} compose_splitter;
+
+/* --- what needs what (compose_uses.c) --- */
+
+typedef struct compose_walker {
+  const compose_plan *plan;
+  bool *seen; /* by node */
+  void (*visit)(struct compose_walker *w, const ir_expr *e);
+  const ir_expr *wanted, *guard; /* of a visitor */
+  bool found, other;
+  int n;
+  const ir_expr *list[64];
+} compose_walker;
+
+/* Visits what is under `e` (NULL: nothing), then what is under the targets: each node once, inner ones first;
+ * what other stages have made is a leaf. False: out of memory. */
+bool compose_walk(compose_splitter *s, compose_walker *w, const ir_expr *e, const compose_target *targets,
+                  int n);
+/* Visitors: reductions go into `list`; `wanted` is there; `wanted` is used as anything but the body of a
+ * reduction with condition `guard`. */
+void compose_list_reductions(compose_walker *w, const ir_expr *e);
+void compose_find_wanted(compose_walker *w, const ir_expr *e);
+void compose_find_other_use(compose_walker *w, const ir_expr *e);
+/* By node, all false; NULL: out of memory. */
+bool *compose_node_flags(compose_splitter *s);
+/* Whether one of the wanted nodes is used by something that is in none of the leaves. */
+bool compose_is_met_outside(compose_splitter *s, const bool *wanted, const ir_expr *const *leaves,
+                            int n_leaves, const compose_target *targets, int n);
+/* Whether a target is the node itself. */
+bool compose_is_root(const compose_plan *plan, const compose_target *targets, int n, const ir_expr *e);
+/* The last that is computed from a reduction by element before anything else is: nothing but it needs the
+ * reduction. A cast of it is kept in the cast's type. */
+const ir_expr *compose_all_from(compose_splitter *s, const ir_expr *e, const compose_target *targets, int n);
+bool compose_has_inner(compose_splitter *s, const ir_expr *e);    /* reductions beside itself */
+double compose_size_of(const compose_plan *plan, unsigned loops); /* values together */
+
+/* --- what becomes a temporary (compose_cut.c) --- */
+
+/* Makes some temporaries, with stages for them, of what is under the targets; false: nothing more can be. */
+bool compose_cut_some(compose_splitter *s, const compose_target *targets, int n);
+
+/* --- stages (compose_split.c) --- */
+
+/* A stage for the targets; false: no template takes it. */
+bool compose_try_stage(compose_splitter *s, const compose_target *targets, int n);
+/* Stages for the targets and for what they need. */
+bool compose_solve(compose_splitter *s, const compose_target *targets, int n);
+/* Forgets stages and temporaries that were made since. */
+void compose_undo(compose_plan *plan, int n_stages, uint64_t made);
+
+#endif
