@@ -232,6 +232,7 @@ static arke_status compare_all(fidelity *f, const sigset_t *signals, arke_error 
   cli_progress progress;
   bool interrupted = false;
   int threads = (int)uv_available_parallelism();
+  uint64_t begin_ns = uv_hrtime();
   TRY(cli_emulations_start(f->list, f->n, f->options->target, f->tested.info.sm_count, f->options->seed,
                            threads, &e, err));
   cli_progress_start(&progress, "fidelity: ");
@@ -240,7 +241,11 @@ static arke_status compare_all(fidelity *f, const sigset_t *signals, arke_error 
     if (interrupted || !cli_emulations_wait(e, i)) continue;
     compare(f, i);
     cli_emulation_release(&f->list[i++]);
-    const tune_progress now = {.phase = TUNE_VERIFYING, .done = i, .total = f->n, .left_s = -1};
+    const tune_progress now = {.phase = TUNE_VERIFYING,
+                               .done = i,
+                               .total = f->n,
+                               .elapsed_s = 1e-9 * (double)(uv_hrtime() - begin_ns),
+                               .left_s = -1};
     cli_progress_show(&now, &progress);
     if (f->options->each != NULL) f->options->each(f->options->user);
   }

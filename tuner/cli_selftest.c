@@ -272,6 +272,8 @@ static bool signal_waits(void) {
 typedef struct operators_part {
   selftest *test;
   cli_operators count;
+  cli_progress progress;
+  struct timespec begin;
 } operators_part;
 
 static void keep_operators(operators_part *o, bool passed, double every_s) {
@@ -285,8 +287,21 @@ static void keep_operators(operators_part *o, bool passed, double every_s) {
        every_s);
 }
 
+static void show_operators(operators_part *o) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  const tune_progress now = {.phase = TUNE_VERIFYING,
+                             .done = (int)o->count.runs,
+                             .total = (int)o->count.runs,
+                             .elapsed_s = (double)(t.tv_sec - o->begin.tv_sec) +
+                                          1e-9 * (double)(t.tv_nsec - o->begin.tv_nsec),
+                             .left_s = -1};
+  cli_progress_show(&now, &o->progress);
+}
+
 static bool one_run(void *user) {
   operators_part *o = user;
+  show_operators(o);
   keep_operators(o, o->count.wrong == 0, SAVE_EVERY_S);
   return signal_waits();
 }
@@ -306,7 +321,10 @@ static arke_status test_operators(selftest *t, arke_error *err) {
       cuda ? device_open_cuda(t->settings->tune.device_index, &what.dev, &failure)
            : device_open_emulator(t->target->name, t->settings->tune.seed, &what.dev, &failure);
   if (status == ARKE_OK) {
+    clock_gettime(CLOCK_MONOTONIC, &o.begin);
+    cli_progress_start(&o.progress, "operators: ");
     status = cli_operators_run(&what, t->settings->tune.budget_s, n, &failure);
+    cli_progress_end(&o.progress);
     what.dev->ops->close(what.dev);
   }
   bool passed = status == ARKE_OK && n->wrong == 0;
