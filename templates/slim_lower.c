@@ -1,4 +1,5 @@
 /* The kernel of a product with few rows and how it is launched. */
+#include "templates/skinny.h"
 #include "templates/slim.h"
 
 enum { SWIZZLE_128 = 3, L2_PROMOTION_256 = 3, MAP_RANK = 2 }; /* recipe_tensormap's numbers */
@@ -101,6 +102,25 @@ static const struct {
   bool dense;
 } variants[] = {{"slim", true}, {"slim_rows", false}};
 
+/* For what copies cannot address: another axis contiguous, rows at odd places, no K. */
+static arke_status add_any_way(const ir_problem *p, const target *t, const lower_options *o, arena *a,
+                               kernel_way *ways, int *n, arke_error *err) {
+  kernel_way list[KERNEL_MAX_WAYS];
+  config c = {.values = {[SKINNY_TOKENS] = 4,
+                         [SKINNY_SLOTS] = 1,
+                         [SKINNY_ACROSS] = 1,
+                         [SKINNY_VECTOR] = 1,
+                         [SKINNY_UNROLL] = 1,
+                         [SKINNY_WARPS_N] = 1,
+                         [SKINNY_WARPS_K] = 4,
+                         [SKINNY_SPLIT] = 1,
+                         [SKINNY_STAGES] = 1}};
+  int n_list;
+  TRY(skinny_ways(p, t, &c, o, a, list, &n_list, err));
+  ways[(*n)++] = list[n_list - 1];
+  return ARKE_OK;
+}
+
 arke_status slim_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o, arena *a,
                       kernel_way *ways, int *n, arke_error *err) {
   slim_match *m = ARENA_NEW_N(a, slim_match, COUNT_OF(variants));
@@ -121,7 +141,7 @@ arke_status slim_ways(const ir_problem *p, const target *t, const config *c, con
     TRY(make_rules(&plan, &l[i], a, &rules, err));
     ways[(*n)++] = (kernel_way){.launches = &l[i], .n = 1, .rules = rules};
   }
-  return ARKE_OK;
+  return add_any_way(p, t, o, a, ways, n, err);
 }
 
 arke_status slim_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,

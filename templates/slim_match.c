@@ -57,7 +57,7 @@ static int64_t line_of(const slim_match *m, const slim_operand *o) {
   const ir_subscript *last = &x->subscripts[x->n - 1];
   int64_t shape[LIMIT_RANK], line = 1;
   ir_tensor_shape(m->c.form.problem, o->tensor, shape);
-  for (int i = last->first < 0; i < last->count; i++) line *= shape[last->first + i];
+  for (int i = 0; i < last->count; i++) line *= last->first + i < 0 ? 1 : shape[last->first + i];
   return line;
 }
 

@@ -96,6 +96,9 @@ START_TEST(views_are_right) {
   run_view_permuted(&c.p, 1, (int[]){1, 0}, 8, &views[1]);
   run_view_permuted(&c.p, 2, (int[]){1, 0}, 3, &views[2]);
   template_case_run(&a, &c, views, 1);
+  run_view_permuted(&c.p, 0, (int[]){0, 1}, 0, &views[0]);
+  run_view_permuted(&c.p, 1, (int[]){0, 1}, 0, &views[1]);
+  template_case_run(&a, &c, views, 2);
   arena_release(&a);
 }
 END_TEST
