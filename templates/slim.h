@@ -1,9 +1,10 @@
 /* Products of few rows on warp-group matrix units: Y[m,n] = epilogue(sum(k) A[m,k] * B[n,k], …), where the
- * longer side, the weights, streams through shared memory once. Weights are the 64-row operand of wgmma, and
- * the rows of the short side, the tokens, its columns, so that 8 tokens cost no more than 8. One producer
- * thread keeps a ring of stages full by tensor copies (TMA), so that what is under way does not depend on
- * registers; K is shared by the CTAs of a cluster, which add their sums in a fixed order through distributed
- * shared memory. Inside slim_*.c; other folders know only the template's record. */
+ * longer side, the weights, streams through shared memory once. Either weights are the 64-row operand of
+ * wgmma and the rows of the short side, the tokens, its columns, so that 8 tokens cost no more than 8; or the
+ * other way round, so that a CTA may have any multiple of 8 rows of weights, a like share for each SM. One
+ * producer thread keeps a ring of stages full by tensor copies (TMA), so that what is under way does not
+ * depend on registers; K is shared by the CTAs of a cluster, which add their sums in a fixed order through
+ * distributed shared memory. Inside slim_*.c; other folders know only the template's record. */
 #ifndef ARKE_TEMPLATES_SLIM_H
 #define ARKE_TEMPLATES_SLIM_H
 
@@ -48,11 +49,13 @@ static inline int slim_weight_operand(const slim_match *m, int sum) {
 
 /* X(NAME, meaning, values…): the tiling space, in order. */
 #define SLIM_PARAMS(X)                                                                                       \
-  X(ROWS, "rows of weights of a CTA", 64, 128, 256)                                                          \
+  X(SIDE, "the 64-row operand of wgmma: 0: weights, 1: tokens; the other one's rows are multiples of 8", 0,  \
+    1)                                                                                                       \
+  X(ROWS, "rows of weights of a CTA", 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256)      \
   X(TOKENS, "rows of the short side at once", 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256)                 \
   X(BLOCK_K, "elements of K in a stage of the ring", 64, 128, 256)                                           \
   X(STAGES, "stages of the ring", 2, 3, 4, 6, 8, 12, 16)                                                     \
-  X(CONSUMERS, "warp groups that multiply, each its own rows", 1, 2)                                         \
+  X(CONSUMERS, "warp groups that multiply, each its own rows of the 64-row operand", 1, 2)                   \
   X(CLUSTER_K, "CTAs of a cluster that share K", 1, 2, 4, 8)                                                 \
   X(STREAM, "1: weights leave L2 first", 0, 1)
 
@@ -77,10 +80,12 @@ typedef struct slim_tile {
 typedef struct slim_plan {
   const slim_match *m;
   bool dense, wide_offsets;
+  bool turned;     /* tokens are the 64-row operand */
   gen_cache loads; /* of weights */
   int rows, tokens, block_k, stages, consumers, cluster;
   int threads;      /* consumers, then the producer's warp */
   int row_tiles;    /* of 64 rows, of a consumer */
+  int columns;      /* of the other operand */
   int accumulators; /* f32 registers of a thread, of one sum */
   int width;        /* neighbouring rows that a thread finishes at once */
   slim_tile tiles[CONTRACTION_OPERANDS];

@@ -56,9 +56,9 @@ double slim_cost_of(const slim_plan *p, const target *t, const target_rates *rat
   double tiles = ceil((double)contraction_extent(c, p->m->weights) / p->rows) * ceil(tokens / p->tokens);
   double ctas = tiles * p->cluster, slots = resident(p, t) * rates->sm_count;
   double steps = ceil(ceil(k / p->block_k) / p->cluster);
-  double products = (double)p->rows / 64 * p->block_k / 16 * c->n_sums; /* of a stage */
-  double smem = products * (64 * 16 + p->tokens * 16) * 2 / (128 * smem_efficiency);
-  double math = products * 2 * 64 * p->tokens * 16 /
+  double products = (double)p->row_tiles * p->consumers * p->block_k / 16 * c->n_sums; /* of a stage */
+  double smem = products * (64 * 16 + p->columns * 16) * 2 / (128 * smem_efficiency);
+  double math = products * 2 * 64 * p->columns * 16 /
                 (rates->f16_flops_per_s * math_efficiency / rates->sm_count) * rates->clock_hz;
   double stage = fmax(smem, math);
   work w = {.bytes = steps * p->stage_bytes,

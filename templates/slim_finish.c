@@ -16,16 +16,23 @@ static gen_value sum_at(slim_emitter *e, int sum, gen_value token, gen_value row
 void slim_put_sums(slim_emitter *e, gen_value group, gen_value thread, const gen_value *sums) {
   gen_builder *b = e->b;
   const slim_plan *p = e->p;
-  int n = p->tokens / 2; /* registers of a row tile */
+  int n = p->columns / 2; /* registers of a row tile */
   gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
-  gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_lshr(b, lane, gen_i32(b, 2)));
-  row = gen_add(b, row, gen_mul_imm(b, group, p->row_tiles * 64));
-  gen_value token = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2), at = sum_at(e, 0, token, row);
+  gen_value tall = gen_add(b, gen_mul_imm(b, warp, 16), gen_lshr(b, lane, gen_i32(b, 2)));
+  tall = gen_add(b, tall, gen_mul_imm(b, group, p->row_tiles * 64));
+  gen_value wide = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
+  gen_value at = sum_at(e, 0, p->turned ? tall : wide, p->turned ? wide : tall);
   for (int i = 0; i < e->m->c.n_sums * p->accumulators; i++) {
     int sum = i / p->accumulators, tile = i % p->accumulators / n, r = i % n;
-    int line = sum * p->tokens + 8 * (r / 4) + r % 2;
-    int further = line * p->pitch + 64 * tile + 8 * (r / 2 % 2);
-    gen_store_shared(b, sums[i], gen_add_imm(b, at, further * (int64_t)sizeof(float)));
+    int line = 64 * tile + 8 * (r / 2 % 2), column = 8 * (r / 4) + r % 2;
+    int token = sum * p->tokens + (p->turned ? line : column), row = p->turned ? column : line;
+    int further = token * p->pitch + row;
+    gen_value place = gen_add_imm(b, at, further * (int64_t)sizeof(float));
+    if (!p->turned) {
+      gen_store_shared(b, sums[i], place);
+    } else if (r % 2 == 0) {
+      gen_store_shared(b, gen_vector(b, sums + i, 2), place);
+    }
   }
 }
 

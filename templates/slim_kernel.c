@@ -113,7 +113,8 @@ static gen_value descriptor_of(slim_emitter *e, int operand, gen_value group) {
   const slim_operand *o = &e->m->operands[operand];
   const slim_tile *tile = &e->p->tiles[operand];
   gen_value at = gen_add_imm(b, e->smem, tile->offset);
-  if (!o->token) at = gen_add(b, at, gen_mul_imm(b, group, e->p->row_tiles * row_tile_offset(o, tile)));
+  if (o->token == e->p->turned)
+    at = gen_add(b, at, gen_mul_imm(b, group, e->p->row_tiles * row_tile_offset(o, tile)));
   int leading = o->along_rows ? tile->panel_bytes : 16;
   return gen_wgmma_descriptor(b, at,
                               gen_wgmma_descriptor_bits(GEN_SWIZZLE_128, leading, 8 * SLIM_LINE_BYTES));
@@ -137,19 +138,20 @@ static void issue(const consumer *c, gen_value offset, gen_value started, gen_va
   const slim_plan *p = e->p;
   for (int s = 0; s < e->m->c.n_sums; s++) {
     int weights = slim_weight_operand(e->m, s), tokens = slim_token_operand(e->m, s);
+    int tall = p->turned ? tokens : weights, wide = p->turned ? weights : tokens;
     gen_wgmma products = {.type = e->m->type,
                           .b_type = e->m->type,
-                          .n = p->tokens,
+                          .n = p->columns,
                           .tiles = p->row_tiles,
                           .k_steps = steps_of(p),
-                          .a = view_of(e, weights),
-                          .b = view_of(e, tokens)};
+                          .a = view_of(e, tall),
+                          .b = view_of(e, wide)};
     for (int i = 0; i < chunks_of(p); i++) {
       int step = i * steps_of(p);
-      int a = step_offset(&e->m->operands[weights], &p->tiles[weights], step),
-          of_b = step_offset(&e->m->operands[tokens], &p->tiles[tokens], step);
-      gen_wgmma_issue(b, &products, moved(b, c->descriptors[weights], offset, a),
-                      moved(b, c->descriptors[tokens], offset, of_b), i ? gen_bool(b, true) : started,
+      int a = step_offset(&e->m->operands[tall], &p->tiles[tall], step),
+          of_b = step_offset(&e->m->operands[wide], &p->tiles[wide], step);
+      gen_wgmma_issue(b, &products, moved(b, c->descriptors[tall], offset, a),
+                      moved(b, c->descriptors[wide], offset, of_b), i ? gen_bool(b, true) : started,
                       sums + s * p->accumulators);
     }
   }

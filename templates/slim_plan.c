@@ -5,7 +5,7 @@ enum {
   STATIC_SMEM_BYTES = 1024, /* barriers */
   MOST_BOX = 256,           /* lines of a copy */
   WIDEST = 4,               /* outputs of a thread at once */
-  PAD = 4 /* keeps vectors of four aligned, and the stores of a warp's fragments in banks of their own */
+  BANKS = 32
 };
 
 /* All of an operand's tile that a stage holds. */
@@ -46,17 +46,22 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
                       .consumers = v[SLIM_CONSUMERS],
                       .cluster = v[SLIM_CLUSTER_K],
                       .threads = v[SLIM_CONSUMERS] * SLIM_WARP_GROUP + 32,
-                      .row_tiles = v[SLIM_ROWS] / v[SLIM_CONSUMERS] / 64,
-                      .pitch = v[SLIM_ROWS] + PAD,
+                      .turned = v[SLIM_SIDE],
                       .width = 1};
   slim_plan *p = plan;
   if (!t->has.tma || !t->has.wgmma || !t->has.clusters) return TEMPLATE_TARGET;
-  if (p->row_tiles < 1) return TEMPLATE_TILE;
-  p->accumulators = p->row_tiles * p->tokens / 2;
+  int tall = p->turned ? p->tokens : p->rows; /* of the 64-row operand */
+  if (tall % (64 * p->consumers) != 0) return TEMPLATE_TILE;
+  p->row_tiles = tall / 64 / p->consumers;
+  p->columns = p->turned ? p->rows : p->tokens;
+  p->accumulators = p->row_tiles * p->columns / 2;
+  /* Vectors of four stay aligned, and the stores of a warp's fragments meet banks of their own. */
+  p->pitch = (p->rows + BANKS - 1) / BANKS * BANKS + (p->turned ? 8 : 4);
   if (p->accumulators * m->c.n_sums > most_accumulators(p)) return TEMPLATE_REGISTERS;
   for (int i = 0; i < m->c.n_operands; i++) {
     place_tile(p, &m->operands[i], p->stage_bytes, &p->tiles[i]);
-    if (p->tiles[i].height > MOST_BOX) return TEMPLATE_TILE;
+    bool whole_panels = !m->operands[i].along_rows || p->rows % SLIM_PANEL == 0;
+    if (p->tiles[i].height > MOST_BOX || !whole_panels) return TEMPLATE_TILE;
     p->stage_bytes += p->tiles[i].bytes;
   }
   int sums = m->c.n_sums * p->tokens * p->pitch * (int)sizeof(float), ring = p->stages * p->stage_bytes;

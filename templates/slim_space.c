@@ -29,8 +29,11 @@ static bool is_redundant(const slim_plan *p) {
   int64_t tokens = contraction_extent(c, p->m->tokens), rows = contraction_extent(c, p->m->weights),
           k = contraction_extent(c, &c->k);
   int64_t steps = (k + p->block_k - 1) / p->block_k, each = (steps + p->cluster - 1) / p->cluster;
-  int fewer_tokens = value_below(SLIM_TOKENS, p->tokens), fewer_stages = value_below(SLIM_STAGES, p->stages);
-  return (fewer_tokens > 0 && fewer_tokens >= tokens) || (p->rows > 64 && p->rows / 2 >= rows) ||
+  int fewer_tokens = p->turned ? p->tokens - 64 : value_below(SLIM_TOKENS, p->tokens);
+  int fewer_rows = p->turned ? value_below(SLIM_ROWS, p->rows) : p->rows / 2,
+      fewer_stages = value_below(SLIM_STAGES, p->stages);
+  return (fewer_tokens > 0 && fewer_tokens >= tokens) ||
+         (fewer_rows >= (p->turned ? 1 : 64) && fewer_rows >= rows) ||
          (p->block_k > 64 && p->block_k / 2 >= k) || p->cluster > steps ||
          (fewer_stages > 0 && fewer_stages >= each) ||
          (p->loads != GEN_CACHE_DEFAULT && tokens > p->tokens); /* weights are read again */
