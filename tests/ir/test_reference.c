@@ -427,6 +427,41 @@ START_TEST(every_function_is_tested){
 }
 END_TEST
 
+/* Casts inside sums move an element by a rounding of each term; what is not cast, or at the very end, does
+ * not. */
+START_TEST(casts_inside) {
+  static const char TEXT[] =
+      "f(A: f32[K], B: f32[K]) -> (R: f32[], S: f32[], Q: f32[], N: f32[], E: bf16[]) {"
+      "  w[k] = cast<bf16>(exp(A[k] + B[k]))  n = sum(k) exp(A[k] + B[k])  R = sum(k) w[k] * B[k]"
+      "  S = 2.0 * (sum(k) w[k] * B[k]) + 1.0  Q = (sum(k) w[k] * B[k]) / n  N = n  E = cast<bf16>(n) }";
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  ir_problem p;
+  ir_evaluator *ev;
+  ck_assert_msg(ir_op_parse(&a, TEXT, &op, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_int_eq(ir_problem_bind(op, "K=3", &p, &err), ARKE_OK);
+  static const float A[] = {0, 1, -2}, B[] = {1, -1, 3};
+  ir_data data[LIMIT_TENSORS] = {{A, {1}}, {B, {1}}};
+  double terms = 0, total = 0;
+  for (int k = 0; k < 3; k++) {
+    total += exp(A[k] + B[k]);
+    terms += dtype_round(DTYPE_BF16, exp(A[k] + B[k])) * fabs(B[k]) * dtype_roundoff(DTYPE_BF16);
+  }
+  const double expected[] = {terms, 2 * terms, terms / total, 0, 0};
+  ck_assert_int_eq(ir_evaluator_create(&p, data, &ev, &err), ARKE_OK);
+  for (int i = 0; i < 5; i++) {
+    double moved, value, magnitude;
+    ck_assert_int_eq(ir_evaluator_casts(ev, 2 + i, NULL, &moved, &err), ARKE_OK);
+    ck_assert_msg(fabs(moved - expected[i]) <= 1e-12, "output %d: %g, expected %g", i, moved, expected[i]);
+    ck_assert_int_eq(ir_evaluator_eval(ev, 2 + i, NULL, &value, &magnitude, &err), ARKE_OK);
+    ck_assert_double_ge(magnitude, fabs(value) * 0.99); /* not what was remembered of casts */
+  }
+  ir_evaluator_destroy(ev);
+  arena_release(&a);
+}
+END_TEST
+
 /* A product is rounded before a sine magnifies that; an element that is read, or cast, is not. */
 START_TEST(magnitude_of_arguments) {
   static const char TEXT[] =
@@ -520,6 +555,7 @@ Suite *reference_suite(void) {
   tcase_add_test(t, every_function_is_tested);
   tcase_add_test(t, magnitude_is_carried);
   tcase_add_test(t, magnitude_of_arguments);
+  tcase_add_test(t, casts_inside);
   tcase_add_test(t, bad_calls);
   tcase_add_test(t, speed);
   suite_add_tcase(s, t);

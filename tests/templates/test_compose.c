@@ -40,6 +40,15 @@ static const char outer_only[] =
 static const char scattered[] = "s(X: T[M,N], k: i64[M]) -> (Y: T[V]) { Y[k[i]] += sum(j) X[i,j] }";
 static const char standardised[] = "s(X: T[...,M,N]) -> (Y: T[...,M,N]) { m[...,j] = max(i) abs(X[...,i,j]); "
                                    "Y[...,i,j] = X[...,i,j] / m[...,j] }";
+/* Attention whose weights stay f32, which no template takes whole. */
+static const char attention[] =
+    "s(Q: T[B,H,S,D], K: T[B,G,R,D], V: T[B,G,R,D]) -> (O: T[B,H,S,D], lse: f32[B,H,S]) scale: float = 0.3 {"
+    " P[b,h,q,k] = scale * sum(d) Q[b,h,q,d] * K[b,h / (H / G),k,d];"
+    " m[b,h,q] = max(k: k <= q + R - S) P[b,h,q,k];"
+    " s[b,h,q] = sum(k: k <= q + R - S) exp(P[b,h,q,k] - m[b,h,q]);"
+    " O[b,h,q,d] = s[b,h,q] == 0 ? 0 : (sum(k: k <= q + R - S) exp(P[b,h,q,k] - m[b,h,q]) * "
+    "V[b,h / (H / G),k,d]) / s[b,h,q];"
+    " lse[b,h,q] = m[b,h,q] + log(s[b,h,q]) }";
 static const char in_place[] = "s(X: T[M,N]) -> (X) { m[j] = max(i) abs(X[i,j]); X[i,j] = X[i,j] / m[j] }";
 
 /* A product that rows are quantised of: it is written once, in f32, or as what it is cast to. */
@@ -89,6 +98,8 @@ static const struct {
     {scattered, "T=f32 M=40 N=24 V=11", 2},
     {standardised, "T=f32 ...=2x3 M=20 N=12", 2},
     {in_place, "T=f32 M=40 N=24", 2},
+    {attention, "T=f32 B=2 H=4 G=2 S=9 R=7 D=12", 2},
+    {attention, "T=bf16 B=1 H=2 G=1 S=17 R=30 D=5", 2},
 };
 
 static void places(const template_case *c, run_view *views) {
