@@ -4,6 +4,8 @@
 writes them, with the library's own operators where there are any."""
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.bias import causal_lower_right
 
 OPERATORS = {}
 
@@ -151,6 +153,35 @@ def rope(name, rotate):
 
 rope("halves", rotate_halves)
 rope("interleaved", rotate_interleaved)
+
+
+@peer("flash_attention", "grouped_query_attention", "cross_attention")
+def attention(call, q, k, v):
+    """By cuDNN. The expected values, in f64, a head at a time: a whole matrix of scores would not fit."""
+    causal = bool(call.attrs.get("causal", False))
+    if call.attrs.get("softcap", 0) or any(call.attrs.get(n, -1) >= 0 for n in ("left", "right")):
+        raise ValueError("PyTorch's attention has no window and no softcap")
+    bias = causal_lower_right(q.shape[2], k.shape[2]) if causal and q.shape[2] != k.shape[2] else None
+    if q.dtype == torch.float64:
+        return attention_by_heads(q, k, v, causal)
+    with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], set_priority=True):
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=bias, is_causal=causal and bias is None, enable_gqa=q.shape[1] != k.shape[1]
+        )
+
+
+def attention_by_heads(q, k, v, causal):
+    out = torch.empty_like(q)
+    shared = q.shape[1] // k.shape[1]
+    s, r = q.shape[2], k.shape[2]
+    hidden = torch.ones(s, r, dtype=torch.bool, device=q.device).triu(r - s + 1) if causal else None
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            scores = q[b, h] @ k[b, h // shared].t() / q.shape[3] ** 0.5
+            if causal:
+                scores.masked_fill_(hidden, -torch.inf)
+            out[b, h] = scores.softmax(-1).nan_to_num_(0.0) @ v[b, h // shared]
+    return out
 
 
 @peer("topk_selector")

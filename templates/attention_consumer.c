@@ -152,8 +152,12 @@ static void wait_for_sums(consumer *c) {
   gen_wgmma_wait(b, 0, c->sums, c->n_sums);
 }
 
-static void rescale_sums(consumer *c, const gen_value *rescale) {
-  for (int i = 0; i < c->n_sums; i++) c->sums[i] = gen_fmul(c->e->b, c->sums[i], rescale[i / 2 % 2]);
+/* Rarely after the first steps: a row's largest score hardly grows any more. */
+static void rescale_sums(consumer *c, const attention_rescale *rescale) {
+  gen_branch needed;
+  gen_if(c->e->b, &needed, rescale->needed, c->sums, c->n_sums);
+  for (int i = 0; i < c->n_sums; i++) c->sums[i] = gen_fmul(c->e->b, c->sums[i], rescale->factor[i / 2 % 2]);
+  gen_if_end(c->e->b, &needed);
 }
 
 /* The last step of the keys, which is the first one here. */
@@ -177,7 +181,8 @@ static arke_status first_step(consumer *c, gen_value key, gen_value *words, arke
 static arke_status next_step(consumer *c, gen_value key, gen_value *words, arke_error *err) {
   attention_emitter *e = c->e;
   gen_builder *b = e->b;
-  gen_value s[MOST_SCORES], rescale[ATTENTION_ROWS];
+  gen_value s[MOST_SCORES];
+  attention_rescale rescale;
   bool overlap = e->p->overlap;
   if (!overlap) {
     gen_pipeline_wait(b, &e->of_v, c->v);
@@ -201,12 +206,12 @@ static arke_status next_step(consumer *c, gen_value key, gen_value *words, arke_
   release_k(c);
   TRY(attention_scores(e, &c->rows, key, s, c->n_scores, err));
   mask_where_needed(c, key, s);
-  attention_softmax(e, s, c->n_scores, &c->state, rescale);
+  attention_softmax(e, s, c->n_scores, &c->state, &rescale);
   if (overlap) {
     wait_for_sums(c);
     release_v(c);
   }
-  rescale_sums(c, rescale);
+  rescale_sums(c, &rescale);
   pack(c, s, words);
   return ARKE_OK;
 }
@@ -229,7 +234,7 @@ static arke_status find_rows(consumer *c, arke_error *err) {
 
 /* What a loop over steps carries. */
 typedef struct carried {
-  gen_value v[5 + 2 * ATTENTION_ROWS + ATTENTION_SUMS + MOST_WORDS];
+  gen_value v[5 + 3 * ATTENTION_ROWS + ATTENTION_SUMS + MOST_WORDS];
   int n;
 } carried;
 
@@ -242,6 +247,7 @@ static void put(consumer *c, gen_value step, const gen_value *words, carried *to
   to->v[to->n++] = c->v.parity;
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     to->v[to->n++] = c->state.largest[r];
+    to->v[to->n++] = c->state.base[r];
     to->v[to->n++] = c->state.total[r];
   }
   for (int i = 0; i < c->n_sums; i++) to->v[to->n++] = c->sums[i];
@@ -256,6 +262,7 @@ static gen_value get(consumer *c, const carried *from, gen_value *words) {
   n += 4;
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     c->state.largest[r] = from->v[n++];
+    c->state.base[r] = from->v[n++];
     c->state.total[r] = from->v[n++];
   }
   for (int i = 0; i < c->n_sums; i++) c->sums[i] = from->v[n++];

@@ -61,11 +61,16 @@ gen_value attention_extent(const attention_emitter *e, int loop);
 arke_status attention_emit_producer(attention_emitter *e, arke_error *err);
 arke_status attention_emit_consumer(attention_emitter *e, gen_value group, gen_value thread, arke_error *err);
 
-/* A row's softmax so far: the largest score in base 2 (-inf: none), and this thread's part of the sum of the
- * weights. */
+/* A row's softmax so far, in base 2: the largest score (-inf: none), the one that weights are relative to,
+ * which is less by no more than a few powers of two, and this thread's part of the sum of the weights. */
 typedef struct attention_state {
-  gen_value largest[ATTENTION_ROWS], total[ATTENTION_ROWS];
+  gen_value largest[ATTENTION_ROWS], base[ATTENTION_ROWS], total[ATTENTION_ROWS];
 } attention_state;
+
+/* What sums of the steps before are to be multiplied by; where not `needed` (i1, alike in a warp) by 1. */
+typedef struct attention_rescale {
+  gen_value needed, factor[ATTENTION_ROWS];
+} attention_rescale;
 
 /* What a consumer thread knows of its tile. */
 typedef struct attention_rows {
@@ -79,8 +84,11 @@ typedef struct attention_rows {
 arke_status attention_scores(attention_emitter *e, const attention_rows *rows, gen_value key, gen_value *s,
                              int n, arke_error *err);
 void attention_mask(attention_emitter *e, const attention_rows *rows, gen_value key, gen_value *s, int n);
-/* `rescale` (NULL: there is no step before): what sums of the steps before are to be multiplied by. */
-void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_state *state, gen_value *rescale);
+/* `rescale` is NULL where there is no step before. */
+void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_state *state,
+                       attention_rescale *rescale);
+/* What makes sums of weights relative to the largest score. */
+gen_value attention_lag(attention_emitter *e, const attention_state *state, int row);
 
 /* Stores the outputs of the thread's rows, from the sums of O (attention_store.c). */
 arke_status attention_store(attention_emitter *e, const attention_place *at, const attention_rows *rows,

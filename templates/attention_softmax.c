@@ -83,27 +83,53 @@ static gen_value exp2_of(gen_builder *b, gen_value x) {
   return v;
 }
 
+/* Weights may be relative to a score that is not the largest: sums then are larger, by 2^LAG at most. */
+enum { LAG = 8 };
+
+/* The row's largest score in base 2, over its four lanes. */
+static gen_value largest_of(attention_emitter *e, const gen_value *s, int n, int row, gen_value factor) {
+  gen_builder *b = e->b;
+  gen_value v = over_row(b, s, n, row, gen_maximum);
+  for (int lane = 1; lane <= 2; lane *= 2) v = gen_maximum(b, v, gen_shuffle_xor(b, v, gen_i32(b, lane), 32));
+  return gen_fmul(b, v, factor);
+}
+
 void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_state *state,
-                       gen_value *rescale) {
+                       attention_rescale *rescale) {
   gen_builder *b = e->b;
   gen_value none = gen_f32(b, -(double)INFINITY), zero = gen_f32(b, 0);
-  gen_value factor = gen_f32(b, e->m->scale * (e->m->base2 ? 1 : M_LOG2E));
+  gen_value factor = gen_f32(b, e->m->scale * (e->m->base2 ? 1 : M_LOG2E)), before[ATTENTION_ROWS];
   for (int r = 0; r < ATTENTION_ROWS; r++) {
-    gen_value largest = over_row(b, s, n, r, gen_maximum);
-    for (int lane = 1; lane <= 2; lane *= 2)
-      largest = gen_maximum(b, largest, gen_shuffle_xor(b, largest, gen_i32(b, lane), 32));
-    largest = gen_fmul(b, largest, factor);
-    if (rescale) largest = gen_maximum(b, largest, state->largest[r]);
-    gen_value nothing = gen_compare(b, GEN_EQ, largest, none);
-    gen_value minus = gen_select(b, nothing, zero, gen_fneg(b, largest));
+    gen_value largest = largest_of(e, s, n, r, factor);
+    before[r] = state->base[r];
+    state->largest[r] = rescale ? gen_maximum(b, largest, state->largest[r]) : largest;
+    if (!rescale) state->base[r] = largest;
+  }
+  if (rescale) {
+    gen_value grown[ATTENTION_ROWS];
+    for (int r = 0; r < ATTENTION_ROWS; r++)
+      grown[r] = gen_compare(b, GEN_SGT, state->largest[r], gen_fadd(b, before[r], gen_f32(b, LAG)));
+    rescale->needed = gen_warp_any(b, gen_or(b, grown[0], grown[1]));
+    for (int r = 0; r < ATTENTION_ROWS; r++)
+      state->base[r] = gen_select(b, rescale->needed, state->largest[r], before[r]);
+  }
+  for (int r = 0; r < ATTENTION_ROWS; r++) {
+    gen_value nothing = gen_compare(b, GEN_EQ, state->base[r], none);
+    gen_value minus = gen_select(b, nothing, zero, gen_fneg(b, state->base[r]));
     for (int i = 0; i < n; i++)
       if (row_of(i) == r) s[i] = exp2_of(b, gen_fma(b, s[i], factor, minus));
     gen_value total = over_row(b, s, n, r, gen_fadd);
     if (rescale) {
-      rescale[r] = exp2_of(b, gen_fadd(b, state->largest[r], minus));
-      total = gen_fma(b, state->total[r], rescale[r], total);
+      rescale->factor[r] = exp2_of(b, gen_fadd(b, before[r], minus));
+      total = gen_fma(b, state->total[r], rescale->factor[r], total);
     }
     state->total[r] = total;
-    state->largest[r] = largest;
   }
+}
+
+gen_value attention_lag(attention_emitter *e, const attention_state *state, int row) {
+  gen_builder *b = e->b;
+  gen_value lag = exp2_of(b, gen_fsub(b, state->base[row], state->largest[row]));
+  gen_value nothing = gen_compare(b, GEN_EQ, state->base[row], gen_f32(b, -(double)INFINITY));
+  return gen_select(b, nothing, gen_f32(b, 1), lag);
 }

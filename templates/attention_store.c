@@ -9,7 +9,7 @@
 typedef struct stored_row {
   attention_emitter *e;
   lanes *l;
-  gen_value largest, total;
+  gen_value largest, total, lag;
   const gen_value *sums; /* of the columns at hand; NULL: none */
 } stored_row;
 
@@ -30,9 +30,10 @@ static arke_status statistic(void *user, const ir_expr *x, gen_value *values, ar
   int width = row->e->p->epilogue.width, n;
   gen_value divisor[LANES_MAX];
   if (m->divisor) TRY(lanes_eval(row->l, m->divisor, divisor, &n, err));
-  for (int i = 0; i < width; i++)
-    values[i] =
-        m->divisor ? gen_divide(b, lanes_accuracy(row->l, x), row->sums[i], divisor[0]) : row->sums[i];
+  for (int i = 0; i < width; i++) {
+    values[i] = gen_fmul(b, row->sums[i], row->lag);
+    if (m->divisor) values[i] = gen_divide(b, lanes_accuracy(row->l, x), values[i], divisor[0]);
+  }
   return ARKE_OK;
 }
 
@@ -42,7 +43,8 @@ static void finish_row(attention_emitter *e, const attention_state *state, int r
   gen_value total = state->total[r];
   for (int lane = 1; lane <= 2; lane *= 2)
     total = gen_fadd(b, total, gen_shuffle_xor(b, total, gen_i32(b, lane), 32));
-  row->total = total;
+  row->lag = attention_lag(e, state, r);
+  row->total = gen_fmul(b, total, row->lag);
   row->largest = e->m->base2 ? state->largest[r] : gen_fmul(b, state->largest[r], gen_f32(b, M_LN2));
 }
 
