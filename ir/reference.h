@@ -95,6 +95,7 @@ struct ref_reduce {
   ir_reduction reduction;
   int slot;
   ref_node *body, *condition;
+  bool casts_apart; /* what is cast in the body depends on the index: each term's roundings are its own */
   ref_lane nothing; /* the result over no values */
   int n_bounds;
   ref_bound *bounds;

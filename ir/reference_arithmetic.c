@@ -97,8 +97,8 @@ static void magnitudes(ref_node *e, int n) {
     case IR_OP_SUB: e->m[l] = mx + my; break;
     case IR_OP_MUL: e->m[l] = mx * my; break;
     case IR_OP_DIV: {
-      double divisor = fabs(ref_float(y, l));
-      e->m[l] = y->sums ? mx / divisor * (my / divisor) : mx / divisor;
+      double divisor = fabs(ref_float(y, l)), value = fabs(ref_float(x, l)) / divisor;
+      e->m[l] = mx / divisor + value * (my / divisor - 1); /* relative errors add up */
       break;
     }
     default: e->m[l] = mx; break;

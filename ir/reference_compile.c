@@ -176,6 +176,32 @@ static ref_lane over_nothing(ir_reduction r, ir_level level) {
   }
 }
 
+static bool is_narrow_cast(const ref_node *n) {
+  return n->op == REF_CAST && n->sums && dtype_roundoff((dtype)n->id) > 0x1p-24;
+}
+
+/* Whether anything is cast in what a node or, behind it, a temporary is computed from. */
+static bool has_casts(const compiler *c, const ref_node *n) {
+  if (is_narrow_cast(n)) return true;
+  for (int i = 0; n->op == REF_READ && !n->read->argument && i < c->s->p->op->n_definitions; i++) {
+    const ref_definition *d = &c->s->definitions[i];
+    bool writes =
+        d->value != NULL && (d->source->tensor == n->read->tensor || d->source->tensor2 == n->read->tensor);
+    if (writes && has_casts(c, d->value)) return true;
+  }
+  for (int i = 0; i < n->n_args && n->args[i] != NULL; i++)
+    if (has_casts(c, n->args[i])) return true;
+  return n->op == REF_REDUCE && has_casts(c, n->reduce->body);
+}
+
+/* Whether all that is cast varies with the index of this scope. */
+static bool casts_vary(const compiler *c, const ref_node *n, int scope) {
+  if (is_narrow_cast(n) || n->op == REF_READ) return n->depends == scope || !has_casts(c, n);
+  for (int i = 0; i < n->n_args && n->args[i] != NULL; i++)
+    if (!casts_vary(c, n->args[i], scope)) return false;
+  return n->op != REF_REDUCE || casts_vary(c, n->reduce->body, scope);
+}
+
 static bool compile_reduce(compiler *c, ref_node *n, const ir_expr *e, int scope) {
   ref_reduce *r = n->reduce = ARENA_NEW(&c->s->arena, ref_reduce);
   if (r == NULL) return false;
@@ -193,6 +219,7 @@ static bool compile_reduce(compiler *c, ref_node *n, const ir_expr *e, int scope
   c->term = outer;
   if (truth) r->body = r->body == NULL ? NULL : coerce(c, r->body, REF_TRUTH);
   if (r->body == NULL) return false;
+  r->casts_apart = e->id == IR_RED_SUM && r->body->varying && casts_vary(c, r->body, inside);
   if (e->n_args == 2) {
     r->condition = compile(c, e->args[1], inside, false);
     r->condition = r->condition == NULL ? NULL : coerce(c, r->condition, REF_TRUTH);
@@ -299,7 +326,7 @@ static bool compile_node(compiler *c, ref_node *n, const ir_expr *e, int scope, 
     n->args[0] = compile(c, e->args[0], scope, wide);
     if (n->args[0] == NULL) return false;
     n->sums = n->args[0]->sums && !n->integer;
-    c->s->casts_inside = c->s->casts_inside || (n->sums && dtype_roundoff((dtype)n->id) > 0x1p-24);
+    c->s->casts_inside = c->s->casts_inside || is_narrow_cast(n);
     return finish(c, n);
   }
   return false;

@@ -113,6 +113,7 @@ static bool find_range(ref_machine *s, ref_definition *d, ref_node *e, interval 
 typedef struct accumulator {
   ref_lane v;
   double m;
+  double squares;          /* of what casts may move the terms by */
   int64_t k;               /* of the best, -1: none yet */
   ref_definition *sorting; /* topk: collects instead */
 } accumulator;
@@ -152,6 +153,8 @@ static void add_sum(const ref_machine *s, const ref_node *e, accumulator *acc, c
   }
   acc->v.f += sum_floats(body->v, dead, n, false);
   if (!want_m) return;
+  for (int l = 0; s->want_m == REF_CASTS && body->sums && l < n; l++)
+    if (dead == NULL || !dead[l]) acc->squares += body->m[l] * body->m[l];
   if (!body->sums && s->want_m == REF_MAGNITUDES)
     acc->m += sum_floats(body->v, dead, n, true);
   else if (body->sums)
@@ -228,7 +231,14 @@ static bool add_lanes(const ref_machine *s, const ref_node *e, accumulator *acc,
   return true;
 }
 
+/* Roundings of terms are independent where each term is cast for itself: their sum has the scale of the root
+ * of the sum of squares. A rounding has 1 / sqrt(3) of its most on the average; so this is almost seven
+ * standard deviations. */
+enum { CASTS_SPREAD = 4 };
+
 static void finish(const ref_machine *s, const ref_node *e, accumulator *acc) {
+  if (s->want_m == REF_CASTS && e->reduce->casts_apart)
+    acc->m = fmin(acc->m, CASTS_SPREAD * sqrt(acc->squares));
   ir_reduction r = e->reduce->reduction;
   if (r == IR_RED_ARGMAX || r == IR_RED_ARGMIN) acc->v.i = acc->k;
   if ((r == IR_RED_MAX || r == IR_RED_MIN) && acc->k < 0) acc->m = s->want_m == REF_CASTS ? 0 : INFINITY;

@@ -443,7 +443,7 @@ START_TEST(casts_inside) {
   ck_assert_int_eq(ir_problem_bind(op, "K=3", &p, &err), ARKE_OK);
   static const float A[] = {0, 1, -2}, B[] = {1, -1, 3};
   ir_data data[LIMIT_TENSORS] = {{A, {1}}, {B, {1}}};
-  double terms = 0, total = 0;
+  double terms = 0, total = 0; /* of so few terms the sum of their roundings is the lesser bound */
   for (int k = 0; k < 3; k++) {
     total += exp(A[k] + B[k]);
     terms += dtype_round(DTYPE_BF16, exp(A[k] + B[k])) * fabs(B[k]) * dtype_roundoff(DTYPE_BF16);
@@ -456,6 +456,36 @@ START_TEST(casts_inside) {
     ck_assert_msg(fabs(moved - expected[i]) <= 1e-12, "output %d: %g, expected %g", i, moved, expected[i]);
     ck_assert_int_eq(ir_evaluator_eval(ev, 2 + i, NULL, &value, &magnitude, &err), ARKE_OK);
     ck_assert_double_ge(magnitude, fabs(value) * 0.99); /* not what was remembered of casts */
+  }
+  ir_evaluator_destroy(ev);
+  arena_release(&a);
+}
+END_TEST
+
+/* Of many terms, each cast for itself, the roundings partly cancel; those of one that all terms share do not.
+ */
+START_TEST(casts_of_many_terms) {
+  enum { TERMS = 10000 };
+  static const char TEXT[] = "f(A: f32[K], B: f32[]) -> (R: f32[], S: f32[]) {"
+                             "  w[k] = cast<bf16>(A[k] + 1.0)  R = sum(k) w[k]"
+                             "  v = cast<bf16>(B + 1.0)  S = sum(k) A[k] * v }";
+  static float A[TERMS], B;
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  ir_problem p;
+  ir_evaluator *ev;
+  for (int i = 0; i < TERMS; i++) A[i] = 1;
+  B = 1;
+  ck_assert_msg(ir_op_parse(&a, TEXT, &op, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_int_eq(ir_problem_bind(op, "K=10000", &p, &err), ARKE_OK);
+  ir_data data[LIMIT_TENSORS] = {{A, {1}}, {&B, {0}}};
+  ck_assert_int_eq(ir_evaluator_create(&p, data, &ev, &err), ARKE_OK);
+  const double each = 2 * dtype_roundoff(DTYPE_BF16), expected[] = {4 * 100 * each, TERMS * each};
+  for (int i = 0; i < 2; i++) {
+    double moved;
+    ck_assert_int_eq(ir_evaluator_casts(ev, 2 + i, NULL, &moved, &err), ARKE_OK);
+    ck_assert_msg(fabs(moved - expected[i]) <= 1e-9, "output %d: %g, expected %g", i, moved, expected[i]);
   }
   ir_evaluator_destroy(ev);
   arena_release(&a);
@@ -556,6 +586,7 @@ Suite *reference_suite(void) {
   tcase_add_test(t, magnitude_is_carried);
   tcase_add_test(t, magnitude_of_arguments);
   tcase_add_test(t, casts_inside);
+  tcase_add_test(t, casts_of_many_terms);
   tcase_add_test(t, bad_calls);
   tcase_add_test(t, speed);
   suite_add_tcase(s, t);
