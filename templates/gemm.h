@@ -45,7 +45,11 @@ typedef struct gemm_match {
   bool a_k_major, b_k_major;        /* k is the contiguous axis */
   bool y_transposed;                /* m is Y's contiguous axis, not n */
   bool bare;                        /* there is one output, and it is the sum */
-  bool merged;                      /* a subscript may be of several dimensions, which lie without gaps */
+  /* Factors of the terms beside the elements (gemm_scales.c): */
+  int operand_a, operand_b[CONTRACTION_SUMS]; /* of the contraction */
+  int64_t block;                              /* so many consecutive terms share them; 0: there are none */
+  int64_t block_n;                            /* columns that share those of B; 0: all do */
+  bool merged; /* a subscript may be of several dimensions, which lie without gaps */
 } gemm_match;
 
 /* What a contraction is to the template, or what its sizes and dtypes or the target have against it. */
@@ -54,9 +58,13 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
 /* The same of an operator. `c` is filled and must stay; memory is the arena's. */
 template_reason gemm_fit(const ir_problem *p, const target *t, arena *a, contraction *c, gemm_match *match,
                          strbuf *detail);
-/* The access that is an operand, -1 where it is computed. It may lie outside its tensor where a condition
- * leaves the sum out: copies bring zeros then. */
+/* The access whose elements are multiplied for an operand, -1 where they are computed. It may lie outside its
+ * tensor where a condition leaves the sum out: copies bring zeros then. */
 int gemm_read(const contraction *c, int operand);
+/* Which factor of an operand of several is the elements; -1: it cannot be told from scales. */
+int gemm_element_factor(const contraction *c, int operand);
+/* Finds the blocks of terms and columns that share scales. `detail` as for gemm_fit. */
+template_reason gemm_find_blocks(gemm_match *match, strbuf *detail);
 /* How a contraction's operands are multiplied, or why they cannot be. */
 template_reason gemm_choose_type(const contraction *c, gemm_type *type, strbuf *detail);
 /* The same product with the roles of A and B exchanged: Y' = B' A', Y stored transposed. For one sum. */
@@ -70,7 +78,7 @@ int64_t gemm_extent(const gemm_match *match, int loop); /* in the match's proble
   X(BLOCK_M, "rows of the output tile of a CTA (of a warp group under SCHEDULE=1)", 64, 128, 192, 256)       \
   X(BLOCK_N, "columns of the output tile", 32, 64, 96, 128, 144, 152, 160, 168, 176, 184, 192, 208, 224,     \
     240, 256)                                                                                                \
-  X(BLOCK_K, "elements of K in a pipeline stage", 64, 128)                                                   \
+  X(BLOCK_K, "elements of K in a pipeline stage", 32, 64, 128)                                               \
   X(STAGES, "stages of the shared-memory ring", 2, 3, 4, 5, 6, 7, 8)                                         \
   X(CONSUMERS, "warp groups that multiply", 1, 2)                                                            \
   X(SCHEDULE,                                                                                                \
@@ -125,6 +133,9 @@ typedef struct gemm_plan {
   int group_rows;   /* rows of the tile a consumer warp group owns */
   int accumulators; /* registers a thread, for all sums */
   int registers;    /* that a consumer's thread may have */
+  /* Sums that do not stay in the matrix unit (gemm_promote.c): columns of a partial sum, which is added to
+   * them after every stage, and how many are in flight. 0: they stay. */
+  int part_n, in_flight;
   gemm_operand a, b;
   int stage_bytes;
   int panel_n, panels; /* the epilogue takes panels of so many columns; the last one may overlap */
@@ -138,7 +149,7 @@ typedef struct gemm_plan {
   int slot_bytes; /* workspace of a CTA for the sums of a part of a tile; 0 without STREAM_K */
   int sums_bytes; /* of it that travel through a stage at a time */
   /* How the epilogue, and indices of operands that are more than loops, are evaluated. */
-  lanes_options epilogue, indices;
+  lanes_options epilogue, indices, scales;
   int chunk_blocks; /* of 8 columns, whose reads are under way together */
 } gemm_plan;
 
@@ -191,7 +202,7 @@ typedef struct gemm_kernel {
   int m, n, k;
   int batches, extents[IR_FORM_LOOPS]; /* of outer loops */
   int slots, flags;
-  lanes_args epilogue_slots, index_slots;
+  lanes_args epilogue_slots, index_slots, scale_slots;
   struct gemm_emitter *current;
 } gemm_kernel;
 

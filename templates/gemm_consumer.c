@@ -22,15 +22,27 @@ static int64_t descriptor_bits(const gemm_operand *o) {
   return gen_wgmma_descriptor_bits(o->swizzle, o->k_major ? 16 : o->panel_bytes, eight_rows);
 }
 
-static gen_wgmma products_of(const gemm_plan *plan, int columns) {
+gen_wgmma gemm_products(const gemm_plan *plan, int columns) {
   int k_steps = plan->block_k / plan->match.type.k;
   return (gen_wgmma){.type = plan->match.type.a,
                      .b_type = plan->match.type.b,
-                     .n = columns * plan->match.n_sums,
+                     .n = columns,
                      .tiles = plan->group_rows / 64,
                      .k_steps = k_steps,
                      .a = operand_view(&plan->a, k_steps),
                      .b = operand_view(&plan->b, k_steps)};
+}
+
+void gemm_descriptors(gemm_consumer *c, gen_value *a, gen_value *b) {
+  gen_builder *builder = c->e->b;
+  const gemm_plan *plan = c->e->plan;
+  gen_wgmma products = gemm_products(plan, plan->block_n);
+  gen_value part = plan->pingpong ? gen_i32(builder, 0) : c->group;
+  gen_value own =
+      gen_add(builder, c->e->smem, gen_mul_imm(builder, part, products.tiles * products.a.tile_offset));
+  *a = gen_wgmma_descriptor(builder, own, descriptor_bits(&plan->a));
+  *b = gen_wgmma_descriptor(builder, gen_add_imm(builder, c->e->smem, plan->a.bytes),
+                            descriptor_bits(&plan->b));
 }
 
 /* f32 registers a thread. */
@@ -38,24 +50,7 @@ static int accumulators_of(const gemm_plan *plan, int columns) {
   return plan->group_rows / 64 * plan->match.n_sums * columns / 2;
 }
 
-/* A consumer group, and what it carries from tile to tile. */
-typedef struct gemm_consumer {
-  gemm_emitter *e;
-  gen_value group, thread;
-  gemm_store store;
-  gemm_epilogue epilogue;
-  gemm_walk walk;
-} gemm_consumer;
-
-/* A finished tile that is stored while the next is multiplied. */
-typedef struct gemm_pending {
-  gen_value exists; /* i1 */
-  gemm_tile tile;
-  const gen_value *packed;
-} gemm_pending;
-
-/* Under the products of k-step `step`: panel number `step` of the pending tile. */
-static void store_pending_panel(gemm_consumer *c, const gemm_pending *pending, gen_value step) {
+void gemm_store_pending(gemm_consumer *c, const gemm_pending *pending, gen_value step) {
   gen_builder *b = c->e->b;
   int panels = c->e->plan->panels;
   gen_branch some;
@@ -69,21 +64,22 @@ static void store_pending_panel(gemm_consumer *c, const gemm_pending *pending, g
   gen_if_end(b, &some);
 }
 
-/* Accumulates `steps` stages of a tile of so many columns (of each sum), and leaves the last products in
- * flight. Returns the index of their stage, which is still to be released. `pending` (NULL: none) is stored
- * on the way. */
-static gen_value multiply(gemm_consumer *c, int columns, const gemm_pending *pending, gen_value steps,
+/* Accumulates the stages of an item of a tile of so many columns (of each sum), and leaves the last products
+ * in flight. Returns the index of their stage, which is still to be released; NULL: nothing is left to be
+ * waited for. `pending` (NULL: none) is stored on the way. */
+static gen_value multiply(gemm_consumer *c, int columns, const gemm_pending *pending, gemm_item item,
                           gen_value *acc) {
   gemm_emitter *e = c->e;
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  gen_wgmma products = products_of(plan, columns);
+  if (plan->in_flight > 0) {
+    gemm_promote(c, pending, item, acc);
+    return NULL;
+  }
+  gen_wgmma products = gemm_products(plan, columns * plan->match.n_sums);
   int accumulators = accumulators_of(plan, columns);
-  gen_value part = plan->pingpong ? gen_i32(b, 0) : c->group;
-  gen_value own_a = gen_add(b, e->smem, gen_mul_imm(b, part, products.tiles * products.a.tile_offset));
-  gen_value first_a = gen_wgmma_descriptor(b, own_a, descriptor_bits(&plan->a));
-  gen_value first_b =
-      gen_wgmma_descriptor(b, gen_add_imm(b, e->smem, plan->a.bytes), descriptor_bits(&plan->b));
+  gen_value first_a, first_b;
+  gemm_descriptors(c, &first_a, &first_b);
 
   enum { STEP, STAGE, PARITY, BEFORE, SUMS };
   gen_value carried[SUMS + GEN_WGMMA_MAX_ACCUMULATORS] = {[STEP] = gen_i32(b, 0),
@@ -107,13 +103,13 @@ static gen_value multiply(gemm_consumer *c, int columns, const gemm_pending *pen
   /* These products run on while the stage before, whose products are now done, goes back to the producer. */
   gen_wgmma_wait(b, 1, carried + SUMS, accumulators);
   gen_pipeline_release(b, &e->pipeline, carried[BEFORE], c->thread, started);
-  if (pending) store_pending_panel(c, pending, step);
+  if (pending) gemm_store_pending(c, pending, step);
   gen_stage next = gen_pipeline_advance(b, &e->pipeline, now);
   carried[STEP] = gen_add_imm(b, step, 1);
   carried[STAGE] = next.index;
   carried[PARITY] = next.parity;
   carried[BEFORE] = now.index;
-  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[STEP], steps));
+  gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[STEP], item.steps));
   c->walk.stage = (gen_stage){carried[STAGE], carried[PARITY]};
   for (int i = 0; i < accumulators; i++) acc[i] = carried[SUMS + i];
   return carried[BEFORE];
@@ -130,8 +126,10 @@ static gemm_tile finish_products(gemm_consumer *c, int columns, gemm_item item, 
   tile.column = gen_pin(b, tile.column);
   if (tile.batch) tile.batch = gen_pin(b, tile.batch);
   if (!e->plan->stream) gemm_epilogue_begin(e, &c->epilogue, c->group, c->thread, tile, columns);
-  gen_wgmma_wait(b, 0, acc, accumulators_of(e->plan, columns));
-  gen_pipeline_release(b, &e->pipeline, last_stage, c->thread, NULL);
+  if (last_stage) {
+    gen_wgmma_wait(b, 0, acc, accumulators_of(e->plan, columns));
+    gen_pipeline_release(b, &e->pipeline, last_stage, c->thread, NULL);
+  }
   if (e->plan->stream) gemm_stream_exchange(e, &c->store, c->group, c->thread, item, &c->walk.stage, acc);
   return tile;
 }
@@ -195,7 +193,7 @@ static gen_value width_at(gemm_consumer *c) {
 static void multiply_and_store(gemm_consumer *c, int columns, gemm_item item) {
   gemm_emitter *e = c->e;
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
-  gemm_tile tile = finish_products(c, columns, item, multiply(c, columns, NULL, item.steps, acc), acc);
+  gemm_tile tile = finish_products(c, columns, item, multiply(c, columns, NULL, item, acc), acc);
   gen_branch complete;
   if (e->plan->stream) gen_if(e->b, &complete, negate(e->b, gemm_item_is_partial(e, item)), NULL, 0);
   store_tile(c, columns, tile, acc);
@@ -219,7 +217,7 @@ static void multiply_in_turn(gemm_consumer *c, int columns, gemm_item item) {
   gemm_emitter *e = c->e;
   gen_builder *b = e->b;
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
-  gen_value last_stage = multiply(c, columns, NULL, item.steps, acc);
+  gen_value last_stage = multiply(c, columns, NULL, item, acc);
   gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), other = gen_xor(b, c->group, gen_i32(b, 1));
   gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, lane, 0));
   c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, e->k_steps); /* the other group's tile */
@@ -285,7 +283,7 @@ static void consume_deferred(gemm_consumer *c) {
       .exists = *exists, .tile = {place[0], place[1], e->batches ? place[2] : NULL}, .packed = waiting};
   gemm_item item = gemm_item_at(e, walk->place);
   int columns = plan->block_n;
-  gemm_tile tile = finish_products(c, columns, item, multiply(c, columns, &pending, item.steps, acc), acc);
+  gemm_tile tile = finish_products(c, columns, item, multiply(c, columns, &pending, item, acc), acc);
   if (plan->stream) gemm_epilogue_begin(e, &c->epilogue, c->group, c->thread, tile, columns);
   for (int panel = 0; panel < plan->panels; panel++) gemm_epilogue_panel(e, &c->epilogue, panel, acc, packed);
   gen_value at_once = nothing_to_hide_under(c), later = negate(b, at_once);

@@ -56,6 +56,8 @@ typedef struct gemm_tile {
 void gemm_outer_values(gemm_emitter *e, gemm_tile tile, gen_value values[IR_FORM_LOOPS]);
 /* Sets a tile's loops in an evaluator: `row` and `column` are of m and n. */
 void gemm_set_loops(gemm_emitter *e, lanes *l, gemm_tile tile, gen_value row, gen_value column);
+/* Sets the loop of the terms. */
+void gemm_set_terms(gemm_emitter *e, lanes *l, gen_value k);
 /* Coordinates, in the order of the map, at a tile's first row and column; K's is NULL. */
 void gemm_coordinates(gemm_emitter *e, const gemm_view *view, gemm_tile tile,
                       gen_value coordinates[GEMM_MAP_RANK]);
@@ -145,6 +147,32 @@ void gemm_store_begin(gemm_emitter *e, const gemm_store *s);
 /* Stores panel `panel` of the group's part of a tile. Panels of a tile are stored in order, all of them. */
 void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int columns, int panel,
                       const gen_value *packed);
+/* A consumer group, and what it carries from tile to tile. */
+typedef struct gemm_consumer {
+  gemm_emitter *e;
+  gen_value group, thread;
+  gemm_store store;
+  gemm_epilogue epilogue;
+  gemm_walk walk;
+} gemm_consumer;
+
+/* A finished tile that is stored while the next is multiplied. */
+typedef struct gemm_pending {
+  gen_value exists; /* i1 */
+  gemm_tile tile;
+  const gen_value *packed;
+} gemm_pending;
+/* Under the products of k-step `step`: panel number `step` of the pending tile. */
+void gemm_store_pending(gemm_consumer *c, const gemm_pending *pending, gen_value step);
+
+/* The products of a stage, of so many columns; of stage 0 the descriptors, i64, of the group's A and of B. */
+gen_wgmma gemm_products(const gemm_plan *plan, int columns);
+void gemm_descriptors(gemm_consumer *c, gen_value *a, gen_value *b);
+/* Accumulates the stages of `item` in partial sums, which are added to `acc`, where scales are to be
+ * multiplied by them (gemm_promote.c). Nothing is left in flight. `pending` (NULL: none) is stored on the
+ * way. */
+void gemm_promote(gemm_consumer *c, const gemm_pending *pending, gemm_item item, gen_value *acc);
+
 /* STREAM_K: by the producer, after the stages of `item`: the sums of the CTAs that computed the unit's
  * k-steps before, in stages from `at` on. Returns the stage after them. */
 gen_stage gemm_stream_load(gemm_emitter *e, gemm_item item, gen_stage at);

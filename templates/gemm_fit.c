@@ -33,9 +33,10 @@ int64_t gemm_extent(const gemm_match *match, int loop) {
 
 int gemm_read(const contraction *c, int operand) {
   const contraction_operand *o = &c->operands[operand];
-  const ir_expr *e = o->factors[0];
-  if (o->access >= 0 || o->n_factors > 1 || e->node != IR_READ) return o->access;
-  return c->form.accesses[e->id].other ? -1 : e->id;
+  if (o->element >= 0) return o->element;
+  int factor = gemm_element_factor(c, operand);
+  const ir_expr *e = factor < 0 ? NULL : o->factors[factor];
+  return !e || e->node != IR_READ || c->form.accesses[e->id].other ? -1 : e->id;
 }
 
 /* The innermost loop of each side runs along a tile; all others have one value in it. */
@@ -76,8 +77,12 @@ static bool take_operands(fitting *f, int *a, int b[CONTRACTION_SUMS]) {
   }
   if (!same_a && !same_b) return false;
   if (!same_a) swap_roles(match);
-  *a = gemm_read(c, same_a ? c->sums[0].a : c->sums[0].b);
-  for (int i = 0; i < c->n_sums; i++) b[i] = gemm_read(c, same_a ? c->sums[i].b : c->sums[i].a);
+  match->operand_a = same_a ? c->sums[0].a : c->sums[0].b;
+  *a = gemm_read(c, match->operand_a);
+  for (int i = 0; i < c->n_sums; i++) {
+    match->operand_b[i] = same_a ? c->sums[i].b : c->sums[i].a;
+    b[i] = gemm_read(c, match->operand_b[i]);
+  }
   return true;
 }
 
@@ -248,6 +253,7 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
   if (has_conditions(c)) return refuse(&f, TEMPLATE_OPERATOR, "terms of a sum have conditions");
   template_reason reason = gemm_choose_type(c, &match->type, detail);
   if (reason == TEMPLATE_OK) reason = take_views(&f);
+  if (reason == TEMPLATE_OK) reason = gemm_find_blocks(match, detail);
   if (reason == TEMPLATE_OK) reason = check_sizes(&f);
   if (reason == TEMPLATE_OK) reason = check_alignment(&f, &match->a);
   for (int i = 0; i < match->n_sums && reason == TEMPLATE_OK; i++) reason = check_alignment(&f, &match->b[i]);

@@ -102,6 +102,7 @@ static void declare(gemm_kernel *k, kernel_args *args) {
   }
   if (!match->bare) lanes_declare(form, &plan->epilogue, args, &k->epilogue_slots);
   if (is_computed(match)) lanes_declare(form, &plan->indices, args, &k->index_slots);
+  if (match->block > 0) lanes_declare(form, &plan->scales, args, &k->scale_slots);
 }
 
 /* --- rules --- */
@@ -139,6 +140,7 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
                      "elements are taken several at a time");
   }
   if (is_computed(match)) lanes_require(form, &plan->indices, r, a);
+  if (match->block > 0) lanes_require(form, &plan->scales, r, a);
   if (!plan->stream) return ARKE_OK;
   r->workspace_bytes = workspace_bytes(plan, a);
   return r->workspace_bytes ? ARKE_OK : error_memory(err, STAGE);
@@ -210,6 +212,7 @@ static arke_status make_way(gemm_plan *plan, int way, const lower_options *optio
   gemm_choose_evaluation(plan);
   set_options(&plan->epilogue, options);
   set_options(&plan->indices, options);
+  set_options(&plan->scales, options);
   int n = 0;
   if (plan->stream) TRY(make_clearing(plan, names[way].clearing, a, &l[n++], err));
   TRY(make_product(plan, names[way].product, a, &l[n++], err));

@@ -108,7 +108,8 @@ static template_reason check_operator(const gemm_match *match, const config *c) 
   const int *v = c->values;
   /* Columns of several sums are those of one product; those of a narrower tile would not lie together. */
   if (match->n_sums > 1 && (v[GEMM_EVEN] || match->n_sums * v[GEMM_BLOCK_N] > 256)) return TEMPLATE_TILE;
-  if (match->n_sums > 1 && v[GEMM_SWAP]) return TEMPLATE_OPERATOR;
+  /* Scales of a step are those of rows of A and of whole blocks of columns of B. */
+  if ((match->n_sums > 1 || match->block > 0) && v[GEMM_SWAP]) return TEMPLATE_OPERATOR;
   /* A tile waits as the elements that copies store; nothing else of it does. */
   bool copied = match->y.rank > 0 && match->c->form.n_outputs == 1;
   if (v[GEMM_SCHEDULE] == 2 && !copied) return TEMPLATE_SCHEDULE;
@@ -138,6 +139,26 @@ static int chunk_blocks(const gemm_plan *plan) {
   return blocks < 1 ? 1 : blocks > most ? most : blocks;
 }
 
+static int parts_registers(const gemm_plan *plan) {
+  return plan->in_flight * plan->part_n / 2;
+}
+
+/* Sums of 8-bit floats leave the matrix unit after every stage, which has at most 128 terms: it adds them
+ * with 13 fraction bits. So do those of terms with scales, which are the same for a stage. */
+static template_reason choose_parts(gemm_plan *plan) {
+  enum { WIDEST = 128, NARROWEST = 32 };
+  const gemm_match *match = &plan->match;
+  bool few_digits = match->type.a == DTYPE_E4M3 || match->type.a == DTYPE_E5M2;
+  if (!few_digits && match->block == 0) return TEMPLATE_OK;
+  if (plan->even) return TEMPLATE_SCHEDULE;
+  if (match->block % plan->block_k) return TEMPLATE_TILE;
+  int step = gen_wgmma_sum(match->type.a) == GEN_I32 ? 16 : 8; /* widths that there are */
+  plan->in_flight = 1;
+  for (plan->part_n = WIDEST; plan->part_n >= NARROWEST; plan->part_n -= step)
+    if (plan->block_n % plan->part_n == 0 && match->block_n % plan->part_n == 0) return TEMPLATE_OK;
+  return TEMPLATE_TILE;
+}
+
 /* Pairs of columns, as accumulators have them. */
 void gemm_choose_evaluation(gemm_plan *plan) {
   const gemm_match *match = &plan->match;
@@ -145,11 +166,11 @@ void gemm_choose_evaluation(gemm_plan *plan) {
   const ir_form *form = &c->form;
   bool computed = match->a.computed;
   for (int i = 0; i < match->n_sums; i++) computed = computed || match->b[i].computed;
-  if (match->bare && !computed) return; /* nothing is */
+  if (match->bare && !computed && match->block == 0) return; /* nothing is */
   bool wide_offsets = lanes_need_wide_offsets(form);
   plan->indices =
       (lanes_options){.loop = -1, .width = 1, .dense = match->merged, .wide_offsets = wide_offsets};
-  plan->epilogue = plan->indices;
+  plan->epilogue = plan->scales = plan->indices;
   plan->epilogue.loop = match->n;
   uint64_t accesses = c->epilogue;
   for (int i = 0; i < form->n_outputs; i++) accesses |= UINT64_C(1) << form->outputs[i].access;
@@ -192,8 +213,14 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   plan->registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
   /* A deferred tile waits as packed halves beside the next one's accumulators. */
   int waiting = plan->deferred ? plan->accumulators / match->n_sums / 2 : 0;
+  reason = choose_parts(plan);
+  if (reason != TEMPLATE_OK) return reason;
+  waiting += parts_registers(plan);
   if (plan->accumulators + waiting + CONSUMER_OVERHEAD_REGISTERS > plan->registers) return TEMPLATE_REGISTERS;
   if (plan->cluster > 1 && !t->has.clusters) return TEMPLATE_CLUSTER;
+  /* Whole swizzles of K, and no more products of a stage than a group may have. */
+  int row_bytes = plan->block_k * match->type.bytes;
+  if (row_bytes % SWIZZLE_BYTES || row_bytes > 2 * SWIZZLE_BYTES) return TEMPLATE_TILE;
 
   plan->a = make_operand(&match->type, match->a_k_major, plan->block_m, 1, plan->block_k, plan->cluster_n);
   plan->b = make_operand(&match->type, match->b_k_major, plan->block_n, match->n_sums, plan->block_k,

@@ -151,9 +151,12 @@ static bool complete_start(const prepared *made, const target *t, config *c) {
 }
 
 void gemm_defaults(const ir_problem *p, const target *t, config *c) {
+  arena a = ARENA_INIT;
+  const prepared *made = gemm_prepare(p, t, &a);
+  int bytes = made && made->reason == TEMPLATE_OK ? made->match.type.bytes : 2;
   config best = {{[GEMM_BLOCK_M] = 128,
                   [GEMM_BLOCK_N] = 256,
-                  [GEMM_BLOCK_K] = 64,
+                  [GEMM_BLOCK_K] = 128 / bytes, /* a swizzle */
                   [GEMM_STAGES] = 4,
                   [GEMM_CONSUMERS] = 2,
                   [GEMM_CLUSTER_M] = 1,
@@ -162,8 +165,6 @@ void gemm_defaults(const ir_problem *p, const target *t, config *c) {
                   [GEMM_PERSISTENT] = 1}};
   double best_ns = INFINITY;
   config start = best;
-  arena a = ARENA_INIT;
-  const prepared *made = gemm_prepare(p, t, &a);
   for (size_t i = 0; made && i < COUNT_OF(start_tiles); i++) {
     start.values[GEMM_BLOCK_M] = start_tiles[i].block_m;
     start.values[GEMM_BLOCK_N] = start_tiles[i].block_n;
@@ -269,7 +270,7 @@ static void reduce(const gemm_plan *plan, int sm_count, ir_problem *reduced) {
   if (plan->even && !n_aligned && beyond(match, match->n, false) % 2 == 0) ragged--;
   set_extent(form, match->m, m, reduced);
   set_extent(form, match->n, (columns - 1) * step_n + ragged, reduced);
-  set_extent(form, match->k, (int64_t)plan->stages * plan->block_k + 24, reduced);
+  set_extent(form, match->k, (int64_t)plan->stages * plan->block_k + 48 / match->type.bytes, reduced);
 }
 
 void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,

@@ -193,6 +193,10 @@ gen_stage gemm_stream_load(gemm_emitter *e, gemm_item item, gen_stage at) {
   return (gen_stage){place[0], place[1]};
 }
 
+static gen_value add_values(gen_builder *b, gen_value x, gen_value y) {
+  return gen_is_float(b, x) ? gen_fadd(b, x, y) : gen_add(b, x, y);
+}
+
 /* `state`: the accumulators, then the stage. */
 static void add_sums(gemm_emitter *e, const gemm_store *s, gen_value group, gen_value thread,
                      gen_value *state) {
@@ -210,9 +214,10 @@ static void add_sums(gemm_emitter *e, const gemm_store *s, gen_value group, gen_
     gen_pipeline_wait(b, &e->pipeline, stage);
     gen_value at = gen_add(b, own, gen_mul_imm(b, stage.index, plan->stage_bytes));
     for (int i = part * rows; i < (part + 1) * rows; i++) {
-      gen_value sums = gen_load_shared(b, GEN_F32, LANES, gen_add_imm(b, at, i % rows * ROW_BYTES));
+      gen_value sums =
+          gen_load_shared(b, e->plan->match.type.sum, LANES, gen_add_imm(b, at, i % rows * ROW_BYTES));
       for (int lane = 0; lane < LANES; lane++)
-        acc[i * LANES + lane] = gen_fadd(b, acc[i * LANES + lane], gen_lane(b, sums, lane));
+        acc[i * LANES + lane] = add_values(b, acc[i * LANES + lane], gen_lane(b, sums, lane));
     }
     gen_named_sync(b, s->barrier, 128);
     gen_pipeline_release(b, &e->pipeline, stage.index, thread, NULL);

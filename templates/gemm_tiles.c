@@ -86,6 +86,10 @@ void gemm_set_loops(gemm_emitter *e, lanes *l, gemm_tile tile, gen_value row, ge
   lanes_set(l, match->n, as_index(e, column));
 }
 
+void gemm_set_terms(gemm_emitter *e, lanes *l, gen_value k) {
+  lanes_set(l, e->plan->match.k, as_index(e, k));
+}
+
 static arke_status evaluate_indices(gemm_emitter *e, const gemm_view *view, gemm_tile tile,
                                     gen_value *coordinates) {
   gen_builder *b = e->b;

@@ -120,6 +120,9 @@ static const struct {
     {"fused_linear_cross_entropy", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
     {"cross_entropy", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
     {"grouped_linear", "ends", {.from = 0, .below = 1, .ascending = true}, NULL, "R"},
+    /* A scale of a block multiplies its sum: 0 times infinity is in the notation's terms alone. */
+    {"linear_fp8_block", "sx", {.from = 1, .below = 9}, NULL, NULL},
+    {"linear_fp8_block", "sw", {.from = 1, .below = 9}, NULL, NULL},
     {"scatter", "idx", {.from = 0, .distinct = true}, NULL, "N"}, /* who wins a place is undefined */
 };
 

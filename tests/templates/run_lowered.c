@@ -1,5 +1,7 @@
 #include "run_lowered.h"
 
+#include "byte_sums.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,9 +165,9 @@ static arke_status run_recipe(run_state *s, const lowered *l, arke_error *err) {
 
 /* One rounding to the output's dtype, near zero by its smallest step, and the additions: f32 sums in any
  * order, each step truncated. */
-static double tolerance(dtype type, double value, double magnitude, int64_t length) {
+static double tolerance(const ir_problem *p, dtype type, double value, double magnitude, int64_t length) {
   double steps = (double)(length < 64 ? length : 64);
-  return fabs(value) * 2 * dtype_roundoff(type) + magnitude * steps * 0x1p-23 +
+  return fabs(value) * 2 * dtype_roundoff(type) + magnitude * (steps * 0x1p-23 + byte_sums_error(p)) +
          (type == DTYPE_F16 ? 0x1p-24 : 0x1p-126);
 }
 
@@ -178,7 +180,8 @@ static void compare_element(run_state *s, ir_evaluator *ev, int tensor, const in
   int64_t at = 0;
   for (int i = 0; i < b->rank; i++) at += coords[i] * b->stride[i];
   double got = dtype_load(b->type, b->host + GUARD_BYTES, at);
-  double share = fabs(got - want) / tolerance(b->type, want, magnitude, ir_reduction_length(s->p, tensor));
+  double share =
+      fabs(got - want) / tolerance(s->p, b->type, want, magnitude, ir_reduction_length(s->p, tensor));
   o->elements++;
   if (!(share <= 1)) o->wrong++;
   if (!(share <= o->worst)) o->worst = isnan(share) ? INFINITY : share;

@@ -1,5 +1,7 @@
 #include "run_views.h"
 
+#include "byte_sums.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -186,9 +188,11 @@ static arke_status run_way(run_state *s, const lowered *l, const recipe *way, ar
 
 /* A rounding to the output's dtype, of each addition in f32 or f64, and of casts inside, here and in the
  * reference. */
-static bool agrees(dtype type, int64_t length, double got, double want, double magnitude, double moved) {
+static bool agrees(const run_state *s, dtype type, int64_t length, double got, double want, double magnitude,
+                   double moved) {
   bool is_float = dtype_class_of(type) == DTYPE_CLASS_FLOAT;
   double steps = (double)(length < 64 ? length : 64), unit = type == DTYPE_F64 ? 0x1p-50 : 0x1p-22;
+  double sums = steps * unit + byte_sums_error(s->reference);
   if (!is_float) {
     double exact = dtype_round(type, want);
     return fabs(got - exact) <= (want == exact ? 0 : 1) || fabs(got - want) <= fabs(want) * 0x1p-50;
@@ -196,7 +200,7 @@ static bool agrees(dtype type, int64_t length, double got, double want, double m
   if (isnan(want)) return isnan(got);
   if (got == want) return true; /* where the magnitude of a sum is infinite or none */
   if (isinf(dtype_round(type, want))) return got == dtype_round(type, want);
-  return fabs(got - want) <= fabs(want) * 2 * dtype_roundoff(type) + magnitude * steps * unit + 2 * moved +
+  return fabs(got - want) <= fabs(want) * 2 * dtype_roundoff(type) + magnitude * sums + 2 * moved +
                                  (type == DTYPE_F16    ? 0x1p-24
                                   : type == DTYPE_E4M3 ? 0x1p-9
                                                        : 0x1p-126);
@@ -217,7 +221,7 @@ static void compare_output(run_state *s, ir_evaluator *ev, int tensor, int64_t s
     if (r->status == ARKE_OK) r->status = ir_evaluator_casts(ev, tensor, coords, &moved, &r->err);
     if (r->status != ARKE_OK) return;
     r->elements++;
-    if (agrees(t->type, length, got, want, magnitude, moved)) continue;
+    if (agrees(s, t->type, length, got, want, magnitude, moved)) continue;
     if (r->wrong++ == 0) {
       snprintf(r->first, sizeof r->first, "%s element %" PRId64 ": %.9g, expected %.9g",
                s->p->op->tensors[tensor].name, number, got, want);
