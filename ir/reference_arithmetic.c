@@ -150,6 +150,25 @@ static double carried(ir_function f, const double args[3], int which, double mag
   return isfinite(farthest) ? farthest * 0x1p12 : 0;
 }
 
+/* Functions whose results come near 0 lose up to 2^-118 there where results are stored with few digits
+ * (generator/gen_math.h): as a magnitude, of which at least 2^-19 is allowed after any sum. What multiplies
+ * the result multiplies the loss. */
+#define UNDERFLOW 0x1p-99
+
+static bool may_underflow(ir_function f) {
+  switch (f) {
+  case IR_FN_EXP:
+  case IR_FN_EXP2:
+  case IR_FN_POW:
+  case IR_FN_SIGMOID:
+  case IR_FN_SILU:
+  case IR_FN_GELU:
+  case IR_FN_GELU_TANH:
+  case IR_FN_SOFTPLUS: return true;
+  default: return false;
+  }
+}
+
 /* Far to the left gelu is x times the exponential of a large number, whose rounding counts as much in f64 as
  * the result: there the reference is no better than a kernel. */
 static void call_magnitudes(const ref_machine *s, ref_node *e, int n) {
@@ -168,6 +187,7 @@ static void call_magnitudes(const ref_machine *s, ref_node *e, int n) {
     if (casts) continue;
     double own = fabs(e->v[l].f);
     if (e->doubles && (f == IR_FN_GELU || f == IR_FN_GELU_TANH)) own = fmax(own, fabs(x[0]));
+    if (!e->doubles && may_underflow(f)) own = fmax(own, UNDERFLOW);
     e->m[l] = sum > own ? sum : own;
   }
 }

@@ -393,7 +393,6 @@ START_TEST(what_never_rounds_is_exact) {
 }
 END_TEST
 
-/* Each addition into a narrow type rounds, and the order of updates is open. */
 /* A silu far to the left is stored as 0 by functions that flush; a copy of the same value may not be. */
 START_TEST(functions_may_underflow) {
   static const char silu[] = "f(X: T[M]) -> (Y: T[M]) { Y[i] = silu(X[i]) }";
@@ -415,6 +414,27 @@ START_TEST(functions_may_underflow) {
 }
 END_TEST
 
+/* What multiplies a function's result multiplies what it lost: a gate of -87.5 before a value of 320. */
+START_TEST(underflow_is_carried_through_products) {
+  static const char gate[] = "f(X: T[K], G: T[K], U: T[K]) -> (Y: T[1]) { Y[i] = silu(sum(k) X[k] * G[k]) * "
+                             "sum(k) X[k] * U[k] }";
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  ir_problem p;
+  uint16_t x[] = {0x3F80, 0x3F80, 0x3F80}, g[] = {0xC2AF, 0, 0}, u[] = {0x4348, 0x42C8, 0x41A0};
+  ir_data data[4] = {{x, {1}}, {g, {1}}, {u, {1}}, {NULL, {1}}};
+  double value, magnitude, error;
+  bind(&a, gate, "T=bf16 K=3", &p);
+  ck_assert_msg(ir_eval(&p, data, 3, (int64_t[]){0}, &value, &magnitude, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_double_eq_tol(value, -2.797e-34, 1e-36);
+  tune_tolerance t = tune_tolerance_for(&p, 3, false);
+  ck_assert(tune_tolerance_agrees(&t, -0.0, value, magnitude, &error));
+  ck_assert(!tune_tolerance_agrees(&t, -1e-31, value, magnitude, &error));
+  arena_release(&a);
+}
+END_TEST
+
+/* Each addition into a narrow type rounds, and the order of updates is open. */
 START_TEST(orders_of_narrow_updates_agree) {
   enum { UPDATES = 6, TRIALS = 1000 };
   arena a = ARENA_INIT;
@@ -497,6 +517,7 @@ int main(void) {
   tcase_add_loop_test(c, products_of_8_bit_floats_may_lose_digits_for_128_terms, 0, 20);
   tcase_add_loop_test(c, what_never_rounds_is_exact, 0, COUNT_OF(ROUNDING));
   tcase_add_test(c, functions_may_underflow);
+  tcase_add_test(c, underflow_is_carried_through_products);
   tcase_add_test(c, orders_of_narrow_updates_agree);
   tcase_add_test(c, compare_finds_the_first_difference);
   suite_add_tcase(suite, c);
