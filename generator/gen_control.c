@@ -1,5 +1,7 @@
 #include "generator/gen_control.h"
 
+#include <stdio.h>
+
 #include "generator/gen_internal.h"
 
 static int bounded(gen_builder *b, int n) {
@@ -105,4 +107,10 @@ void gen_if_end(gen_builder *b, gen_branch *branch) {
     branch->carried[i] = phi;
   }
   b->open_blocks--;
+}
+
+void gen_keep_apart(gen_builder *b, int number) {
+  char text[32];
+  snprintf(text, sizeof text, "// %d", number);
+  gen_asm(b, b->none, text, "", NULL, 0, GEN_ASM_EFFECT);
 }

@@ -50,4 +50,9 @@ void gen_if(gen_builder *b, gen_branch *branch, gen_value condition, gen_value *
 void gen_else(gen_builder *b, gen_branch *branch);
 void gen_if_end(gen_builder *b, gen_branch *branch);
 
+/* Nothing, which is not the same as that of another number: sides of a branch that end in different ones keep
+ * what they have in common before, where the optimizer would move it behind the branch together with the
+ * values it needs. */
+void gen_keep_apart(gen_builder *b, int number);
+
 #endif

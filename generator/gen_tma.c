@@ -71,6 +71,23 @@ void gen_tma_load_2d_cached(gen_builder *b, gen_value shared, gen_value map, gen
   load(b, shared, map, (gen_value[]){x, y}, 2, mbarrier, 0, gen_l2_policy(b, cache));
 }
 
+void gen_tma_prefetch(gen_builder *b, gen_value map, const gen_value *at, int rank) {
+  gen_value args[GEN_TMA_MAX_RANK + 1] = {map};
+  if (!known_rank(b, rank)) return;
+  strbuf text = STRBUF_INIT, constraints = STRBUF_INIT;
+  strbuf_addf(&text, "cp.async.bulk.prefetch.tensor.%dd.L2.global.tile [$0, ", rank);
+  add_coordinates(&text, 1, rank);
+  strbuf_add(&text, "];");
+  strbuf_add(&constraints, "l");
+  for (int i = 0; i < rank; i++) {
+    strbuf_add(&constraints, ",r");
+    args[1 + i] = at[i];
+  }
+  emit(b, &text, &constraints, args, 1 + rank);
+  strbuf_free(&text);
+  strbuf_free(&constraints);
+}
+
 void gen_bulk_load(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier) {
   gen_bulk_load_cached(b, shared, global, bytes, mbarrier, GEN_CACHE_DEFAULT);
 }

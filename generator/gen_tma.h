@@ -18,6 +18,8 @@ void gen_tma_load(gen_builder *b, gen_value shared, gen_value map, const gen_val
 /* In two dimensions, into this CTA, with advice for the L2 cache. */
 void gen_tma_load_2d_cached(gen_builder *b, gen_value shared, gen_value map, gen_value x, gen_value y,
                             gen_value mbarrier, gen_cache cache);
+/* The map's box into the L2 cache: it completes without anybody's knowledge, and changes no result. */
+void gen_tma_prefetch(gen_builder *b, gen_value map, const gen_value *at, int rank);
 /* `bytes` contiguous ones, a multiple of 16, from global memory (i64) into this CTA. */
 void gen_bulk_load(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value mbarrier);
 /* The same with advice for the L2 cache. */

@@ -26,7 +26,7 @@ typedef struct gemm_type {
 
 /* How copies address a tensor: the dimensions of its map, the contiguous one first, then the tile's other
  * one, then what is one index in a tile. */
-enum { GEMM_MAP_RANK = 5 };
+enum { GEMM_MAP_RANK = 5, GEMM_READS = 2 };
 typedef struct gemm_view {
   int access;
   int rank;
@@ -44,7 +44,10 @@ typedef struct gemm_match {
   gemm_view y;                      /* of the first output; rank 0: copies cannot store it */
   bool a_k_major, b_k_major;        /* k is the contiguous axis */
   bool y_transposed;                /* m is Y's contiguous axis, not n */
-  bool bare;                        /* there is one output, and it is the sum */
+  int n_reads;                      /* what the epilogue reads by row and column, and copies can address */
+  gemm_view reads[GEMM_READS];
+  bool reads_transposed[GEMM_READS]; /* m is their contiguous axis */
+  bool bare;                         /* there is one output, and it is the sum */
   /* Factors of the terms beside the elements (gemm_scales.c): */
   int operand_a, operand_b[CONTRACTION_SUMS]; /* of the contraction */
   int64_t block;                              /* so many consecutive terms share them; 0: there are none */
@@ -198,7 +201,7 @@ void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c,
 typedef struct gemm_kernel {
   const gemm_plan *plan;
   arena *a;
-  int map_a, map_b[CONTRACTION_SUMS], map_y;
+  int map_a, map_b[CONTRACTION_SUMS], map_y, map_reads[GEMM_READS];
   int m, n, k;
   int batches, extents[IR_FORM_LOOPS]; /* of outer loops */
   int slots, flags;

@@ -145,6 +145,8 @@ static void store_tile(gemm_consumer *c, int columns, gemm_tile tile, const gen_
     gemm_epilogue_panel(e, &c->epilogue, panel, acc, packed);
     if (copies) gemm_store_panel(e, &c->store, tile, columns, panel, packed);
   }
+  /* A store that tiles of all widths end with would take its accumulators from all of them. */
+  if (e->plan->even && !copies) gen_keep_apart(e->b, columns);
 }
 
 static gen_value negate(gen_builder *b, gen_value condition) {

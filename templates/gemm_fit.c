@@ -202,6 +202,19 @@ static void take_output(fitting *f) {
   match->y_transposed = row_contiguous;
 }
 
+/* What is as large as the output is fetched into the L2 cache while the products run. */
+static void take_reads(fitting *f) {
+  gemm_match *match = f->match;
+  for (int i = 0; i < match->c->form.n_accesses && match->n_reads < GEMM_READS; i++) {
+    gemm_view *view = &match->reads[match->n_reads];
+    bool row_contiguous;
+    dtype type = ir_tensor_dtype(match->c->form.problem, match->c->form.accesses[i].tensor);
+    if (!(match->c->epilogue >> i & 1) || dtype_bits(type) < 16) continue; /* boxes are of whole 16 bytes */
+    if (!make_view(f, i, match->m, match->n, true, view, &row_contiguous) || view->computed) continue;
+    if (is_aligned(match, view)) match->reads_transposed[match->n_reads++] = row_contiguous;
+  }
+}
+
 /* --- all of it --- */
 
 static template_reason check_sizes(const fitting *f) {
@@ -262,6 +275,7 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
     return refuse(&f, TEMPLATE_DTYPE, "%s is multiplied along contiguous terms alone",
                   dtype_name(match->type.a));
   take_output(&f);
+  take_reads(&f);
   match->bare = is_bare(match);
   for (int i = 0; i < c->form.n_accesses; i++)
     match->merged = match->merged || has_several_dimensions(&c->form.accesses[i]);
@@ -282,6 +296,7 @@ gemm_match gemm_match_swapped(const gemm_match *match) {
   swapped.a_k_major = match->b_k_major;
   swapped.b_k_major = match->a_k_major;
   swapped.y_transposed = !match->y_transposed;
+  for (int i = 0; i < match->n_reads; i++) swapped.reads_transposed[i] = !match->reads_transposed[i];
   return swapped;
 }
 

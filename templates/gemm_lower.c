@@ -90,6 +90,13 @@ static void declare(gemm_kernel *k, kernel_args *args) {
         gemm_map(match, &match->y, plan->store_width, plan->store_height, plan->store_swizzle, a);
     k->map_y = kernel_args_tensormap(args, form->accesses[match->y.access].tensor, &map);
   }
+  for (int i = 0; i < match->n_reads; i++) {
+    const gemm_view *view = &match->reads[i];
+    int m = plan->block_m, n = plan->block_n;
+    bool turned = match->reads_transposed[i];
+    recipe_tensormap map = gemm_map(match, view, turned ? m : n, turned ? n : m, GEN_SWIZZLE_NONE, a);
+    k->map_reads[i] = kernel_args_tensormap(args, form->accesses[view->access].tensor, &map);
+  }
   k->m = kernel_args_i32(args, extent(plan, match->m, a));
   k->n = kernel_args_i32(args, extent(plan, match->n, a));
   k->k = kernel_args_i32(args, extent(plan, match->k, a));
@@ -132,6 +139,7 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
   gemm_require_view(match, &match->a, r, a);
   for (int i = 0; i < match->n_sums; i++) gemm_require_view(match, &match->b[i], r, a);
   if (match->y.rank > 0) gemm_require_view(match, &match->y, r, a);
+  for (int i = 0; i < match->n_reads; i++) gemm_require_view(match, &match->reads[i], r, a);
   require_sizes(plan, r, a);
   if (!match->bare) {
     lanes_require(form, &plan->epilogue, r, a);

@@ -35,6 +35,16 @@ static void load_part(gemm_emitter *e, const gemm_operand *o, const source *s, g
   }
 }
 
+/* What the epilogue will read of a tile, into the L2 cache. */
+static void fetch_reads(gemm_emitter *e, gemm_tile tile) {
+  const gemm_match *match = &e->plan->match;
+  for (int i = 0; i < match->n_reads; i++) {
+    gen_value at[GEMM_MAP_RANK];
+    gemm_coordinates(e, &match->reads[i], tile, at);
+    gen_tma_prefetch(e->b, gen_param(e->b, e->kernel->map_reads[i]), at, match->reads[i].rank);
+  }
+}
+
 static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
@@ -42,6 +52,7 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   gemm_tile tile = gemm_tiles_at(e, item.unit);
   source of_a = source_of(e, &match->a, e->map_a, tile), of_b[CONTRACTION_SUMS];
   for (int i = 0; i < match->n_sums; i++) of_b[i] = source_of(e, &match->b[i], e->map_b[i], tile);
+  fetch_reads(e, tile);
   gen_value end = gen_add(b, item.first, item.steps);
   gen_loop loop;
   gen_value carried[] = {item.first, at.index, at.parity};
