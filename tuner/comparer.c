@@ -131,7 +131,8 @@ static arke_status lower_words(tune_comparer *c, arke_error *err) {
 static arke_status lower_all(tune_comparer *c, const dtype *types, int n, arke_error *err) {
   if (!c->context) TRY(gen_context_create(&c->context, err));
   TRY(lower_words(c, err));
-  if (!c->pick.op) TRY(lower(c, "map", PICK, "M=" MANY_WORDS " K=4096", "", &c->pick, err));
+  /* Not a multiple of anything: of a size that its tiles fill the map makes a kernel for such sizes alone. */
+  if (!c->pick.op) TRY(lower(c, "map", PICK, "M=" MANY_WORDS " K=4097", "", &c->pick, err));
   for (int i = 0; i < n; i++) TRY(lower_elements(c, types[i], err));
   return ARKE_OK;
 }
