@@ -10,13 +10,23 @@ bool tune_run_is_bounded(const tune_run *run) {
   return run->session->options.effort == TUNE_EXHAUSTIVE && tune_run_measures(run);
 }
 
-double tune_run_best_ns(const tune_run *run) {
-  double best = 0;
-  for (int i = 0; i < run->n_trials; i++) {
-    const tune_trial *t = run->trials[i];
-    if (t->state == TRIAL_OVER && t->outcome == CACHE_MEASURED && (best == 0 || t->rank_ns < best))
-      best = t->rank_ns;
+static double better(const tune_trial *t, double best_ns) {
+  bool measured = t->state == TRIAL_OVER && t->outcome == CACHE_MEASURED;
+  return measured && (best_ns == 0 || t->rank_ns < best_ns) ? t->rank_ns : best_ns;
+}
+
+void tune_run_settle(tune_run *run, bool anew) {
+  if (anew) {
+    run->n_settled = 0;
+    run->settled_best_ns = 0;
   }
+  for (; run->n_settled < run->n_trials && run->trials[run->n_settled]->state == TRIAL_OVER; run->n_settled++)
+    run->settled_best_ns = better(run->trials[run->n_settled], run->settled_best_ns);
+}
+
+double tune_run_best_ns(const tune_run *run) {
+  double best = run->settled_best_ns;
+  for (int i = run->n_settled; i < run->n_trials; i++) best = better(run->trials[i], best);
   return best;
 }
 
@@ -57,6 +67,7 @@ bool tune_run_cannot_win(tune_run *run, int64_t index, double best_ns) {
 }
 
 int64_t tune_run_count_beaten(tune_run *run) {
+  tune_run_settle(run, true);
   double best = tune_run_best_ns(run);
   bool *tried = calloc((size_t)run->candidates.n + 1, sizeof *tried);
   int64_t n = 0;

@@ -65,6 +65,9 @@ typedef struct tune_run {
   struct tune_bounds *bounds; /* of tune_bound.c; NULL: not asked for yet */
   tune_trial **trials;        /* in the order they began */
   int n_trials, capacity;
+  /* Of an exhaustive search the most by far are over, and each step would look at all of them. */
+  int n_settled;               /* the first so many are over */
+  double settled_best_ns;      /* the fastest measured one of those; 0: none */
   tune_trial *kept[TUNE_KEPT]; /* have kernels, fastest first */
   int n_kept;
   double begin_s, last_progress_s;
@@ -181,6 +184,8 @@ bool tune_run_is_bounded(const tune_run *run);
 bool tune_run_cannot_win(tune_run *run, int64_t index, double best_ns);
 /* How many of those that were not tried cannot beat the best measured one; 0 where none was measured. */
 int64_t tune_run_count_beaten(tune_run *run);
+/* Notes which trials of the search's beginning are over; `anew`: from the first on. */
+void tune_run_settle(tune_run *run, bool anew);
 /* The fastest measured so far, corrected for drift; 0: none. */
 double tune_run_best_ns(const tune_run *run);
 

@@ -18,7 +18,7 @@ static double reserve_s(const tune_run *run) {
 
 static int count_state(const tune_run *run, tune_trial_state state) {
   int n = 0;
-  for (int i = 0; i < run->n_trials; i++) n += run->trials[i]->state == state;
+  for (int i = run->n_settled; i < run->n_trials; i++) n += run->trials[i]->state == state;
   return n;
 }
 
@@ -27,7 +27,7 @@ static int count_compiling(const tune_run *run) {
 }
 
 static tune_trial *first_ready(const tune_run *run) {
-  for (int i = 0; i < run->n_trials; i++)
+  for (int i = run->n_settled; i < run->n_trials; i++)
     if (run->trials[i]->state == TRIAL_READY) return run->trials[i];
   return NULL;
 }
@@ -39,7 +39,7 @@ static void on_compiled(tune_trial *t) {
 
 /* Second tries of those whose worker died or hung. */
 static void start_again(tune_run *run) {
-  for (int i = 0; i < run->n_trials; i++) {
+  for (int i = run->n_settled; i < run->n_trials; i++) {
     if (tune_pool_idle(run->session->compilers) == 0 || tune_run_stopped(run)) return;
     if (run->trials[i]->state == TRIAL_WAITING) tune_compile_start(run->trials[i]);
   }
@@ -142,8 +142,10 @@ void tune_run_search(tune_run *run) {
   tune_session *s = run->session;
   bool out_of_time = false;
   revive_dropped(run);
+  tune_run_settle(run, true);
   for (;;) {
     uv_run(&s->loop, UV_RUN_NOWAIT);
+    tune_run_settle(run, false);
     if (tune_run_stopped(run)) break;
     out_of_time = out_of_time || (tune_run_left_s(run, reserve_s(run)) <= 0 && has_result(run));
     if (out_of_time) {
