@@ -18,17 +18,23 @@ function(arke_module name)
   target_link_libraries(arke_${name} PUBLIC arke_options ${ARG_LIBS})
 endfunction()
 
-# arke_test(name SOURCES … LIBS … [TIMEOUT s]): a Check program `test_<name>` run by CTest. malloc and its kin are
-# wrapped so that tests/support/failing_alloc.h can fail the n-th allocation of any module.
+# arke_test(name SOURCES … LIBS … [TIMEOUT s] [PLAIN]): a Check program `test_<name>` run by CTest. malloc and its kin
+# are wrapped so that tests/support/failing_alloc.h can fail the n-th allocation of any module. A TIMEOUT of 600 or more makes
+# a test long: it runs generated kernels by the hundred on the emulator. Long ones and PLAIN ones are neither built nor run with
+# sanitizers, where what they do to our own memory other tests do too: docs/testing.md says which those are.
 function(arke_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "PLAIN" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/failing_alloc.c)
   target_link_libraries(test_${name} PRIVATE ${ARG_LIBS} arke_options PkgConfig::CHECK m)
   target_link_options(test_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
-  add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  if(ARKE_SANITIZE AND NOT ARKE_SANITIZE_ALL AND (ARG_PLAIN OR ARG_TIMEOUT GREATER_EQUAL 600))
+    set_target_properties(test_${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set(timeout ${ARG_TIMEOUT})
   if(ARKE_SANITIZE)
     math(EXPR timeout "4 * ${timeout}")

@@ -5,6 +5,18 @@
 
 #include "emulator/alu_internal.h"
 
+/* Whether all executing lanes say the same of the members. */
+static bool same_masks(alu_call *c, const uint64_t *v, uint32_t mask, int first) {
+  for (uint32_t left = c->active; left != 0; left &= left - 1) {
+    int l = __builtin_ctz(left);
+    if ((uint32_t)v[l] != mask)
+      return alu_fail(c->fault, EMU_FAULT_DIVERGENCE, l, PTX_NOWHERE,
+                      "lanes give different member masks: %#x in lane %d, %#x in lane %d", mask, first,
+                      (uint32_t)v[l], l);
+  }
+  return true;
+}
+
 static bool members(alu_call *c, uint32_t operand, uint32_t *mask) {
   const uint64_t *v = alu_operand(&c->i->operands[operand], c->warp, c->scratch[3]);
   if (c->active == 0) {
@@ -13,13 +25,8 @@ static bool members(alu_call *c, uint32_t operand, uint32_t *mask) {
   }
   int first = __builtin_ctz(c->active);
   *mask = (uint32_t)v[first];
-  for (uint32_t left = c->active; left != 0; left &= left - 1) {
-    int l = __builtin_ctz(left);
-    if ((uint32_t)v[l] != *mask)
-      return alu_fail(c->fault, EMU_FAULT_DIVERGENCE, l, PTX_NOWHERE,
-                      "lanes give different member masks: %#x in lane %d, %#x in lane %d", *mask, first,
-                      (uint32_t)v[l], l);
-  }
+  bool given_as_number = c->i->operands[operand].kind == PTX_OPERAND_IMMEDIATE;
+  if (!given_as_number && !same_masks(c, v, *mask, first)) return false;
   uint32_t strangers = c->active & ~*mask, missing = *mask & ~c->active & ~c->warp->exited;
   if (strangers != 0)
     return alu_fail(c->fault, EMU_FAULT_DIVERGENCE, __builtin_ctz(strangers), PTX_NOWHERE,
@@ -64,17 +71,22 @@ bool alu_shfl(alu_call *c) {
   const uint64_t *value = alu_operand(&sources[0], c->warp, c->scratch[0]);
   const uint64_t *by = alu_operand(&sources[1], c->warp, c->scratch[1]);
   const uint64_t *clamp = alu_operand(&sources[2], c->warp, c->scratch[2]);
-  memset(c->out, 0, sizeof c->out);
-  for (uint32_t left = c->active; left != 0; left &= left - 1) {
-    int l = __builtin_ctz(left);
+  /* All lanes as one, for what nearly every kernel does; those that do not execute give and take nothing. */
+  uint32_t absent = 0;
+  int from[PTX_LANES];
+  for (int l = 0; l < PTX_LANES; l++) {
     bool in_range;
-    int from = shfl_source((ptx_mode)i->mode, l, (uint32_t)by[l], (uint32_t)clamp[l], &in_range);
-    if ((c->active >> from & 1) == 0)
-      return alu_fail(c->fault, EMU_FAULT_DIVERGENCE, l, PTX_NOWHERE,
-                      "lane %d reads from lane %d, which does not execute it", l, from);
-    c->out[l] = value[from];
+    from[l] = shfl_source((ptx_mode)i->mode, l, (uint32_t)by[l], (uint32_t)clamp[l], &in_range);
     predicate |= (uint32_t)in_range << l;
+    absent |= (~c->active >> from[l] & 1) << l;
   }
+  absent &= c->active;
+  if (absent != 0) {
+    int l = __builtin_ctz(absent);
+    return alu_fail(c->fault, EMU_FAULT_DIVERGENCE, l, PTX_NOWHERE,
+                    "lane %d reads from lane %d, which does not execute it", l, from[l]);
+  }
+  for (int l = 0; l < PTX_LANES; l++) c->out[l] = value[from[l]];
   alu_write(&i->operands[0], &c->warp->registers, c->out, c->active);
   if (pair) alu_write_predicate(&i->operands[1], &c->warp->registers, predicate, c->active);
   return true;

@@ -316,6 +316,7 @@ static arke_status run_operator(sweep *s, const char *name) {
       status = error_set(s->err, ARKE_ERR_NOT_FOUND, STAGE, "no sizes to test %s at", name);
   }
   for (int i = 0; status == ARKE_OK && i < choice_count(s); i++) {
+    if (s->options->brief && !is_chief(s, i)) continue;
     arena a = ARENA_INIT;
     s->arena = &a;
     s->n_kernels = 0;

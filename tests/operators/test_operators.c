@@ -3,6 +3,7 @@
  *
  *   ARKE_OPERATORS=softmax     that operator alone; "concat" means all of that family
  *   ARKE_OPERATORS_PART=0/2    the first half of them
+ *   ARKE_OPERATORS_BRIEF=1     one choice of dtypes of each
  *   ARKE_OPERATORS_FULL=1      every size, view and kind of values with every dtype
  *   ARKE_OPERATORS_VERBOSE=1   a line for each run that is not right, and for each operator's counts
  *   ARKE_DEVICE=cuda           on the GPU */
@@ -116,6 +117,7 @@ START_TEST(operators) {
                           .sm_count = cuda ? info.sm_count : 2,
                           .seed = 11,
                           .only = name,
+                          .brief = is_set("ARKE_OPERATORS_BRIEF"),
                           .full = is_set("ARKE_OPERATORS_FULL"),
                           .configurations = 1,
                           .sample = 400,

@@ -135,3 +135,34 @@ void wait_for_log(const fixture *f, int lines) {
   for (int i = 0; i < 600 && read_log(f).total < lines; i++) usleep(20000);
   ck_assert_int_ge(read_log(f).total, lines);
 }
+
+static const cache_outcome on_emulator[] = {
+#define X(NAME, emulator, gpu, meaning) CACHE_##emulator,
+    PLANTED_KINDS(X)
+#undef X
+};
+static const cache_outcome on_gpu[] = {
+#define X(NAME, emulator, gpu, meaning) CACHE_##gpu,
+    PLANTED_KINDS(X)
+#undef X
+};
+const char *const planted_meanings[] = {
+#define X(NAME, emulator, gpu, meaning) meaning,
+    PLANTED_KINDS(X)
+#undef X
+};
+
+void check_outcomes(const trial_list *l, bool gpu, int good) {
+  const cache_outcome *expected = gpu ? on_gpu : on_emulator;
+  int met[PLANTED_COUNT] = {0};
+  for (int i = 0; i < l->n; i++) {
+    int kind = l->list[i].kind;
+    met[kind]++;
+    ck_assert_msg(l->list[i].outcome == expected[kind], "a candidate that %s is recorded as %s: %s",
+                  planted_meanings[kind], cache_outcome_name(l->list[i].outcome), l->list[i].reason);
+    if (kind != PLANTED_GOOD) ck_assert_msg(l->list[i].reason[0], "%s has no reason", planted_meanings[kind]);
+  }
+  for (int k = 1; k < PLANTED_COUNT; k++)
+    ck_assert_msg(met[k] == 1, "%s: met %d times", planted_meanings[k], met[k]);
+  ck_assert_int_eq(met[PLANTED_GOOD], good);
+}

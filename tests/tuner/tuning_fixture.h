@@ -46,6 +46,12 @@ typedef struct trial_list {
 trial_list read_trials(const fixture *f, const char *device_name);
 int find_trial(const trial_list *l, int kind, int block, int speed);
 
+/* What each planted kind does. */
+extern const char *const planted_meanings[];
+/* Of `planted` each faulty kind was met once and has the outcome of the table, with a reason; and `good` ones
+ * were right. */
+void check_outcomes(const trial_list *l, bool gpu, int good);
+
 /* None of this program's worker processes is left. */
 void check_no_workers(void);
 
