@@ -50,7 +50,9 @@ template_reason topk_fit(const ir_problem *p, const target *t, arena *a, topk_ma
     0, 1, 2)                                                                                                 \
   X(SPLIT, "CTAs of a row, whose winners a second kernel selects from", 1, 2, 4, 8, 16, 32, 64, 128)         \
   X(BUFFER, "items that a buffer holds (SELECT=2)", 2048, 4096, 8192, 16384)                                 \
-  X(STREAM, "0: caches as they are; 1: candidates pass L1 by; 2: and leave L2 first", 0, 1, 2)
+  X(STREAM, "0: caches as they are; 1: candidates pass L1 by; 2: and leave L2 first", 0, 1, 2)               \
+  X(RESIDENT, "threads of an SM for which registers are kept few enough; 0: as the assembler takes them", 0, \
+    1024, 1280, 1536)
 
 typedef enum topk_param {
 #define X(NAME, ...) TOPK_##NAME,
@@ -71,6 +73,7 @@ typedef struct topk_plan {
   int keep;       /* a power of two that holds the winners: what is sorted */
   int sharers;    /* threads that share a row */
   bool wide_item; /* keys of 64 bits */
+  int resident;   /* threads of an SM that registers must allow; 0: no matter */
   gen_cache loads;
 } topk_plan;
 
@@ -86,6 +89,8 @@ typedef struct topk_layout {
   int bytes;
 } topk_layout;
 topk_layout topk_layout_of(const topk_plan *plan);
+/* An estimate of a thread's registers. */
+double topk_registers(const topk_plan *plan);
 double topk_plan_cost_ns(const topk_plan *plan, const target_rates *rates);
 /* How the winners of `plan`'s CTAs are merged. */
 topk_plan topk_merging_plan(const topk_plan *plan);
@@ -214,6 +219,9 @@ arke_status topk_emit_buffer(gen_builder *b, const target *t, void *user, arke_e
 const space *topk_space_of(const target *t);
 template_reason topk_fits(const ir_problem *p, const target *t, strbuf *detail);
 void topk_defaults(const ir_problem *p, const target *t, config *c);
+const void *topk_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason topk_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
+                           double *ns);
 template_reason topk_feasible(const ir_problem *p, const target *t, const config *c);
 double topk_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 arke_status topk_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,

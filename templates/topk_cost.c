@@ -5,6 +5,8 @@
 
 #include "templates/topk.h"
 
+/* What few registers are said to gain may be lost to spills. */
+static const double crowd_doubt = 1.01;
 static const double load_ns = 800, merge_kernel_ns = 2500;
 static const double bytes_in_flight = 40e3, most_share = 2.5;
 /* Warp instructions: of a buffer's element that does not pass, and vector; of a list's vector beside its
@@ -51,17 +53,29 @@ static list_cost list_of(const topk_plan *p, double n, double winners, double st
   return c;
 }
 
+/* Bytes of an input's element, taken from what the operator moves: nearly all of it are candidates. */
+static double bytes_of_element(const topk_plan *p) {
+  const topk_match *m = p->match;
+  double rows = (double)topk_rows(m), size = fmax(1, (double)ir_form_extent(&m->form, m->along));
+  return (double)ir_min_bytes(m->form.problem) / (rows * size);
+}
+
+double topk_registers(const topk_plan *p) {
+  double registers = 44 + p->vector * p->strips * bytes_of_element(p) / 4;
+  return p->select == TOPK_BY_BUFFER ? registers + 3 * p->vector : registers;
+}
+
 double topk_plan_cost_ns(const topk_plan *p, const target_rates *rates) {
   const topk_match *m = p->match;
   double rows = (double)topk_rows(m), size = fmax(1, (double)ir_form_extent(&m->form, m->along));
   double winners = (double)ir_form_extent(&m->form, m->rank);
   double bytes = ir_min_bytes(m->form.problem);
-  double element_bytes = bytes / (rows * size);
+  double element_bytes = bytes_of_element(p);
   double ctas = p->select == TOPK_BY_WARP ? ceil(rows / p->warps) : rows * p->split;
   double part = size / p->split, steps = ceil(part / topk_step(p));
   topk_layout layout = topk_layout_of(p);
-  double registers = 44 + p->vector * p->strips * element_bytes / 4;
-  if (p->select == TOPK_BY_BUFFER) registers += 3 * p->vector;
+  double registers = topk_registers(p);
+  if (p->resident) registers = fmin(registers, 65536.0 / p->resident);
   double resident = fmin(floor(65536 / (registers * p->threads)), floor(2048.0 / p->threads));
   resident = fmax(1, fmin(fmin(resident, 32), floor(227.0 * 1024 / (layout.bytes + 1024))));
   double busy = fmin(ctas, rates->sm_count), each_sm = fmin(resident, ceil(ctas / rates->sm_count));
@@ -101,7 +115,7 @@ double topk_plan_cost_ns(const topk_plan *p, const target_rates *rates) {
     total += merge_kernel_ns + ceil(items / each) * merge_ns + log2(each / 32) * list_ns +
              (p->select == TOPK_BY_BUFFER ? chain : 0);
   }
-  return rates->launch_ns + total;
+  return rates->launch_ns + (p->resident ? crowd_doubt * total : total);
 }
 
 double topk_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {

@@ -70,7 +70,7 @@ static void add_kernel(topk_lowering *l, int which, int way, bool dense, arena *
   if (merging) size = mul(a, l->winners, recipe_const(a, l->plans[0].split));
   *k = (kernel_launch){.name = arena_printf(a, "%s_%d", merging ? "topk_merge" : "topk_select", way),
                        .threads = p->threads,
-                       .min_ctas_per_sm = 1,
+                       .min_ctas_per_sm = p->resident ? p->resident / p->threads : 1,
                        .cluster = {1, 1, 1},
                        .smem_bytes = recipe_const(a, topk_layout_of(p).bytes),
                        .early_start = true,

@@ -79,6 +79,7 @@ template_reason topk_plan_make(const topk_match *match, const target *t, const c
                       .buffer = v[TOPK_BUFFER],
                       .keep = TOPK_LIST,
                       .wide_item = topk_is_wide(match),
+                      .resident = v[TOPK_RESIDENT],
                       .loads = caches[v[TOPK_STREAM]]};
   while (plan->keep < winners) plan->keep *= 2;
   plan->sharers = plan->select == TOPK_BY_WARP ? 32 : plan->threads;
@@ -104,6 +105,7 @@ topk_plan topk_merging_plan(const topk_plan *plan) {
   topk_plan merge = *plan;
   merge.split = 1;
   merge.vector = merge.strips = 1;
+  merge.resident = 0;
   if (plan->select != TOPK_BY_BUFFER) {
     merge.threads = plan->threads < MERGING_THREADS ? plan->threads : MERGING_THREADS;
     merge.warps = merge.threads / 32;
@@ -112,8 +114,17 @@ topk_plan topk_merging_plan(const topk_plan *plan) {
   return merge;
 }
 
+/* Whether so many threads on an SM leave each fewer registers than it would take, and not so few that the
+ * assembler spills. */
+static bool is_a_crowd(const topk_plan *p) {
+  enum { REGISTERS_OF_AN_SM = 65536 };
+  double own = (double)REGISTERS_OF_AN_SM / p->resident, needed = topk_registers(p);
+  return p->resident % p->threads == 0 && own < needed && own > 0.6 * needed;
+}
+
 /* Whether a simpler configuration does the same. */
 static bool redundant(const topk_plan *p) {
+  if (p->resident && !is_a_crowd(p)) return true;
   int64_t size = ir_form_extent(&p->match->form, p->match->along);
   if (p->select != TOPK_BY_BUFFER && p->buffer != SMALLEST_BUFFER) return true;
   if (p->select == TOPK_BY_LISTS && p->warps == 1 && p->split == 1) return true; /* a warp */
@@ -122,14 +133,34 @@ static bool redundant(const topk_plan *p) {
   return p->strips > 1 && part <= topk_step(p) / 2;
 }
 
+typedef struct topk_prepared {
+  template_reason reason;
+  topk_match match;
+} topk_prepared;
+
+const void *topk_prepare(const ir_problem *p, const target *t, arena *a) {
+  arke_error err = ARKE_ERROR_INIT;
+  topk_prepared *of = ARENA_NEW(a, topk_prepared);
+  if (of) of->reason = topk_fit(p, t, a, &of->match, NULL, &err);
+  return of;
+}
+
+template_reason topk_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
+                           double *ns) {
+  const topk_prepared *of = prepared;
+  topk_plan plan;
+  template_reason reason = of->reason;
+  if (reason == TEMPLATE_OK) reason = topk_plan_make(&of->match, t, c, &plan);
+  if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
+  if (reason == TEMPLATE_OK) *ns = topk_plan_cost_ns(&plan, rates);
+  return reason;
+}
+
 template_reason topk_feasible(const ir_problem *p, const target *t, const config *c) {
   arena a = ARENA_INIT;
-  arke_error err = ARKE_ERROR_INIT;
-  topk_match match;
-  topk_plan plan;
-  template_reason reason = topk_fit(p, t, &a, &match, NULL, &err);
-  if (reason == TEMPLATE_OK) reason = topk_plan_make(&match, t, c, &plan);
-  if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
+  double ns;
+  const void *prepared = topk_prepare(p, t, &a);
+  template_reason reason = prepared ? topk_judge(prepared, t, &t->rates, c, &ns) : TEMPLATE_OPERATOR;
   arena_release(&a);
   return reason;
 }
