@@ -2,11 +2,15 @@
 #include <math.h>
 
 #include "ir/ir_bounds.h"
+#include "ir/ir_share.h"
 #include "ir/ir_types.h"
+
+enum { MOST_INDICES = 32 };
 
 typedef struct counter {
   const ir_problem *p;
   const ir_definition *def;
+  double sizes[MOST_INDICES]; /* values of each index */
 } counter;
 
 static double dim_size(const ir_problem *p, ir_dim d) {
@@ -49,18 +53,70 @@ static bool has_data(const ir_expr *e) {
   return false;
 }
 
-static double operations(const counter *c, const ir_expr *e) {
-  double n = 0;
-  if (e->node == IR_READ) return e->has_else ? operations(c, e->args[e->n_args - 1]) : 0;
-  for (int i = 0; i < e->n_args; i++) n += operations(c, e->args[i]);
-  if (e->node == IR_REDUCE) {
-    /* A sum of sums adds each term once. */
-    bool nests = e->args[0]->node == IR_REDUCE && e->args[0]->id == e->id;
-    return (n + !nests) * index_size(c, &c->def->indices[e->index], e);
-  }
-  if ((e->node == IR_OPERATOR || e->node == IR_CALL) && has_data(e))
-    n += e->node == IR_CALL && e->id == IR_FN_FMA ? 2 : 1;
+static void note_sizes(counter *c, const ir_expr *e) {
+  for (int i = 0; i < e->n_args; i++) note_sizes(c, e->args[i]);
+  if (e->node == IR_REDUCE && e->index < MOST_INDICES)
+    c->sizes[e->index] = index_size(c, &c->def->indices[e->index], e);
+}
+
+static counter counter_of(const ir_problem *p, const ir_definition *def) {
+  counter c = {.p = p, .def = def};
+  for (int i = 0; i < def->n_indices && i < MOST_INDICES; i++)
+    c.sizes[i] = index_size(&c, &def->indices[i], NULL);
+  note_sizes(&c, def->value);
+  return c;
+}
+
+static double share_of(const counter *c, const ir_expr *reduce) {
+  return c->def->n_indices > MOST_INDICES ? 1 : ir_condition_share(c->p, c->def, reduce, c->sizes);
+}
+
+/* What share of a temporary's elements are needed at all: notes in `shares` that of each tensor read by e, of
+ * which `share` is needed. */
+static void note_shares(const counter *c, const ir_expr *e, double share, double *shares) {
+  if (e->node == IR_READ) shares[e->id] = fmax(shares[e->id], share);
+  if (e->node == IR_REDUCE) share *= share_of(c, e);
+  /* The condition itself is needed everywhere. */
+  for (int i = 0; i < e->n_args; i++)
+    note_shares(c, e->args[i], e->node == IR_REDUCE && i == 1 ? 1 : share, shares);
+}
+
+static bool depends(const ir_expr *e, int index) {
+  if (e->node == IR_INDEX) return e->id == index;
+  if (e->node == IR_REDUCE && e->index == index) return false; /* it is bound there */
+  for (int i = 0; i < e->n_args; i++)
+    if (depends(e->args[i], index)) return true;
+  return false;
+}
+
+/* Values that e is computed for: those of the indices it depends on, not of the others around it. */
+static double values_of(const counter *c, const ir_expr *e) {
+  double n = 1;
+  for (int i = 0; i < c->def->n_indices && i < MOST_INDICES; i++)
+    if (depends(e, i)) n *= c->sizes[i];
   return n;
+}
+
+/* Over all indices. `reduce` is the reduction just around e, whose condition lets `share` of its values
+ * through (and of those around that). */
+static double operations(const counter *c, const ir_expr *e, double share, const ir_expr *reduce) {
+  double n = 0, own = 0;
+  if (e->node == IR_READ) return e->has_else ? operations(c, e->args[e->n_args - 1], share, reduce) : 0;
+  if (reduce != NULL && !depends(e, reduce->index)) {
+    share = 1;
+    reduce = NULL;
+  }
+  if (e->node == IR_REDUCE) {
+    double inner = share * share_of(c, e);
+    for (int i = 0; i < e->n_args; i++) n += operations(c, e->args[i], i == 0 ? inner : share, e);
+    /* A sum of sums adds each term once. */
+    if (e->args[0]->node == IR_REDUCE && e->args[0]->id == e->id) return n;
+    return n + values_of(c, e) * c->sizes[e->index] * inner;
+  }
+  for (int i = 0; i < e->n_args; i++) n += operations(c, e->args[i], share, reduce);
+  if ((e->node == IR_OPERATOR || e->node == IR_CALL) && has_data(e))
+    own = e->node == IR_CALL && e->id == IR_FN_FMA ? 2 : 1;
+  return n + own * values_of(c, e) * share;
 }
 
 /* Elements the left side covers. */
@@ -72,16 +128,16 @@ static double left_size(const counter *c) {
 }
 
 double ir_flops(const ir_problem *p) {
-  double total = 0;
-  for (int i = 0; i < p->op->n_definitions; i++) {
-    counter c = {p, &p->op->definitions[i]};
-    double each = operations(&c, c.def->value) + (c.def->update == IR_ASSIGN ? 0 : 1);
-    if (c.def->tensor2 >= 0) { /* topk: one pass over the candidates serves all places of the order */
-      const ir_expr *rank = c.def->subscripts[c.def->n_subscripts - 1];
-      double places = index_size(&c, &c.def->indices[rank->id], NULL);
-      if (places > 0) each /= places;
-    }
-    total += each * left_size(&c);
+  double total = 0, shares[4 * LIMIT_TENSORS] = {0};
+  for (int i = p->op->n_definitions - 1; i >= 0; i--) {
+    counter c = counter_of(p, &p->op->definitions[i]);
+    bool temporary = p->op->tensors[c.def->tensor].role == IR_TEMPORARY;
+    double share = temporary ? shares[c.def->tensor] : 1;
+    note_shares(&c, c.def->value, share, shares);
+    for (int s = 0; s < c.def->n_subscripts; s++) note_shares(&c, c.def->subscripts[s], 1, shares);
+    double lead = p->op->tensors[c.def->tensor].any_rank ? lead_size(p) : 1;
+    total += operations(&c, c.def->value, share, NULL) * lead;
+    if (c.def->update != IR_ASSIGN) total += left_size(&c);
   }
   return total;
 }
@@ -110,7 +166,7 @@ double ir_min_bytes(const ir_problem *p) {
     int rank = ir_tensor_shape(p, t, shape);
     for (int i = 0; i < rank; i++) all *= (double)shape[i];
     for (int i = 0; i < op->n_definitions; i++) {
-      counter c = {p, &op->definitions[i]};
+      counter c = {.p = p, .def = &op->definitions[i]};
       if (op->tensors[t].role == IR_OUTPUT) {
         if (c.def->tensor == t || c.def->tensor2 == t) touched += left_size(&c);
         continue;
@@ -138,7 +194,7 @@ static double longest(const counter *c, const ir_expr *e, const double *behind) 
 int64_t ir_reduction_length(const ir_problem *p, int output) {
   double behind[4 * LIMIT_TENSORS] = {0};
   for (int i = 0; i < p->op->n_definitions; i++) {
-    counter c = {p, &p->op->definitions[i]};
+    counter c = {.p = p, .def = &p->op->definitions[i]};
     double n = longest(&c, c.def->value, behind);
     behind[c.def->tensor] = fmax(behind[c.def->tensor], n);
     if (c.def->tensor2 >= 0) behind[c.def->tensor2] = behind[c.def->tensor];

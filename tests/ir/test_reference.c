@@ -462,6 +462,38 @@ START_TEST(casts_inside) {
 }
 END_TEST
 
+static double flops_of(const char *text, const char *bindings) {
+  arena a = ARENA_INIT;
+  const ir_op *op;
+  ir_problem p;
+  ck_assert_int_eq(ir_op_parse(&a, text, &op, NULL), ARKE_OK);
+  ck_assert_int_eq(ir_problem_bind(op, bindings, &p, NULL), ARKE_OK);
+  double flops = ir_flops(&p);
+  arena_release(&a);
+  return flops;
+}
+
+static void check_near(double got, double expected) {
+  ck_assert_msg(fabs(got - expected) <= 3e-3 * expected, "%g, expected %g", got, expected);
+}
+
+/* Also what temporaries are computed for nobody; conditions on elements count as if they held. */
+START_TEST(conditions_shorten_counts) {
+  static const char SUMS[] = "f(X: f32[M,N], n: i32[M]) -> (Y: f32[M,N], Z: f32[M]) {"
+                             "  p[i,j] = X[i,j] * X[i,j]  v[a,b] = a <= b"
+                             "  Y[i,j] = sum(t: v[t,j]) p[i,t]  Z[i] = sum(t: t < n[i]) X[i,t] }";
+  const char *masked = ir_catalogue_find("flash_attention", NULL)->text;
+  const double m = 30, n = 2000;
+  check_near(flops_of("f(X: f32[M,N]) -> (Y: f32[M,N]) { Y[i,j] = sum(t: t <= j) X[i,t] }", "M=30 N=2000"),
+             m * n * (n + 1) / 2);
+  check_near(flops_of(SUMS, "M=30 N=2000"), m * n * (n + 1) / 2 + m * n / 2 + m * n);
+  double full = flops_of(masked, "T=bf16 B=2 H=3 S=4096 R=4096 D=128");
+  check_near(full, 2 * 3 * 4096.0 * 4096 * (4 * 128 + 11));
+  check_near(flops_of(masked, "T=bf16 B=2 H=3 S=4096 R=4096 D=128 causal=true"), full / 2);
+  check_near(flops_of(masked, "T=bf16 B=2 H=3 S=4096 R=4096 D=128 left=1023 right=0"), full * 0.21875);
+}
+END_TEST
+
 /* Of many terms, each cast for itself, the roundings partly cancel; those of one that all terms share do not.
  */
 START_TEST(casts_of_many_terms) {
@@ -587,6 +619,7 @@ Suite *reference_suite(void) {
   tcase_add_test(t, magnitude_of_arguments);
   tcase_add_test(t, casts_inside);
   tcase_add_test(t, casts_of_many_terms);
+  tcase_add_test(t, conditions_shorten_counts);
   tcase_add_test(t, bad_calls);
   tcase_add_test(t, speed);
   suite_add_tcase(s, t);
