@@ -84,7 +84,9 @@ int64_t map_reuse_most(const map_match *m, const map_group *g);
   X(PERSISTENT, "0: a CTA for each tile; else CTAs of an SM, which loop over tiles", 0, 1, 2, 4, 8)          \
   X(REUSE, "vectors of a thread for which it computes once what they share, where that is much", 1, 2, 4, 8, \
     16, 32)                                                                                                  \
-  X(STREAM, "0: caches as they are; 1: what is touched once passes L1 by; 2: and leaves L2 first", 0, 1, 2)
+  X(STREAM, "0: caches as they are; 1: what is touched once passes L1 by; 2: and leaves L2 first", 0, 1, 2)  \
+  X(RESIDENT, "threads of an SM for which registers are kept few enough; 0: as the assembler takes them", 0, \
+    1024, 1280)
 
 typedef enum map_param {
 #define X(NAME, ...) MAP_##NAME,
@@ -102,6 +104,7 @@ typedef struct map_plan {
   int threads, columns, rows; /* of a CTA; along the last dimension and across it */
   int persistent;             /* CTAs of an SM; 0: no loop over tiles */
   int reuse;                  /* values of a reuse row for a thread, if it has as many */
+  int resident;               /* threads of an SM that registers must allow; 0: no matter */
   bool whole;                 /* tiles fill the groups without rest, so that there is no code for one */
   gen_cache loads, stores;
   lanes_options lanes; /* width is the vector; loop and masks are a group's */

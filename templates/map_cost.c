@@ -118,7 +118,8 @@ double map_time_ns(const map_match *m, const map_plan *plan, const target *t, co
   double ns =
       rates->launch_ns + WAVE_NS + chain_ns + body * (1 + idle) + TILE_NS * (l.tiles / sms / l.resident);
   if (plan->persistent > 0) ns += LOOP_NS;
-  /* Advice to the caches gains little at best: it is tried after the same without. */
+  /* Advice to the caches gains little at best, and few registers may spill: tried after the same without. */
+  if (plan->resident > 0) ns *= 1.002;
   return plan->loads == GEN_CACHE_DEFAULT ? ns : ns * 1.001;
 }
 

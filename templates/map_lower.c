@@ -112,6 +112,7 @@ static arke_status make_way(const ir_problem *p, const map_match *m, const map_p
   *k = (map_kernel){.m = m, .plan = plan, .a = a};
   *l = (kernel_launch){.name = name,
                        .threads = plan->threads,
+                       .min_ctas_per_sm = plan->resident / plan->threads,
                        .early_start = true,
                        .emit = map_emit,
                        .user = k,

@@ -199,6 +199,15 @@ static bool is_redundant(const map_match *m, const map_plan *plan, const config 
   return plan->persistent > 0 && map_tile_count(m, plan) <= (int64_t)plan->persistent * sm_count;
 }
 
+/* Whether so many threads on an SM are worth asking for: where values are kept for a reuse row, a thread
+ * takes more registers than its loads need. */
+static bool is_a_crowd(const map_match *m, const map_plan *plan, const target *t, int needed) {
+  int own = t->registers_per_sm / plan->resident;
+  bool keeps = false;
+  for (int i = 0; i < m->n_groups; i++) keeps = keeps || plan->tiles[i].reuse > 1;
+  return keeps && plan->resident % plan->threads == 0 && own < needed && 2 * own > needed;
+}
+
 template_reason map_plan_make(const map_match *m, const target *t, const config *c, map_plan *plan) {
   static const gen_cache loads[] = {GEN_CACHE_DEFAULT, GEN_CACHE_STREAM, GEN_CACHE_EVICT_FIRST},
                          stores[] = {GEN_CACHE_DEFAULT, GEN_CACHE_STREAM, GEN_CACHE_EVICT_FIRST};
@@ -207,6 +216,7 @@ template_reason map_plan_make(const map_match *m, const target *t, const config 
                      .columns = v[MAP_COLUMNS],
                      .persistent = v[MAP_PERSISTENT],
                      .reuse = v[MAP_REUSE],
+                     .resident = v[MAP_RESIDENT],
                      .loads = loads[v[MAP_STREAM]],
                      .stores = stores[v[MAP_STREAM]]};
   if (plan->columns > plan->threads) return TEMPLATE_TILE;
@@ -223,7 +233,8 @@ template_reason map_plan_make(const map_match *m, const target *t, const config 
     return TEMPLATE_REGISTERS;
   if (plan->lanes.width > 1 && !stores_are_wide(m, plan)) return TEMPLATE_ALIGNMENT;
   plan->whole = m->dense && map_tiles_fill(m, plan);
-  bool skipped = is_scattered(m, plan) || is_redundant(m, plan, c, t->rates.sm_count);
+  bool skipped = is_scattered(m, plan) || is_redundant(m, plan, c, t->rates.sm_count) ||
+                 (plan->resident && !is_a_crowd(m, plan, t, 2 * registers + OTHER_REGISTERS));
   return skipped ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
@@ -243,6 +254,7 @@ static void spread(const map_match *m, map_plan *plan) {
 map_plan map_plan_views(const map_match *m, const map_plan *dense, map_reach reach) {
   map_plan plan = *dense;
   plan.whole = false;
+  plan.resident = 0;
   plan.lanes.dense = false;
   if (reach != MAP_ALIGNED_ROWS) plan.lanes.width = 1;
   if (reach == MAP_ANY_VIEW) {

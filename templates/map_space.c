@@ -17,6 +17,7 @@ static template_reason quick(const target *t, const config *c) {
   const int *v = c->values;
   if (v[MAP_THREADS] > t->max_threads_per_block) return TEMPLATE_THREADS;
   if (v[MAP_COLUMNS] > v[MAP_THREADS]) return TEMPLATE_TILE;
+  if (v[MAP_RESIDENT] && v[MAP_REUSE] == 1) return TEMPLATE_REDUNDANT;
   return TEMPLATE_OK;
 }
 
@@ -92,7 +93,7 @@ void map_defaults(const ir_problem *p, const target *t, config *c) {
   int *v = c->values, widest = widest_bits(p);
   v[MAP_THREADS] = v[MAP_COLUMNS] = DEFAULT_THREADS;
   v[MAP_UNROLL] = 1;
-  v[MAP_PERSISTENT] = v[MAP_STREAM] = 0;
+  v[MAP_PERSISTENT] = v[MAP_STREAM] = v[MAP_RESIDENT] = 0;
   v[MAP_REUSE] = 1;
   v[MAP_VECTOR] = ceil_power((t->has.access_32 ? 256 : 128) / widest, LANES_MAX);
   if (map_match_make(p, true, &a, &m, &reason, NULL, &err) == ARKE_OK && reason == TEMPLATE_OK) {
