@@ -51,6 +51,18 @@ unsigned contraction_loops_without_group(const ir_form *form, const contraction_
   return x->other ? loops | contraction_loops_without_group(form, g, x->other) : loops;
 }
 
+const ir_expr *contraction_in_group(const ir_form *form, const contraction_groups *g, const ir_expr *e) {
+  if (!g->of || e->node != IR_OPERATOR || e->id != IR_OP_SELECT) return NULL;
+  const ir_expr *c = e->args[0], *other = e->args[2];
+  bool zero =
+      (other->node == IR_INT && other->integer == 0) || (other->node == IR_FLOAT && other->number == 0);
+  if (!zero || c->node != IR_OPERATOR || c->id != IR_OP_LT || c->args[1]->node != IR_SIZE) return NULL;
+  const ir_loop *groups = &form->loops[g->loop];
+  bool all = groups->n_dims == 1 && groups->dims[0].axis == c->args[1]->id && groups->dims[0].factor == 1;
+  const ir_expr *number = c->args[0]->node == IR_CAST ? c->args[0]->args[0] : c->args[0];
+  return all && number == g->of ? e->args[1] : NULL;
+}
+
 bool contraction_is_inside_group(const ir_form *form, const contraction_groups *g, const ir_access *x) {
   bool grouped = false;
   for (int i = 0; i < x->n; i++) {

@@ -23,6 +23,9 @@ typedef struct contraction_groups {
 contraction_groups contraction_find_groups(const ir_form *form);
 /* Loops of an expression, but for the row where only the group depends on it. */
 unsigned contraction_loops_without_group(const ir_form *form, const contraction_groups *g, const ir_expr *e);
+/* The value of an expression in rows that are of a group, where it is 0 in all others: y of "g[r] < E ? y :
+ * 0"; NULL: it is no such choice. */
+const ir_expr *contraction_in_group(const ir_form *form, const contraction_groups *g, const ir_expr *e);
 /* Whether the access lies inside its tensor in all rows that are of a group. */
 bool contraction_is_inside_group(const ir_form *form, const contraction_groups *g, const ir_access *x);
 

@@ -47,12 +47,13 @@ typedef struct gemm_match {
   int n_reads;                      /* what the epilogue reads by row and column, and copies can address */
   gemm_view reads[GEMM_READS];
   bool reads_transposed[GEMM_READS]; /* m is their contiguous axis */
-  bool bare;                         /* there is one output, and it is the sum */
+  bool bare;                         /* there is one output, and it is the sum (0 in rows of no group) */
   /* Factors of the terms beside the elements (gemm_scales.c): */
   int operand_a, operand_b[CONTRACTION_SUMS]; /* of the contraction */
   int64_t block;                              /* so many consecutive terms share them; 0: there are none */
   int64_t block_n;                            /* columns that share those of B; 0: all do */
-  bool merged; /* a subscript may be of several dimensions, which lie without gaps */
+  bool grouped; /* rows are in ragged groups: of m, which choose B (contraction_groups.h) */
+  bool merged;  /* a subscript may be of several dimensions, which lie without gaps */
 } gemm_match;
 
 /* What a contraction is to the template, or what its sizes and dtypes or the target have against it. */
@@ -205,11 +206,22 @@ typedef struct gemm_kernel {
   int m, n, k;
   int batches, extents[IR_FORM_LOOPS]; /* of outer loops */
   int slots, flags;
+  int group_count;
+  int group_tiles; /* the list of tiles of rows (gemm_groups.c) */
   lanes_args epilogue_slots, index_slots, scale_slots;
   struct gemm_emitter *current;
 } gemm_kernel;
 
 arke_status gemm_emit(gen_builder *b, const target *t, void *kernel, arke_error *err);
+/* Ragged groups (gemm_groups.c): a kernel of its own lists the tiles of rows in the workspace, group by
+ * group, for the one that multiplies. */
+arke_status gemm_list_groups(const gemm_plan *plan, const char *name, arena *a, kernel_launch *l,
+                             arke_error *err);
+/* Tiles of rows, as many as there may be; bytes of the list. */
+const recipe_expr *gemm_group_tiles(const gemm_plan *plan, arena *a);
+const recipe_expr *gemm_group_bytes(const gemm_plan *plan, arena *a);
+/* The value of a row's group, for evaluators whose `user` is a gemm_kernel. */
+arke_status gemm_group_value(void *user, const ir_expr *e, gen_value *values, arke_error *err);
 /* Its one parameter is the address of the flags. */
 arke_status gemm_emit_clear(gen_builder *b, const target *t, void *unused, arke_error *err);
 /* The map of a tensor that copies take `width` by `height` elements of. */

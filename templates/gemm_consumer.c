@@ -125,6 +125,7 @@ static gemm_tile finish_products(gemm_consumer *c, int columns, gemm_item item, 
   tile.row = gen_pin(b, tile.row);
   tile.column = gen_pin(b, tile.column);
   if (tile.batch) tile.batch = gen_pin(b, tile.batch);
+  if (tile.end) tile.end = gen_pin(b, tile.end), tile.group = gen_pin(b, tile.group);
   if (!e->plan->stream) gemm_epilogue_begin(e, &c->epilogue, c->group, c->thread, tile, columns);
   if (last_stage) {
     gen_wgmma_wait(b, 0, acc, accumulators_of(e->plan, columns));
@@ -265,6 +266,7 @@ static void put_tile(gen_value *carried, gemm_tile tile) {
   carried[0] = tile.row;
   carried[1] = tile.column;
   if (tile.batch) carried[2] = tile.batch;
+  if (tile.end) carried[2] = tile.end; /* of several matrices rows are in no groups */
 }
 
 static void consume_deferred(gemm_consumer *c) {
@@ -272,17 +274,22 @@ static void consume_deferred(gemm_consumer *c) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   gemm_walk *walk = &c->walk;
-  int n_packed = plan->block_n / 4 * (plan->group_rows / 64), first_packed = e->batches ? 4 : 3;
+  bool is_third = e->batches || plan->match.grouped; /* of a tile's place: its matrix, or its group's end */
+  int n_packed = plan->block_n / 4 * (plan->group_rows / 64), first_packed = is_third ? 4 : 3;
   gen_value zero = gen_i32(b, 0);
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS], packed[GEN_WGMMA_MAX_ACCUMULATORS / 2];
   gen_value *exists = walk->extra, *place = walk->extra + 1, *waiting = walk->extra + first_packed;
   walk->n_extra = first_packed + n_packed;
   *exists = gen_bool(b, false);
-  put_tile(place, (gemm_tile){zero, zero, e->batches ? zero : NULL});
+  put_tile(place, (gemm_tile){.row = zero, .column = zero, .batch = is_third ? zero : NULL});
   for (int i = 0; i < n_packed; i++) waiting[i] = gen_undefined(b, GEN_I32);
   gemm_walk_begin(e, walk);
-  gemm_pending pending = {
-      .exists = *exists, .tile = {place[0], place[1], e->batches ? place[2] : NULL}, .packed = waiting};
+  gemm_pending pending = {.exists = *exists,
+                          .tile = {.row = place[0],
+                                   .column = place[1],
+                                   .batch = e->batches ? place[2] : NULL,
+                                   .end = plan->match.grouped ? place[2] : NULL},
+                          .packed = waiting};
   gemm_item item = gemm_item_at(e, walk->place);
   int columns = plan->block_n;
   gemm_tile tile = finish_products(c, columns, item, multiply(c, columns, &pending, item, acc), acc);

@@ -54,6 +54,10 @@ static cost_inputs inputs_of(const gemm_plan *plan, const target_rates *rates) {
                     .k = (double)gemm_extent(match, match->k),
                     .batches = (double)gemm_batches(plan)};
   in.tiles_m = (double)gemm_units_m(plan, m) * plan->cluster_m;
+  if (plan->match.grouped) { /* ragged ends */
+    const contraction *c = plan->match.c;
+    in.tiles_m += 0.5 * fmin((double)m, (double)ir_form_extent(&c->form, c->groups.loop));
+  }
   in.tiles_n = (double)gemm_units_n(plan, n) * plan->cluster_n;
   in.ctas = fmin(in.tiles_m * in.tiles_n * in.batches, slots_of(plan, rates));
   double along = plan->raster_n ? in.tiles_n : in.tiles_m;

@@ -89,6 +89,7 @@ static void emit_kernel(gemm_emitter *e) {
   /* All before this overlapped the end of the launch before; from here on memory is touched. */
   gen_launches_wait(b);
   gen_launches_release(b);
+  if (plan->match.grouped) gemm_groups_init(e);
   emit_roles(e, thread);
 }
 

@@ -39,6 +39,7 @@ typedef struct gemm_emitter {
   const gen_value *sums; /* the accumulators of a sum lie `sum_stride` apart */
   int sum_stride;
   lanes *fragment;
+  gen_value group;    /* of the rows at hand */
   arke_status status; /* the first failure of what was evaluated, told by `err` */
   arke_error *err;
 } gemm_emitter;
@@ -50,6 +51,8 @@ bool gemm_note(gemm_emitter *e, arke_status status);
  * which of the matrices it is of (NULL: there is one). */
 typedef struct gemm_tile {
   gen_value row, column, batch;
+  gen_value end,
+      group; /* the row that the tile's group ends before, and its number; NULL: there are no groups */
 } gemm_tile;
 
 /* Values of the loops that have one in a tile, by loop. */
@@ -61,6 +64,15 @@ void gemm_set_terms(gemm_emitter *e, lanes *l, gen_value k);
 /* Coordinates, in the order of the map, at a tile's first row and column; K's is NULL. */
 void gemm_coordinates(gemm_emitter *e, const gemm_view *view, gemm_tile tile,
                       gen_value coordinates[GEMM_MAP_RANK]);
+
+/* Ragged groups: how many units there are, once memory may be read; a unit's tile; the value of a row's
+ * group, for evaluators; and what is stored of a panel whose tile is cut short, by all threads of a consumer
+ * group: its rows, 16 bytes at a time. */
+void gemm_groups_init(gemm_emitter *e);
+gemm_tile gemm_groups_tile(gemm_emitter *e, gen_value unit_m);
+void gemm_groups_store(gemm_emitter *e, gen_value thread, gen_value buffer, gemm_tile tile);
+/* i1: all the consumer group's rows of a tile, from `row` on, are the tile's group's. */
+gen_value gemm_groups_are_whole(gemm_emitter *e, gen_value row, gen_value end);
 
 /* One thing to compute: some k-steps of a unit. */
 typedef struct gemm_item {
@@ -139,6 +151,7 @@ typedef struct gemm_store {
   gen_value barrier;         /* of the group */
   gen_value buffers;         /* first of its store buffers */
   gen_value row;             /* first row of the group in a tile */
+  gen_value thread;          /* in the group */
   gen_value lane_offsets[4]; /* by 16-column block of a panel: where in a buffer this lane names its rows */
 } gemm_store;
 void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread);

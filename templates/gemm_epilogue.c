@@ -26,14 +26,22 @@ static int per_sum(int columns) {
 
 /* --- the sum as it is --- */
 
-static void pack_panel(gemm_emitter *e, int columns, int panel, const gen_value *acc, gen_value *packed) {
+static void pack_panel(gemm_emitter *e, const gemm_epilogue *p, int panel, const gen_value *acc,
+                       gen_value *packed) {
   const gemm_plan *plan = e->plan;
+  int columns = p->columns;
+  /* Rows of no group have the product with zeros, which is NaN where they are not finite. */
+  gen_value none = p->tile.group
+                       ? gen_compare(e->b, GEN_SGE, p->tile.group, gen_param(e->b, e->kernel->group_count))
+                       : NULL;
   dtype type =
       ir_tensor_dtype(plan->match.c->form.problem, plan->match.c->form.accesses[plan->match.y.access].tensor);
   int per_tile = columns / 4, first = 2 * first_block(plan, panel), end = 2 * end_block(plan, columns, panel);
   for (int tile = 0; tile < plan->group_rows / 64; tile++) {
-    for (int i = tile * per_tile + first; i < tile * per_tile + end; i++)
+    for (int i = tile * per_tile + first; i < tile * per_tile + end; i++) {
       packed[i] = gen_pack_halves(e->b, type, acc[2 * i], acc[2 * i + 1]);
+      if (none) packed[i] = gen_select(e->b, none, gen_i32(e->b, 0), packed[i]);
+    }
   }
 }
 
@@ -43,6 +51,7 @@ static void pack_panel(gemm_emitter *e, int columns, int panel, const gen_value 
 static arke_status sum_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
   gemm_emitter *e = ((gemm_kernel *)user)->current;
   const contraction *c = e->plan->match.c;
+  if (x == c->groups.of) return gemm_group_value(user, x, values, err);
   for (int i = 0; i < c->n_sums; i++) {
     if (c->sums[i].e != x) continue;
     for (int j = 0; j < e->plan->epilogue.width; j++) values[j] = e->sums[i * e->sum_stride + j];
@@ -96,7 +105,8 @@ static arke_status evaluate(gemm_emitter *e, const gemm_epilogue *p, const fragm
         for (int i = 0; i < width; i++) values[part + i] = all[n == 1 ? 0 : i];
         continue;
       }
-      gen_value inside = gen_and(b, gen_compare(b, GEN_ULT, row_of(e, p, f), e->m),
+      gen_value end = p->tile.end ? p->tile.end : e->m;
+      gen_value inside = gen_and(b, gen_compare(b, GEN_ULT, row_of(e, p, f), end),
                                  gen_compare(b, GEN_ULT, column_of(e, p, f, part), e->n));
       TRY(lanes_store(e->fragment, o, all, n, inside, e->err));
     }
@@ -153,6 +163,7 @@ void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   *p = (gemm_epilogue){.tile = tile, .columns = columns};
+  e->group = tile.group;
   if (plan->match.bare) return;
   gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
   gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_lshr(b, lane, gen_i32(b, 2)));
@@ -166,7 +177,7 @@ void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen
 void gemm_epilogue_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen_value *acc,
                          gen_value *packed) {
   if (e->plan->match.bare) {
-    pack_panel(e, p->columns, panel, acc, packed);
+    pack_panel(e, p, panel, acc, packed);
     return;
   }
   int end = end_block(e->plan, p->columns, panel), next;

@@ -111,7 +111,7 @@ static bool make_view(const fitting *f, int access, int row, int column, bool ro
   if (x->n > GEMM_MAP_RANK) return false;
   for (int s = 0; s < x->n; s++) {
     const ir_expr *e = x->subscripts[s].e;
-    unsigned loops = ir_form_free(form, e);
+    unsigned loops = e == f->match->c->groups.of ? 0 : ir_form_free(form, e); /* one value in a tile */
     view->computed = view->computed || e->node != IR_INDEX;
     if (!(loops & tile)) continue;
     bool is_row = loops >> row & 1;
@@ -198,6 +198,7 @@ static void take_output(fitting *f) {
   if (type != DTYPE_BF16 && type != DTYPE_F16) return;
   if (!make_view(f, access, match->m, match->n, true, &view, &row_contiguous) || !is_aligned(match, &view))
     return;
+  if (match->grouped && row_contiguous) return; /* ends of groups do not line up along rows */
   match->y = view;
   match->y_transposed = row_contiguous;
 }
@@ -248,8 +249,11 @@ static bool has_conditions(const contraction *c) {
 
 static bool is_bare(const gemm_match *match) {
   const contraction *c = match->c;
+  const ir_expr *value = c->form.outputs[0].value,
+                *in_group = contraction_in_group(&c->form, &c->groups, value);
   return match->y.rank > 0 && c->form.n_outputs == 1 && c->n_sums == 1 &&
-         c->form.outputs[0].value == c->sums[0].e && c->sums[0].n_scales == 0 && c->sums[0].n_conditions == 0;
+         (in_group ? in_group : value) == c->sums[0].e && c->sums[0].n_scales == 0 &&
+         c->sums[0].n_conditions == 0;
 }
 
 template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm_match *match,
@@ -274,6 +278,11 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
   if (!match->type.transposes && !(match->a_k_major && match->b_k_major))
     return refuse(&f, TEMPLATE_DTYPE, "%s is multiplied along contiguous terms alone",
                   dtype_name(match->type.a));
+  match->grouped = c->groups.of != NULL;
+  if (match->grouped && (match->outer.n > 0 || match->m != c->groups.row))
+    return refuse(&f, TEMPLATE_OPERATOR, "there are several matrices of rows in groups");
+  if (match->grouped && match->block > 0)
+    return refuse(&f, TEMPLATE_OPERATOR, "rows in groups have scales within their sums");
   take_output(&f);
   take_reads(&f);
   match->bare = is_bare(match);
@@ -284,7 +293,7 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
 
 template_reason gemm_fit(const ir_problem *p, const target *t, arena *a, contraction *c, gemm_match *match,
                          strbuf *detail) {
-  template_reason reason = contraction_match(p, true, a, c, detail, NULL);
+  template_reason reason = contraction_match_more(p, true, CONTRACTION_GROUPED, a, c, detail, NULL);
   return reason == TEMPLATE_OK ? gemm_fit_contraction(t, c, match, detail) : reason;
 }
 

@@ -1,5 +1,6 @@
 /* The kernel's parameters, how it is launched, and what that takes for granted. */
 #include "templates/gemm.h"
+#include "templates/group_tiles.h"
 
 #define STAGE "generate"
 
@@ -22,8 +23,11 @@ static const recipe_expr *tiles(const gemm_plan *plan, int loop, int64_t element
 
 static const recipe_expr *units(const gemm_plan *plan, arena *a) {
   const gemm_match *match = &plan->match;
-  const recipe_expr *of_one = product(a, tiles(plan, match->m, (int64_t)plan->block_m * plan->cluster_m, a),
-                                      tiles(plan, match->n, (int64_t)plan->block_n * plan->cluster_n, a));
+  const recipe_expr *rows = match->grouped
+                                ? gemm_group_tiles(plan, a)
+                                : tiles(plan, match->m, (int64_t)plan->block_m * plan->cluster_m, a);
+  const recipe_expr *of_one =
+      product(a, rows, tiles(plan, match->n, (int64_t)plan->block_n * plan->cluster_n, a));
   return match->outer.n > 0 ? product(a, of_one, batches(plan, a)) : of_one;
 }
 
@@ -107,6 +111,10 @@ static void declare(gemm_kernel *k, kernel_args *args) {
     k->slots = kernel_args_workspace(args, recipe_const(a, 0));
     k->flags = kernel_args_workspace(args, slots_bytes(plan, a));
   }
+  if (match->grouped) {
+    k->group_count = kernel_args_i32(args, extent(plan, match->c->groups.loop, a));
+    k->group_tiles = kernel_args_workspace(args, recipe_const(a, 0));
+  }
   if (!match->bare) lanes_declare(form, &plan->epilogue, args, &k->epilogue_slots);
   if (is_computed(match)) lanes_declare(form, &plan->indices, args, &k->index_slots);
   if (match->block > 0) lanes_declare(form, &plan->scales, args, &k->scale_slots);
@@ -149,8 +157,13 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
   }
   if (is_computed(match)) lanes_require(form, &plan->indices, r, a);
   if (match->block > 0) lanes_require(form, &plan->scales, r, a);
-  if (!plan->stream) return ARKE_OK;
-  r->workspace_bytes = workspace_bytes(plan, a);
+  if (match->grouped) {
+    group_tiles_require(match->c, r, a);
+    if (match->y.rank > 0)
+      kernel_require(r, a, extent(plan, match->n, a), 8, 0, "ends of groups are stored 16 bytes at a time");
+  }
+  if (!plan->stream && !match->grouped) return ARKE_OK;
+  r->workspace_bytes = match->grouped ? gemm_group_bytes(plan, a) : workspace_bytes(plan, a);
   return r->workspace_bytes ? ARKE_OK : error_memory(err, STAGE);
 }
 
@@ -159,8 +172,9 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
 /* Names of kernels, which are unique in an image, by way: of tensors whose axes are walked as one where they
  * lie so, then of all others. */
 static const struct {
-  const char *product, *clearing;
-} names[] = {{"gemm", "gemm_clear_flags"}, {"gemm_rows", "gemm_rows_clear_flags"}};
+  const char *product, *clearing, *groups;
+} names[] = {{"gemm", "gemm_clear_flags", "gemm_list_groups"},
+             {"gemm_rows", "gemm_rows_clear_flags", "gemm_rows_list_groups"}};
 
 static arke_status make_clearing(const gemm_plan *plan, const char *name, arena *a, kernel_launch *l,
                                  arke_error *err) {
@@ -205,7 +219,7 @@ static arke_status make_plan(const ir_problem *p, const target *t, const config 
   arke_status status;
   *plan = ARENA_NEW(a, gemm_plan);
   if (!matched || !*plan) return error_memory(err, STAGE);
-  *reason = contraction_match(p, merged, a, matched, NULL, &status);
+  *reason = contraction_match_more(p, merged, CONTRACTION_GROUPED, a, matched, NULL, &status);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   if (*reason == TEMPLATE_OK) *reason = gemm_fit_contraction(t, matched, &match, NULL);
   if (*reason == TEMPLATE_OK) *reason = gemm_plan_make(&match, t, c, *plan);
@@ -223,6 +237,7 @@ static arke_status make_way(gemm_plan *plan, int way, const lower_options *optio
   set_options(&plan->scales, options);
   int n = 0;
   if (plan->stream) TRY(make_clearing(plan, names[way].clearing, a, &l[n++], err));
+  if (plan->match.grouped) TRY(gemm_list_groups(plan, names[way].groups, a, &l[n++], err));
   TRY(make_product(plan, names[way].product, a, &l[n++], err));
   TRY(make_rules(plan, a, &rules, err));
   *out = (kernel_way){.launches = l, .n = n, .rules = rules};

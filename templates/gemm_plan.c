@@ -110,6 +110,11 @@ static template_reason check_operator(const gemm_match *match, const config *c) 
   if (match->n_sums > 1 && (v[GEMM_EVEN] || match->n_sums * v[GEMM_BLOCK_N] > 256)) return TEMPLATE_TILE;
   /* Scales of a step are those of rows of A and of whole blocks of columns of B. */
   if ((match->n_sums > 1 || match->block > 0) && v[GEMM_SWAP]) return TEMPLATE_OPERATOR;
+  /* How many tiles there are is known at run time; each is of one group, with one B; and groups are of rows.
+   */
+  if (match->grouped && !v[GEMM_PERSISTENT]) return TEMPLATE_SCHEDULE;
+  if (match->grouped && (v[GEMM_CLUSTER_M] > 1)) return TEMPLATE_CLUSTER;
+  if (match->grouped && (v[GEMM_SWAP] || v[GEMM_STREAM_K] || v[GEMM_EVEN])) return TEMPLATE_OPERATOR;
   /* A tile waits as the elements that copies store; nothing else of it does. */
   bool copied = match->y.rank > 0 && match->c->form.n_outputs == 1;
   if (v[GEMM_SCHEDULE] == 2 && !copied) return TEMPLATE_SCHEDULE;
@@ -170,6 +175,7 @@ void gemm_choose_evaluation(gemm_plan *plan) {
   bool wide_offsets = lanes_need_wide_offsets(form);
   plan->indices =
       (lanes_options){.loop = -1, .width = 1, .dense = match->merged, .wide_offsets = wide_offsets};
+  if (match->grouped) plan->indices.reduce = gemm_group_value;
   plan->epilogue = plan->scales = plan->indices;
   plan->epilogue.loop = match->n;
   uint64_t accesses = c->epilogue;

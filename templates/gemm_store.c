@@ -46,6 +46,7 @@ static gen_value transposed_lane_offset(gemm_emitter *e, gen_value thread, int b
 void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
+  s->thread = thread;
   s->leader = gen_compare_imm(b, GEN_EQ, thread, 0);
   s->barrier = gen_add_imm(b, group, 1);
   s->row = plan->pingpong ? gen_i32(b, 0) : gen_mul_imm(b, group, plan->group_rows);
@@ -125,21 +126,38 @@ static void wait_for_buffer(gemm_emitter *e, const gemm_store *s, int panel) {
   gen_named_sync(b, s->barrier, 128);
 }
 
+static void copy_by_leader(gemm_emitter *e, const gemm_store *s, gen_value buffer, gemm_tile tile) {
+  gen_branch branch;
+  gen_if(e->b, &branch, s->leader, NULL, 0);
+  copy_panel(e, buffer, tile);
+  gen_if_end(e->b, &branch);
+}
+
 void gemm_store_panel(gemm_emitter *e, const gemm_store *s, gemm_tile tile, int columns, int panel,
                       const gen_value *packed) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   gen_value buffer = gen_add_imm(b, s->buffers, panel % plan->store_buffers * plan->store_buffer_bytes);
-  gen_branch branch;
+  gen_branch branch, leader;
   wait_for_buffer(e, s, panel);
   write_panel(e, s, buffer, columns, panel, packed);
   gen_fence_async_shared(b);
   gen_named_sync(b, s->barrier, 128);
-  gen_if(b, &branch, s->leader, NULL, 0);
   tile.column = gen_add_imm(b, tile.column, gemm_panel_column(plan, columns, panel));
   tile.row = gen_add(b, tile.row, s->row);
-  copy_panel(e, buffer, tile);
-  gen_if_end(b, &branch);
+  if (tile.end) {
+    gen_value whole = gemm_groups_are_whole(e, tile.row, tile.end);
+    gen_if(b, &branch, whole, NULL, 0);
+    copy_by_leader(e, s, buffer, tile);
+    gen_else(b, &branch);
+    gemm_groups_store(e, s->thread, buffer, tile);
+    gen_if(b, &leader, s->leader, NULL, 0);
+    gen_tma_store_commit(b); /* of nothing, so that groups can be counted */
+    gen_if_end(b, &leader);
+    gen_if_end(b, &branch);
+    return;
+  }
+  copy_by_leader(e, s, buffer, tile);
 }
 
 void gemm_store_drain(gemm_emitter *e, const gemm_store *s) {

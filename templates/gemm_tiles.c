@@ -53,6 +53,11 @@ gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit) {
     unit = gen_sub(b, unit, gen_mul(b, batch, e->units_each));
   }
   gemm_walk_grid(e, unit, e->units_m, e->units_n, &unit_m, &unit_n);
+  if (plan->match.grouped) {
+    gemm_tile tile = gemm_groups_tile(e, unit_m);
+    tile.column = first_element(e, unit_n, plan->cluster_n, plan->block_n);
+    return tile;
+  }
   return (gemm_tile){.row = first_element(e, unit_m, plan->cluster_m, plan->block_m),
                      .column = first_element(e, unit_n, plan->cluster_n, plan->block_n),
                      .batch = batch};
@@ -97,7 +102,10 @@ static arke_status evaluate_indices(gemm_emitter *e, const gemm_view *view, gemm
   const ir_form *form = &match->c->form;
   const ir_access *x = &form->accesses[view->access];
   lanes *l;
-  TRY(lanes_create(b, form, &e->plan->indices, &e->kernel->index_slots, e->kernel->a, &l, e->err));
+  lanes_options o = e->plan->indices;
+  o.user = (void *)e->kernel;
+  e->group = tile.group;
+  TRY(lanes_create(b, form, &o, &e->kernel->index_slots, e->kernel->a, &l, e->err));
   gemm_set_loops(e, l, tile, tile.row, tile.column);
   for (int i = 0; i < view->rank; i++) {
     const ir_expr *s = x->subscripts[view->subscript[i]].e;

@@ -132,6 +132,7 @@ arke_status group_tiles_find(gen_builder *b, const group_tiles *g, gen_value row
                         .group = c[GROUP],
                         .row = c[ROW],
                         .end = c[END],
-                        .is_of_none = gen_compare(b, GEN_SGE, c[GROUP], groups)};
+                        .is_of_none = gen_compare(b, GEN_SGE, c[GROUP], groups),
+                        .total = c[BEFORE]};
   return ARKE_OK;
 }

@@ -22,6 +22,7 @@ typedef struct group_tile {
   gen_value group;      /* i32: the number of groups, of rows past the last end */
   gen_value row, end;   /* i32: its first row, and the group's end, which may be further than a tile */
   gen_value is_of_none; /* i1: rows past the last end */
+  gen_value total;      /* i32: of a tile that does not exist: how many there are */
 } group_tile;
 
 /* The tile of number `tile` (i32), the same for all lanes of a converged warp; so is the answer. `rows`: all

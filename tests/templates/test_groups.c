@@ -28,6 +28,8 @@ static const char dequantised[] =
     "Y[r,n] = g[r] < E ? sum(k) X[r,k] * (Q[g[r],n,k] * s[g[r],n]) : 0 }";
 static const char gathered[] = "f(X: T[P,K], t: i32[R], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { " GROUP
                                "Y[r,n] = g[r] < E ? sum(k) X[t[r],k] * W[g[r],n,k] : 0 }";
+static const char rounded[] = "f(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: f32[R,N]) { " GROUP
+                              "Y[r,n] = g[r] < E ? sum(k) X[r,k] * W[g[r],n,k] : 0 }";
 /* All rows are of a group: what is past the last end is not asked for. */
 static const char whole[] = "f(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { " GROUP
                             "Y[r,n] = sum(k) X[r,k] * W[g[r],n,k] }";
@@ -35,7 +37,7 @@ static const char whole[] = "f(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,
 /* Ends, by their number. */
 static const double even[] = {20, 40, 60}, empty[] = {0, 0, 37, 37, 60}, single[] = {1, 2, 3, 60},
                     one[] = {60}, short_of[] = {5, 5, 41}, none[] = {0, 0}, beyond[] = {-3, 17, 90, 1000},
-                    last[] = {0, 0, 0, 60},
+                    last[] = {0, 0, 0, 60}, large[] = {128, 129, 129, 200, 290},
                     many[] = {0,  1,  1,  2,  3,  3,  3,  5,  8,  8,  9,  13, 13, 13, 14, 21,
                               21, 21, 22, 22, 34, 34, 34, 35, 35, 36, 36, 37, 38, 39, 40, 41,
                               42, 43, 44, 44, 44, 45, 45, 46, 47, 48, 48, 48, 48, 48, 48, 48,
@@ -100,6 +102,68 @@ START_TEST(groups_are_right) {
 }
 END_TEST
 
+/* By warp groups: every schedule, ends inside tiles and at their ends, the next group's rows beside them. */
+static const struct {
+  const char *text, *bindings, *settings;
+  const double *ends;
+  int n;
+} warp_groups[] = {
+    {linear, "T=bf16 R=60 N=40 K=72 E=3", "", ENDS(even)},
+    {linear, "T=bf16 R=60 N=40 K=72 E=5", "BLOCK_M=64,BLOCK_N=64,CONSUMERS=1,SCHEDULE=0", ENDS(empty)},
+    {linear, "T=f16 R=60 N=264 K=200 E=4", "BLOCK_M=128,BLOCK_N=128,CONSUMERS=2,SCHEDULE=0,STAGES=3",
+     ENDS(single)},
+    {linear, "T=bf16 R=60 N=264 K=200 E=3", "BLOCK_M=64,BLOCK_N=128,CONSUMERS=2,SCHEDULE=1,STAGES=4",
+     ENDS(short_of)},
+    {linear, "T=bf16 R=300 N=520 K=392 E=5", "BLOCK_M=128,BLOCK_N=256,CONSUMERS=2,SCHEDULE=2,STAGES=3",
+     ENDS(large)},
+    {linear, "T=bf16 R=300 N=520 K=136 E=5",
+     "BLOCK_M=128,BLOCK_N=96,CONSUMERS=1,SCHEDULE=0,STAGES=3,RASTER=1,GROUP=2", ENDS(large)},
+    {linear, "T=bf16 R=300 N=520 K=136 E=5", "BLOCK_M=64,BLOCK_N=128,CONSUMERS=1,SCHEDULE=0,CLUSTER_N=2",
+     ENDS(large)},
+    {linear, "T=bf16 R=60 N=40 K=72 E=1", "", ENDS(one)},
+    {linear, "T=bf16 R=60 N=40 K=72 E=2", "", ENDS(none)},
+    {linear, "T=bf16 R=60 N=40 K=72 E=4", "", ENDS(beyond)},
+    {linear, "T=bf16 R=60 N=8 K=16 E=300", "BLOCK_M=64", ENDS(far)},
+    {matmul, "T=bf16 R=60 N=40 K=72 E=3", "", ENDS(short_of)},
+    {turned, "T=bf16 R=64 N=40 K=72 E=3", "", ENDS(short_of)},
+    {biased, "T=bf16 R=60 N=40 K=72 E=3", "", ENDS(short_of)},
+    {biased, "T=f16 R=300 N=264 K=72 E=5", "BLOCK_M=128,BLOCK_N=128,CONSUMERS=2,SCHEDULE=1,STAGES=3",
+     ENDS(large)},
+    {gated, "T=bf16 R=60 N=40 K=72 E=4", "", ENDS(single)},
+    {gated, "T=bf16 R=300 N=136 K=136 E=5", "BLOCK_M=128,BLOCK_N=128,CONSUMERS=2,SCHEDULE=0,STAGES=3",
+     ENDS(large)},
+    {rounded, "T=bf16 R=60 N=40 K=72 E=5", "", ENDS(empty)},
+    {whole, "T=bf16 R=60 N=40 K=72 E=5", "", ENDS(empty)},
+};
+
+START_TEST(groups_by_warp_groups_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c = template_case_bind(&a, template_find("gemm"), warp_groups[_i].text,
+                                       warp_groups[_i].bindings, warp_groups[_i].settings);
+  fill(&c.p, warp_groups[_i].ends, warp_groups[_i].n, views);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(warp_groups_assemble) {
+  static const char *const settings[] = {"BLOCK_M=128,BLOCK_N=256,CONSUMERS=2,SCHEDULE=0,STAGES=3",
+                                         "BLOCK_M=128,BLOCK_N=256,CONSUMERS=2,SCHEDULE=2,STAGES=3",
+                                         "BLOCK_M=64,BLOCK_N=256,CONSUMERS=2,SCHEDULE=1,STAGES=4"};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("gemm"), linear,
+                                       "T=bf16 R=32768 N=1536 K=2048 E=128", settings[_i]);
+  template_case_assemble(&a, &c);
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case small = c;
+  c.k->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
+  fill(&small.p, ENDS(even), views);
+  template_case_run_kernel(&small, template_case_lower(&a, &c), views, 0);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(views_are_right) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
@@ -160,6 +224,8 @@ int main(void) {
   TCase *tests = tcase_create("groups");
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, groups_are_right, 0, (int)COUNT_OF(cases));
+  tcase_add_loop_test(tests, groups_by_warp_groups_are_right, 0, (int)COUNT_OF(warp_groups));
+  tcase_add_loop_test(tests, warp_groups_assemble, 0, 3);
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, small_problems_are_right);
   tcase_add_test(tests, what_has_no_groups_is_refused);
