@@ -81,6 +81,11 @@ void gen_mbarrier_arrive_expect(gen_builder *b, gen_value barrier, int bytes) {
   gen_asm(b, b->none, text, "r", &barrier, 1, GEN_ASM_MEMORY);
 }
 
+void gen_mbarrier_arrive_expect_some(gen_builder *b, gen_value barrier, gen_value bytes) {
+  gen_asm(b, b->none, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r",
+          (gen_value[]){barrier, bytes}, 2, GEN_ASM_MEMORY);
+}
+
 void gen_mbarrier_wait(gen_builder *b, gen_value barrier, gen_value parity) {
   /* One block, loop included: a try that fails leaves nothing for LLVM to schedule around. */
   static const char text[] = "{\n.reg .pred done;\n"

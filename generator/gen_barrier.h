@@ -40,6 +40,8 @@ void gen_mbarrier_arrive(gen_builder *b, gen_value barrier, gen_value predicate)
 void gen_mbarrier_arrive_remote(gen_builder *b, gen_value barrier, gen_value rank, gen_value predicate);
 /* Expects `bytes` of copies, then arrives. */
 void gen_mbarrier_arrive_expect(gen_builder *b, gen_value barrier, int bytes);
+/* The same where the kernel knows how many (i32). */
+void gen_mbarrier_arrive_expect_some(gen_builder *b, gen_value barrier, gen_value bytes);
 /* Waits until the phase of `parity` (i32, 0 or 1) has completed; a fresh barrier counts as having completed
  * phase 1. */
 void gen_mbarrier_wait(gen_builder *b, gen_value barrier, gen_value parity);

@@ -62,6 +62,13 @@ gen_value gen_pipeline_acquire(gen_builder *b, const gen_pipeline *p, gen_stage 
   return full;
 }
 
+gen_value gen_pipeline_acquire_some(gen_builder *b, const gen_pipeline *p, gen_stage at, gen_value bytes) {
+  gen_mbarrier_wait(b, barrier_at(b, p->empty, at.index), at.parity);
+  gen_value full = barrier_at(b, p->full, at.index);
+  gen_mbarrier_arrive_expect_some(b, full, bytes);
+  return full;
+}
+
 void gen_pipeline_wait(gen_builder *b, const gen_pipeline *p, gen_stage at) {
   gen_mbarrier_wait(b, barrier_at(b, p->full, at.index), at.parity);
 }

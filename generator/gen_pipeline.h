@@ -39,6 +39,8 @@ gen_stage gen_pipeline_skip(gen_builder *b, const gen_pipeline *p, gen_stage at,
 /* Producer: waits until stage `at` is free, expects `bytes` in it and returns the barrier copies complete on.
  */
 gen_value gen_pipeline_acquire(gen_builder *b, const gen_pipeline *p, gen_stage at, int bytes);
+/* The same where the kernel knows how many bytes (i32). */
+gen_value gen_pipeline_acquire_some(gen_builder *b, const gen_pipeline *p, gen_stage at, gen_value bytes);
 /* Consumer: waits until stage `at` is filled. */
 void gen_pipeline_wait(gen_builder *b, const gen_pipeline *p, gen_stage at);
 /* Consumer: gives back stage `index`. Executed by a whole warp group whose reads are done; `thread` (i32) is

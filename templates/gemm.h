@@ -142,6 +142,9 @@ typedef struct gemm_plan {
   int part_n, in_flight;
   gemm_operand a, b;
   int stage_bytes;
+  /* With EVEN and several sums: parts of B follow one another at the tile's width, not BLOCK_N. Copies bring
+   * the columns that all widths have, then steps of GEMM_EVEN_STEP. */
+  bool packs_columns;
   int panel_n, panels; /* the epilogue takes panels of so many columns; the last one may overlap */
   /* Where copies store the first output (match.y). */
   int store_buffers;      /* panels in flight, each consumer */
@@ -203,6 +206,7 @@ typedef struct gemm_kernel {
   const gemm_plan *plan;
   arena *a;
   int map_a, map_b[CONTRACTION_SUMS], map_y, map_reads[GEMM_READS];
+  int map_b_steps[CONTRACTION_SUMS]; /* packs_columns */
   int m, n, k;
   int batches, extents[IR_FORM_LOOPS]; /* of outer loops */
   int slots, flags;

@@ -101,6 +101,7 @@ void gemm_even_declare(gemm_emitter *e);
 void gemm_even_fill(gemm_emitter *e);
 gen_value gemm_even_units(gemm_emitter *e);
 gen_value gemm_even_width(gemm_emitter *e, gen_value unit);
+gen_value gemm_even_width_alone(gemm_emitter *e, gen_value unit); /* by one thread */
 gemm_tile gemm_even_tile(gemm_emitter *e, gen_value unit);
 
 /* A role's walk over its places: fill `place`, `step`, `stage` and the `extra` values it carries from one to

@@ -129,9 +129,12 @@ static gen_value entry_of(gemm_emitter *e, gen_value unit) {
   return gen_add_imm(b, gen_add(b, e->even, gen_mul_imm(b, index, ENTRY_BYTES)), ENDS_BYTES);
 }
 
+gen_value gemm_even_width_alone(gemm_emitter *e, gen_value unit) {
+  return gen_load_shared(e->b, GEN_I32, 1, gen_add_imm(e->b, entry_of(e, unit), WIDTH * 4));
+}
+
 gen_value gemm_even_width(gemm_emitter *e, gen_value unit) {
-  gen_value width = gen_add_imm(e->b, entry_of(e, unit), WIDTH * 4);
-  return gen_warp_uniform(e->b, gen_load_shared(e->b, GEN_I32, 1, width));
+  return gen_warp_uniform(e->b, gemm_even_width_alone(e, unit));
 }
 
 gemm_tile gemm_even_tile(gemm_emitter *e, gen_value unit) {

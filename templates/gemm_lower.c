@@ -68,11 +68,10 @@ static const recipe_expr *workspace_bytes(const gemm_plan *plan, arena *a) {
 
 /* --- parameters --- */
 
-static int add_operand(const gemm_plan *plan, const gemm_view *view, const gemm_operand *o,
+static int add_operand(const gemm_plan *plan, const gemm_view *view, const gemm_operand *o, int copy_height,
                        kernel_args *args) {
   const gemm_match *match = &plan->match;
-  recipe_tensormap map =
-      gemm_map(match, view, o->panel_width, o->copy_height / o->shares, o->swizzle, args->a);
+  recipe_tensormap map = gemm_map(match, view, o->panel_width, copy_height / o->shares, o->swizzle, args->a);
   return kernel_args_tensormap(args, match->c->form.accesses[view->access].tensor, &map);
 }
 
@@ -87,8 +86,12 @@ static void declare(gemm_kernel *k, kernel_args *args) {
   const gemm_match *match = &plan->match;
   const ir_form *form = &match->c->form;
   arena *a = k->a;
-  k->map_a = add_operand(plan, &match->a, &plan->a, args);
-  for (int i = 0; i < match->n_sums; i++) k->map_b[i] = add_operand(plan, &match->b[i], &plan->b, args);
+  k->map_a = add_operand(plan, &match->a, &plan->a, plan->a.copy_height, args);
+  for (int i = 0; i < match->n_sums; i++) {
+    k->map_b[i] = add_operand(plan, &match->b[i], &plan->b, plan->b.copy_height, args);
+    if (plan->packs_columns)
+      k->map_b_steps[i] = add_operand(plan, &match->b[i], &plan->b, GEMM_EVEN_STEP, args);
+  }
   if (match->y.rank > 0) {
     recipe_tensormap map =
         gemm_map(match, &match->y, plan->store_width, plan->store_height, plan->store_swizzle, a);

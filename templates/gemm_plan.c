@@ -106,8 +106,10 @@ template_reason gemm_check_numbers(const config *c) {
 /* What they have against this operator. */
 static template_reason check_operator(const gemm_match *match, const config *c) {
   const int *v = c->values;
-  /* Columns of several sums are those of one product; those of a narrower tile would not lie together. */
-  if (match->n_sums > 1 && (v[GEMM_EVEN] || match->n_sums * v[GEMM_BLOCK_N] > 256)) return TEMPLATE_TILE;
+  /* Columns of several sums are those of one product. Where a tile has fewer, they lie together only in rows
+   * of their own. */
+  if (match->n_sums > 1 && match->n_sums * v[GEMM_BLOCK_N] > 256) return TEMPLATE_TILE;
+  if (match->n_sums > 1 && v[GEMM_EVEN] && !match->b_k_major) return TEMPLATE_TILE;
   /* Scales of a step are those of rows of A and of whole blocks of columns of B. */
   if ((match->n_sums > 1 || match->block > 0) && v[GEMM_SWAP]) return TEMPLATE_OPERATOR;
   /* How many tiles there are is known at run time; each is of one group, with one B; and groups are of rows.
@@ -232,6 +234,8 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   plan->b = make_operand(&match->type, match->b_k_major, plan->block_n, match->n_sums, plan->block_k,
                          plan->cluster_m);
   if (match->n_sums > 1 && !plan->b.k_major && plan->block_n % plan->b.panel_width) return TEMPLATE_TILE;
+  plan->packs_columns = plan->even && match->n_sums > 1;
+  if (plan->packs_columns) plan->b.copy_height = gemm_narrowest(plan);
   /* Each share of a panel begins at a whole swizzle pattern. */
   if (plan->a.copy_height / plan->a.shares % 8 || plan->b.copy_height / plan->b.shares % 8)
     return TEMPLATE_CLUSTER;

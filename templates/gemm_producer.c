@@ -35,6 +35,24 @@ static void load_part(gemm_emitter *e, const gemm_operand *o, const source *s, g
   }
 }
 
+/* packs_columns: part number `part` of B of a tile of so many columns, behind those before it. */
+static void load_columns(gemm_emitter *e, const source *s, int part, gen_value width, gen_value shared,
+                         gen_value k, gen_value full) {
+  gen_builder *b = e->b;
+  const gemm_plan *plan = e->plan;
+  source steps = *s;
+  steps.map = gen_param(b, e->kernel->map_b_steps[part]);
+  shared = gen_add(b, shared, gen_mul_imm(b, width, part * (int)plan->b.swizzle));
+  load_part(e, &plan->b, s, shared, k, full);
+  for (int columns = gemm_narrowest(plan); columns < plan->block_n; columns += GEMM_EVEN_STEP) {
+    gen_branch branch;
+    gen_if(b, &branch, gen_compare_imm(b, GEN_SGT, width, columns), NULL, 0);
+    steps.at[1] = gen_add_imm(b, s->at[1], columns);
+    load_part(e, &plan->b, &steps, gen_add_imm(b, shared, columns * (int)plan->b.swizzle), k, full);
+    gen_if_end(b, &branch);
+  }
+}
+
 /* What the epilogue will read of a tile, into the L2 cache. */
 static void fetch_reads(gemm_emitter *e, gemm_tile tile) {
   const gemm_match *match = &e->plan->match;
@@ -53,18 +71,31 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   source of_a = source_of(e, &match->a, e->map_a, tile), of_b[CONTRACTION_SUMS];
   for (int i = 0; i < match->n_sums; i++) of_b[i] = source_of(e, &match->b[i], e->map_b[i], tile);
   fetch_reads(e, tile);
+  gen_value width = NULL, bytes = NULL;
+  if (plan->packs_columns) {
+    int of_column = plan->b.panels * (int)plan->b.swizzle * match->n_sums;
+    width = gemm_even_width_alone(e, item.unit);
+    bytes = gen_add_imm(b, gen_mul_imm(b, width, of_column), plan->a.bytes);
+  }
   gen_value end = gen_add(b, item.first, item.steps);
   gen_loop loop;
   gen_value carried[] = {item.first, at.index, at.parity};
   gen_loop_begin(b, &loop, carried, 3);
   gen_value step = carried[0];
   at = (gen_stage){carried[1], carried[2]};
-  gen_value full = gen_pipeline_acquire(b, &e->pipeline, at, plan->stage_bytes);
+  gen_value full = bytes ? gen_pipeline_acquire_some(b, &e->pipeline, at, bytes)
+                         : gen_pipeline_acquire(b, &e->pipeline, at, plan->stage_bytes);
   gen_value stage = gen_add(b, e->smem, gen_mul_imm(b, at.index, plan->stage_bytes));
   gen_value k = gen_mul_imm(b, step, plan->block_k);
   load_part(e, &plan->a, &of_a, stage, k, full);
-  for (int i = 0; i < match->n_sums; i++)
-    load_part(e, &plan->b, &of_b[i], gen_add_imm(b, stage, plan->a.bytes + i * plan->b.part_bytes), k, full);
+  for (int i = 0; i < match->n_sums; i++) {
+    gen_value first = gen_add_imm(b, stage, plan->a.bytes);
+    if (width) {
+      load_columns(e, &of_b[i], i, width, first, k, full);
+    } else {
+      load_part(e, &plan->b, &of_b[i], gen_add_imm(b, first, i * plan->b.part_bytes), k, full);
+    }
+  }
   at = gen_pipeline_advance(b, &e->pipeline, at);
   carried[0] = gen_add_imm(b, step, 1);
   carried[1] = at.index;
