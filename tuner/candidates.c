@@ -195,6 +195,12 @@ static arke_status find_point(const tune_candidates *c, const ir_problem *p, con
       rest = colon + 1;
     }
     named = true;
+    if (rest[strspn(rest, " ")] == '\0' && s->space->n_params > 0)
+      return error_set(
+          err, ARKE_ERR_INVALID, STAGE,
+          "configuration '%s' gives no parameter a value; --list-configs tells those of %s, and a "
+          "single one is enough, like %s=%d",
+          text, s->template->name, s->space->params[0].name, s->defaults.values[0]);
     config at;
     if (config_parse(s->space, rest, &s->defaults, &at, &first) != ARKE_OK) continue;
     *reason = s->template->feasible(p, t, &at);
