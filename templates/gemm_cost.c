@@ -12,7 +12,7 @@
 static const double math_efficiency = 0.875;
 /* Share of 128 bytes a clock that wgmma gets from shared memory, and of the copy rate that streaming inputs
  * reach. */
-static const double smem_efficiency = 0.77, dram_efficiency = 0.945;
+static const double smem_efficiency = 0.77, dram_efficiency = 0.87;
 /* From issuing a copy to its data. */
 static const double copy_latency_ns = 959;
 /* CTAs that work on the same rows or columns ask the same slices of the L2 cache for the same lines at the

@@ -68,7 +68,8 @@ double mma_plan_cost_ns(const mma_plan *p, const target *t, const target_rates *
   double again = p->split > 1 ? 2.0 * m * n * batch * p->split * c->n_sums * mma_sum_bytes(p) : 0;
   double memory = bytes / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
   double parts = again / (rates->l2_bytes_per_s * 0.5) * 1e9 + (p->split > 1 ? rates->launch_ns : 0);
-  return fmax(time, memory) + parts + rates->launch_ns;
+  /* They get into each other's way where they are alike, as in gemm_cost.c. */
+  return pow(pow(time, 4) + pow(memory, 4), 0.25) + parts + rates->launch_ns;
 }
 
 double mma_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *v) {

@@ -51,7 +51,8 @@ static inline int slim_weight_operand(const slim_match *m, int sum) {
 #define SLIM_PARAMS(X)                                                                                       \
   X(SIDE, "the 64-row operand of wgmma: 0: weights, 1: tokens; the other one's rows are multiples of 8", 0,  \
     1)                                                                                                       \
-  X(ROWS, "rows of weights of a CTA", 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256)      \
+  X(ROWS, "rows of weights of a CTA", 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 144,   \
+    160, 176, 192, 208, 224, 240, 256)                                                                       \
   X(TOKENS, "rows of the short side at once", 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256)                 \
   X(BLOCK_K, "elements of K in a stage of the ring", 64, 128, 256)                                           \
   X(STAGES, "stages of the ring", 2, 3, 4, 6, 8, 12, 16)                                                     \
