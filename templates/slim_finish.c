@@ -1,5 +1,7 @@
 /* From the sums of consumers to the outputs: every CTA of a cluster leaves its sums in its shared memory, and
  * each adds up and finishes a like share of the tile, in the order of the parts of K. */
+#include <string.h>
+
 #include "generator/gen_cluster.h"
 #include "generator/gen_control.h"
 #include "generator/gen_convert.h"
@@ -60,18 +62,39 @@ arke_status slim_value(void *user, const ir_expr *x, gen_value *values, arke_err
   return error_set(err, ARKE_ERR_INTERNAL, "generate", "a sum that the slim template did not match");
 }
 
-/* The sums of all parts of K for a vector of rows. */
-static void add_up(slim_emitter *e, gen_value token, gen_value row) {
+enum { MOST_AT_ONCE = 4 };
+
+/* Vectors that a thread adds up before it stores the first: their loads are under way together. */
+static int at_once(const slim_plan *p) {
+  int share = p->tokens * p->rows / p->width / p->cluster, n = (share + p->threads - 1) / p->threads;
+  return n < MOST_AT_ONCE ? n : MOST_AT_ONCE;
+}
+
+/* A vector of outputs: a token, and neighbouring rows. */
+typedef struct output {
+  gen_value token, row;
+  gen_value totals[CONTRACTION_SUMS][LANES_MAX];
+} output;
+
+static output output_at(slim_emitter *e, gen_value number) {
+  gen_builder *b = e->b;
+  gen_value vectors = gen_i32(b, e->p->rows / e->p->width); /* of a token */
+  return (output){.token = gen_udiv(b, number, vectors),
+                  .row = gen_mul_imm(b, gen_urem(b, number, vectors), e->p->width)};
+}
+
+/* The sums of all parts of K. */
+static void add_up(slim_emitter *e, output *o) {
   gen_builder *b = e->b;
   const slim_plan *p = e->p;
   for (int s = 0; s < e->m->c.n_sums; s++) {
-    gen_value at = sum_at(e, s, token, row);
+    gen_value at = sum_at(e, s, o->token, o->row);
     for (int part = 0; part < p->cluster; part++) {
       gen_value x = p->cluster > 1
                         ? gen_load_cluster(b, GEN_F32, p->width, gen_cluster_map(b, at, gen_i32(b, part)))
                         : gen_load_shared(b, GEN_F32, p->width, at);
       for (int v = 0; v < p->width; v++) {
-        gen_value one = p->width > 1 ? gen_lane(b, x, v) : x, *total = &e->totals[s][v];
+        gen_value one = p->width > 1 ? gen_lane(b, x, v) : x, *total = &o->totals[s][v];
         *total = part ? gen_fadd(b, *total, one) : one;
       }
     }
@@ -82,18 +105,42 @@ void slim_set_loop(const slim_emitter *e, lanes *l, int loop, gen_value value) {
   if (loop >= 0) lanes_set(l, loop, e->p->wide_offsets ? gen_zext(e->b, value, GEN_I64) : value);
 }
 
-static arke_status store(slim_emitter *e, gen_value token, gen_value row, arke_error *err) {
+static arke_status store(slim_emitter *e, const output *o, arke_error *err) {
   const ir_form *form = &e->m->c.form;
   TRY(lanes_create(e->b, form, &e->k->each, &e->k->slots, e->k->a, &e->each, err));
-  slim_set_loop(e, e->each, e->m->token_loop, gen_add(e->b, e->first_token, token));
-  slim_set_loop(e, e->each, e->m->row_loop, gen_add(e->b, e->first_row, row));
-  for (int o = 0; o < form->n_outputs; o++) TRY(lanes_load(e->each, form->outputs[o].value, err));
-  add_up(e, token, row);
-  for (int o = 0; o < form->n_outputs; o++) {
+  slim_set_loop(e, e->each, e->m->token_loop, gen_add(e->b, e->first_token, o->token));
+  slim_set_loop(e, e->each, e->m->row_loop, gen_add(e->b, e->first_row, o->row));
+  memcpy(e->totals, o->totals, sizeof e->totals);
+  for (int i = 0; i < form->n_outputs; i++) TRY(lanes_load(e->each, form->outputs[i].value, err));
+  for (int i = 0; i < form->n_outputs; i++) {
     gen_value values[LANES_MAX];
     int n;
-    TRY(lanes_eval(e->each, form->outputs[o].value, values, &n, err));
-    TRY(lanes_store(e->each, o, values, n, NULL, err));
+    TRY(lanes_eval(e->each, form->outputs[i].value, values, &n, err));
+    TRY(lanes_store(e->each, i, values, n, NULL, err));
+  }
+  return ARKE_OK;
+}
+
+/* Some vectors from `first` on, `threads` apart; those at or behind the end are added up like the last one,
+ * and not stored. */
+static arke_status finish_some(slim_emitter *e, gen_value first, gen_value end, arke_error *err) {
+  gen_builder *b = e->b;
+  const slim_plan *p = e->p;
+  output outputs[MOST_AT_ONCE];
+  gen_value exists[MOST_AT_ONCE], last = gen_add_imm(b, end, -1);
+  for (int i = 0; i < at_once(p); i++) {
+    gen_value number = gen_add_imm(b, first, (int64_t)i * p->threads);
+    outputs[i] = output_at(e, gen_umin(b, number, last));
+    gen_value row = gen_add(b, e->first_row, outputs[i].row);
+    exists[i] = gen_and(b, gen_compare(b, GEN_ULT, number, end),
+                        gen_compare(b, GEN_ULT, row, gen_param(b, e->k->n_weights)));
+    add_up(e, &outputs[i]);
+  }
+  for (int i = 0; i < at_once(p); i++) {
+    gen_branch branch;
+    gen_if(b, &branch, exists[i], NULL, 0);
+    TRY(store(e, &outputs[i], err));
+    gen_if_end(b, &branch);
   }
   return ARKE_OK;
 }
@@ -101,23 +148,16 @@ static arke_status store(slim_emitter *e, gen_value token, gen_value row, arke_e
 arke_status slim_finish(slim_emitter *e, arke_error *err) {
   gen_builder *b = e->b;
   const slim_plan *p = e->p;
-  int vectors = p->rows / p->width; /* of a token */
   gen_value left = gen_sub(b, gen_param(b, e->k->n_tokens), e->first_token);
-  gen_value all = gen_mul_imm(b, gen_umin(b, left, gen_i32(b, p->tokens)), vectors);
+  gen_value all = gen_mul_imm(b, gen_umin(b, left, gen_i32(b, p->tokens)), p->rows / p->width);
   gen_value share = gen_udiv(b, gen_add_imm(b, all, p->cluster - 1), gen_i32(b, p->cluster));
   gen_value begin = gen_mul(b, e->part, share), end = gen_umin(b, all, gen_add(b, begin, share));
   gen_value carried[] = {gen_add(b, begin, gen_tid_x(b))};
   gen_loop loop;
-  gen_branch inside;
   gen_loop_begin(b, &loop, carried, 1);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], end));
-  gen_value vector = carried[0], token = gen_udiv(b, vector, gen_i32(b, vectors));
-  gen_value row = gen_mul_imm(b, gen_urem(b, vector, gen_i32(b, vectors)), p->width);
-  gen_value of_all = gen_add(b, e->first_row, row);
-  gen_if(b, &inside, gen_compare(b, GEN_ULT, of_all, gen_param(b, e->k->n_weights)), NULL, 0);
-  TRY(store(e, token, row, err));
-  gen_if_end(b, &inside);
-  carried[0] = gen_add_imm(b, vector, p->threads);
+  TRY(finish_some(e, carried[0], end, err));
+  carried[0] = gen_add_imm(b, carried[0], (int64_t)at_once(p) * p->threads);
   gen_loop_end(b, &loop);
   return ARKE_OK;
 }
