@@ -11,6 +11,7 @@
 #include "templates/contraction.h"
 #include "templates/kernel_lower.h"
 #include "templates/lanes.h"
+#include "templates/product_rows_combine.h"
 
 /* --- what the operator is --- */
 
@@ -55,6 +56,8 @@ typedef struct gemm_match {
   bool grouped; /* rows are in ragged groups: of m, which choose B (contraction_groups.h) */
   bool merged;  /* a subscript may be of several dimensions, which lie without gaps */
 } gemm_match;
+
+enum { GEMM_LEAST_ROW_COLUMNS = 64 }; /* of a tile whose rows are reduced */
 
 /* What a contraction is to the template, or what its sizes and dtypes or the target have against it. */
 template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm_match *match,
@@ -156,6 +159,7 @@ typedef struct gemm_plan {
   int slot_bytes; /* workspace of a CTA for the sums of a part of a tile; 0 without STREAM_K */
   int sums_bytes; /* of it that travel through a stage at a time */
   /* How the epilogue, and indices of operands that are more than loops, are evaluated. */
+  product_rows_layout row_parts; /* where rows are reduced (contraction_rows.h) */
   lanes_options epilogue, indices, scales;
   int chunk_blocks; /* of 8 columns, whose reads are under way together */
 } gemm_plan;
@@ -210,6 +214,7 @@ typedef struct gemm_kernel {
   int m, n, k;
   int batches, extents[IR_FORM_LOOPS]; /* of outer loops */
   int slots, flags;
+  int row_parts, row_tiles; /* parts of rows that are reduced, and columns of tiles (gemm_rows.c) */
   int group_count;
   int group_tiles; /* the list of tiles of rows (gemm_groups.c) */
   lanes_args epilogue_slots, index_slots, scale_slots;

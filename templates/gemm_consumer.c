@@ -140,6 +140,10 @@ static void store_tile(gemm_consumer *c, int columns, gemm_tile tile, const gen_
   gemm_emitter *e = c->e;
   gen_value packed[GEN_WGMMA_MAX_ACCUMULATORS / 2];
   bool copies = e->plan->match.y.rank > 0;
+  if (e->plan->match.c->rows.n > 0) {
+    gemm_rows_finish(e, &c->epilogue, c->thread, acc);
+    return;
+  }
   if (e->plan->stream) gemm_epilogue_begin(e, &c->epilogue, c->group, c->thread, tile, columns);
   if (copies) gemm_store_begin(e, &c->store);
   for (int panel = 0; panel < e->plan->panels; panel++) {

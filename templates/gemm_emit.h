@@ -146,6 +146,11 @@ void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen
 void gemm_epilogue_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen_value *acc,
                          gen_value *packed);
 
+/* Rows that are reduced (gemm_rows.c): in place of panels. */
+void gemm_rows_finish(gemm_emitter *e, const gemm_epilogue *p, gen_value thread, const gen_value *acc);
+/* The value of a sum in the fragment at hand, for evaluators whose `user` is the gemm_kernel. */
+arke_status gemm_sum_value(void *user, const ir_expr *x, gen_value *values, arke_error *err);
+
 /* How a consumer group stores tiles: what does not change from tile to tile. */
 typedef struct gemm_store {
   gen_value leader;          /* i1: the thread that issues copies */

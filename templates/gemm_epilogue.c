@@ -48,7 +48,7 @@ static void pack_panel(gemm_emitter *e, const gemm_epilogue *p, int panel, const
 /* --- fragments --- */
 
 /* The value of a sum in the fragment at hand: what lanes asks for. */
-static arke_status sum_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
+arke_status gemm_sum_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
   gemm_emitter *e = ((gemm_kernel *)user)->current;
   const contraction *c = e->plan->match.c;
   if (x == c->groups.of) return gemm_group_value(user, x, values, err);
@@ -78,7 +78,7 @@ static arke_status load_part(gemm_emitter *e, const gemm_epilogue *p, const frag
   const ir_form *form = &e->plan->match.c->form;
   lanes_options o = e->plan->epilogue;
   o.user = (void *)e->kernel;
-  o.reduce = sum_value;
+  o.reduce = gemm_sum_value;
   TRY(lanes_create(b, form, &o, &e->kernel->epilogue_slots, e->kernel->a, l, e->err));
   gen_value last_row = gen_add_imm(b, e->m, -1), last_column = gen_add_imm(b, e->n, -o.width);
   gemm_set_loops(e, *l, p->tile, gen_umin(b, row_of(e, p, f), last_row),
@@ -171,6 +171,7 @@ void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen
   if (!plan->pingpong) row = gen_add(b, row, gen_mul_imm(b, group, plan->group_rows));
   p->first_row = gen_add(b, tile.row, row);
   p->first_column = gen_add(b, tile.column, column);
+  if (plan->match.c->rows.n > 0) return;
   load_chunk(e, p, 0);
 }
 

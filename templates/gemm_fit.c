@@ -195,6 +195,7 @@ static void take_output(fitting *f) {
   gemm_view view;
   bool row_contiguous;
   match->y = (gemm_view){.access = access};
+  if (match->c->rows.n > 0) return;
   if (type != DTYPE_BF16 && type != DTYPE_F16) return;
   if (!make_view(f, access, match->m, match->n, true, &view, &row_contiguous) || !is_aligned(match, &view))
     return;
@@ -283,6 +284,8 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
     return refuse(&f, TEMPLATE_OPERATOR, "there are several matrices of rows in groups");
   if (match->grouped && match->block > 0)
     return refuse(&f, TEMPLATE_OPERATOR, "rows in groups have scales within their sums");
+  if (match->grouped && c->rows.n > 0)
+    return refuse(&f, TEMPLATE_OPERATOR, "rows that are reduced have groups");
   take_output(&f);
   take_reads(&f);
   match->bare = is_bare(match);
@@ -293,7 +296,8 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
 
 template_reason gemm_fit(const ir_problem *p, const target *t, arena *a, contraction *c, gemm_match *match,
                          strbuf *detail) {
-  template_reason reason = contraction_match_more(p, true, CONTRACTION_GROUPED, a, c, detail, NULL);
+  template_reason reason =
+      contraction_match_more(p, true, CONTRACTION_GROUPED | CONTRACTION_REDUCED, a, c, detail, NULL);
   return reason == TEMPLATE_OK ? gemm_fit_contraction(t, c, match, detail) : reason;
 }
 

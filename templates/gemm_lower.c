@@ -114,6 +114,10 @@ static void declare(gemm_kernel *k, kernel_args *args) {
     k->slots = kernel_args_workspace(args, recipe_const(a, 0));
     k->flags = kernel_args_workspace(args, slots_bytes(plan, a));
   }
+  if (match->c->rows.n > 0) {
+    k->row_parts = kernel_args_workspace(args, recipe_const(a, 0));
+    k->row_tiles = kernel_args_i32(args, product_rows_tiles(&plan->row_parts, a));
+  }
   if (match->grouped) {
     k->group_count = kernel_args_i32(args, extent(plan, match->c->groups.loop, a));
     k->group_tiles = kernel_args_workspace(args, recipe_const(a, 0));
@@ -165,6 +169,11 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
     if (match->y.rank > 0)
       kernel_require(r, a, extent(plan, match->n, a), 8, 0, "ends of groups are stored 16 bytes at a time");
   }
+  if (match->c->rows.n > 0) {
+    lanes_require(form, &plan->row_parts.options, r, a);
+    r->workspace_bytes = product_rows_bytes(&plan->row_parts, a);
+    return r->workspace_bytes ? ARKE_OK : error_memory(err, STAGE);
+  }
   if (!plan->stream && !match->grouped) return ARKE_OK;
   r->workspace_bytes = match->grouped ? gemm_group_bytes(plan, a) : workspace_bytes(plan, a);
   return r->workspace_bytes ? ARKE_OK : error_memory(err, STAGE);
@@ -175,9 +184,9 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
 /* Names of kernels, which are unique in an image, by way: of tensors whose axes are walked as one where they
  * lie so, then of all others. */
 static const struct {
-  const char *product, *clearing, *groups;
-} names[] = {{"gemm", "gemm_clear_flags", "gemm_list_groups"},
-             {"gemm_rows", "gemm_rows_clear_flags", "gemm_rows_list_groups"}};
+  const char *product, *clearing, *groups, *combine;
+} names[] = {{"gemm", "gemm_clear_flags", "gemm_list_groups", "gemm_combine_rows"},
+             {"gemm_rows", "gemm_rows_clear_flags", "gemm_rows_list_groups", "gemm_rows_combine_rows"}};
 
 static arke_status make_clearing(const gemm_plan *plan, const char *name, arena *a, kernel_launch *l,
                                  arke_error *err) {
@@ -222,7 +231,8 @@ static arke_status make_plan(const ir_problem *p, const target *t, const config 
   arke_status status;
   *plan = ARENA_NEW(a, gemm_plan);
   if (!matched || !*plan) return error_memory(err, STAGE);
-  *reason = contraction_match_more(p, merged, CONTRACTION_GROUPED, a, matched, NULL, &status);
+  *reason =
+      contraction_match_more(p, merged, CONTRACTION_GROUPED | CONTRACTION_REDUCED, a, matched, NULL, &status);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   if (*reason == TEMPLATE_OK) *reason = gemm_fit_contraction(t, matched, &match, NULL);
   if (*reason == TEMPLATE_OK) *reason = gemm_plan_make(&match, t, c, *plan);
@@ -231,7 +241,7 @@ static arke_status make_plan(const ir_problem *p, const target *t, const config 
 
 static arke_status make_way(gemm_plan *plan, int way, const lower_options *options, arena *a, kernel_way *out,
                             arke_error *err) {
-  kernel_launch *l = ARENA_NEW_N(a, kernel_launch, 2);
+  kernel_launch *l = ARENA_NEW_N(a, kernel_launch, 3);
   recipe *rules;
   if (!l) return error_memory(err, STAGE);
   gemm_choose_evaluation(plan);
@@ -242,6 +252,8 @@ static arke_status make_way(gemm_plan *plan, int way, const lower_options *optio
   if (plan->stream) TRY(make_clearing(plan, names[way].clearing, a, &l[n++], err));
   if (plan->match.grouped) TRY(gemm_list_groups(plan, names[way].groups, a, &l[n++], err));
   TRY(make_product(plan, names[way].product, a, &l[n++], err));
+  if (plan->match.c->rows.n > 0)
+    TRY(product_rows_make_combine(&plan->row_parts, names[way].combine, a, &l[n++], err));
   TRY(make_rules(plan, a, &rules, err));
   *out = (kernel_way){.launches = l, .n = n, .rules = rules};
   return ARKE_OK;

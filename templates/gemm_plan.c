@@ -112,6 +112,10 @@ static template_reason check_operator(const gemm_match *match, const config *c) 
   if (match->n_sums > 1 && v[GEMM_EVEN] && !match->b_k_major) return TEMPLATE_TILE;
   /* Scales of a step are those of rows of A and of whole blocks of columns of B. */
   if ((match->n_sums > 1 || match->block > 0) && v[GEMM_SWAP]) return TEMPLATE_OPERATOR;
+  /* Parts of rows are of whole tiles of columns, small beside them. */
+  bool reduced = match->c->rows.n > 0;
+  if (reduced && (v[GEMM_SWAP] || v[GEMM_STREAM_K] || v[GEMM_EVEN])) return TEMPLATE_OPERATOR;
+  if (reduced && v[GEMM_BLOCK_N] < GEMM_LEAST_ROW_COLUMNS) return TEMPLATE_TILE;
   /* How many tiles there are is known at run time; each is of one group, with one B; and groups are of rows.
    */
   if (match->grouped && !v[GEMM_PERSISTENT]) return TEMPLATE_SCHEDULE;
@@ -187,6 +191,9 @@ void gemm_choose_evaluation(gemm_plan *plan) {
     plan->epilogue.wide = lanes_wide(form, &plan->epilogue) & accesses;
   }
   plan->chunk_blocks = chunk_blocks(plan);
+  contraction_loops rows = {.set = 1u << match->m, .n = 1, .loops = {match->m}};
+  plan->row_parts = (product_rows_layout){
+      .c = c, .matrices = match->outer, .rows = rows, .block = plan->block_n, .options = plan->indices};
 }
 
 template_reason gemm_plan_make(const gemm_match *match, const target *t, const config *c, gemm_plan *plan) {

@@ -10,7 +10,7 @@
 #include "templates/group_tiles.h"
 #include "templates/kernel_lower.h"
 #include "templates/lanes.h"
-#include "templates/product_rows.h"
+#include "templates/product_rows_combine.h"
 
 /* --- tuning parameters --- */
 
@@ -86,7 +86,7 @@ typedef struct mma_plan {
   int staged_rows, pitch_bytes, staged_bytes;
   /* Where rows are reduced (contraction_rows.h): their outputs' evaluator, and where in shared memory the
    * parts of a row lie that warps side by side have. */
-  lanes_options row_epilogue;
+  product_rows_layout row_parts;
   int rows_offset_bytes;
   int smem_bytes;
 } mma_plan;
@@ -134,7 +134,6 @@ typedef struct mma_emitter {
   lanes *l;
   gen_value staged; /* shared, i32; NULL: in `values` */
   gen_value *values;
-  const product_row *row; /* whose reductions' results are asked for; NULL: they are not known */
 } mma_emitter;
 
 /* `width` columns of a row, in which the epilogue is evaluated. */
@@ -183,7 +182,6 @@ arke_status mma_set_run(mma_emitter *e, mma_run *r, arke_error *err);
 /* Rows that are reduced (mma_rows.c): a tile's part of each goes to the workspace, by batch, row and column
  * of tiles; a kernel with a warp for every row combines them and evaluates the outputs. */
 arke_status mma_finish_rows(mma_emitter *e, arke_error *err);
-arke_status mma_combine_rows_emit(gen_builder *b, const target *t, void *user, arke_error *err);
 void mma_stage_sums(mma_emitter *e, gen_value base, int part);
 /* Sums of a part of the terms go to the workspace; the kernel that adds them up, in the order of the parts,
  * and evaluates the epilogue (mma_combine.c). */

@@ -39,7 +39,6 @@ arke_status mma_group_value(void *user, const ir_expr *x, gen_value *values, ark
 arke_status mma_sum_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
   mma_emitter *e = ((mma_kernel *)user)->current;
   if (x == e->c->groups.of) return mma_group_value(user, x, values, err);
-  if (e->row && product_row_value(e->c, e->row, e->b, x, &values[0])) return ARKE_OK;
   for (int i = 0; i < e->c->n_sums; i++) {
     const contraction_sum *s = &e->c->sums[i];
     if (s->e != x) continue;

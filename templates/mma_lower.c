@@ -93,39 +93,6 @@ static arke_status make_combine(const mma_plan *p, const char *name, arena *a, k
   return l->grid[0] ? ARKE_OK : error_memory(err, STAGE);
 }
 
-static arke_status make_combine_rows(const mma_plan *p, const char *name, arena *a, kernel_launch *l,
-                                     arke_error *err) {
-  const contraction *c = p->c;
-  mma_kernel *k = ARENA_NEW(a, mma_kernel);
-  if (!k) return error_memory(err, STAGE);
-  *k = (mma_kernel){.p = p, .a = a};
-  *l = (kernel_launch){.name = name,
-                       .threads = MMA_COMBINE_THREADS,
-                       .early_start = true,
-                       .args = {.a = a},
-                       .emit = mma_combine_rows_emit,
-                       .user = k};
-  lanes_declare(&c->form, &p->row_epilogue, &l->args, &k->epilogue_slots);
-  const recipe_expr *rows =
-      product(a, contraction_extent_recipe(c, &c->m, a), contraction_extent_recipe(c, &c->batch, a));
-  k->m = index_arg(p, &l->args, contraction_extent_recipe(c, &c->m, a));
-  k->items = index_arg(p, &l->args, rows);
-  k->tiles_n = kernel_args_i32(&l->args, ceildiv(a, contraction_extent_recipe(c, &c->n, a), p->block_n));
-  for (int i = 0; i < c->form.n_loops; i++)
-    k->extents[i] = index_arg(p, &l->args, kernel_extent(&c->form, i, a));
-  k->partials = kernel_args_workspace(&l->args, recipe_const(a, 0));
-  l->grid[0] = ceildiv(a, rows, MMA_COMBINE_THREADS / 32);
-  return l->grid[0] ? ARKE_OK : error_memory(err, STAGE);
-}
-
-static const recipe_expr *rows_bytes(const mma_plan *p, arena *a) {
-  const contraction *c = p->c;
-  const recipe_expr *e =
-      product(a, contraction_extent_recipe(c, &c->m, a), contraction_extent_recipe(c, &c->batch, a));
-  e = product(a, e, ceildiv(a, contraction_extent_recipe(c, &c->n, a), p->block_n));
-  return product(a, e, recipe_const(a, product_row_bytes(c)));
-}
-
 /* --- rules --- */
 
 static void require_multiple(const mma_plan *p, const lanes_options *o, recipe *rules, arena *a) {
@@ -152,9 +119,9 @@ static arke_status make_rules(const mma_plan *p, const kernel_launch *l, int n, 
   if (p->product.most_k > 0)
     kernel_require(r, a, contraction_extent_recipe(c, &c->k, a), 0, p->product.most_k,
                    "sums of more terms than these overflow 32 bits");
-  if (c->rows.n > 0) lanes_require(&c->form, &p->row_epilogue, r, a);
+  if (c->rows.n > 0) lanes_require(&c->form, &p->row_parts.options, r, a);
   if (p->split == 1 && c->rows.n == 0) return ARKE_OK;
-  r->workspace_bytes = c->rows.n > 0 ? rows_bytes(p, a) : partials_bytes(p, a);
+  r->workspace_bytes = c->rows.n > 0 ? product_rows_bytes(&p->row_parts, a) : partials_bytes(p, a);
   return r->workspace_bytes ? ARKE_OK : error_memory(err, STAGE);
 }
 
@@ -174,7 +141,7 @@ static arke_status make_way(const mma_plan *p, int variant, arena *a, kernel_way
   bool rows = p->c->rows.n > 0;
   int n = p->split > 1 || rows ? 2 : 1;
   TRY(make_product(p, variants[variant].name, a, &l[0], err));
-  if (rows) TRY(make_combine_rows(p, variants[variant].combine, a, &l[1], err));
+  if (rows) TRY(product_rows_make_combine(&p->row_parts, variants[variant].combine, a, &l[1], err));
   if (p->split > 1) TRY(make_combine(p, variants[variant].combine, a, &l[1], err));
   TRY(make_rules(p, l, n, a, &rules, err));
   *way = (kernel_way){.launches = l, .n = n, .rules = rules};
@@ -190,7 +157,7 @@ static bool has_vectors(const mma_plan *p) {
 
 static void set_options(mma_plan *p, const lower_options *o) {
   for (int i = 0; i < p->c->n_operands + 2; i++) {
-    lanes_options *others[] = {&p->epilogue, &p->row_epilogue};
+    lanes_options *others[] = {&p->epilogue, &p->row_parts.options};
     lanes_options *x = i < p->c->n_operands ? &p->tiles[i].options : others[i - p->c->n_operands];
     x->fast_math = o && o->fast_math;
     x->check_indices = o && o->check_indices;

@@ -187,8 +187,9 @@ static void choose_epilogue(mma_plan *p, bool wide) {
                        .reduce = mma_sum_value};
   if (o->loop < 0) o->loop = last_loop(&p->c->m);
   if (p->c->rows.n > 0) {
-    p->row_epilogue = *o;
-    p->row_epilogue.loop = -1;
+    p->row_parts = (product_rows_layout){
+        .c = p->c, .matrices = p->c->batch, .rows = p->c->m, .block = p->block_n, .options = *o};
+    p->row_parts.options.loop = -1;
     /* Columns are taken several at a time where the rows have no rest. */
     for (o->width = wide ? 16 / mma_sum_bytes(p) : 1; ir_form_extent(form, o->loop) % o->width;)
       o->width /= 2;

@@ -69,6 +69,54 @@ START_TEST(reductions_are_right) {
 }
 END_TEST
 
+/* The same by warp groups: both schedules that they have, clusters, tiles past the edges. */
+static const struct {
+  const char *text, *bindings, *settings;
+} warp_groups[] = {
+    {statistics, "T=bf16 M=40 N=200 K=72", ""},
+    {statistics, "T=bf16 M=200 N=520 K=136",
+     "BLOCK_M=128,BLOCK_N=256,CONSUMERS=2,SCHEDULE=0,STAGES=3,PERSISTENT=1"},
+    {statistics, "T=f16 M=200 N=520 K=200",
+     "BLOCK_M=64,BLOCK_N=128,CONSUMERS=2,SCHEDULE=1,STAGES=4,PERSISTENT=1"},
+    {statistics, "T=bf16 M=200 N=264 K=72",
+     "BLOCK_M=128,BLOCK_N=64,CONSUMERS=1,SCHEDULE=0,STAGES=3,CLUSTER_N=2,PERSISTENT=0"},
+    {statistics, "T=bf16 M=200 N=264 K=72",
+     "BLOCK_M=64,BLOCK_N=64,CONSUMERS=1,SCHEDULE=0,STAGES=3,CLUSTER_M=2,RASTER=1"},
+    {statistics, "T=bf16 M=33 N=131 K=40", ""},
+    {logsumexp, "T=bf16 M=40 N=200 K=72", ""},
+    {sums, "T=bf16 M=130 N=200 K=72", ""},
+    {greedy, "T=bf16 M=40 N=201 K=72", ""},
+    {some, "T=bf16 M=40 N=200 K=72", ""},
+    {batches, "T=bf16 B=3 M=20 N=136 K=40", ""},
+    {gated, "T=bf16 M=20 N=136 K=40", "BLOCK_N=64"},
+    {whole, "M=20 N=136 K=96", ""},
+};
+
+START_TEST(reductions_by_warp_groups_are_right) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("gemm"), warp_groups[_i].text,
+                                       warp_groups[_i].bindings, warp_groups[_i].settings);
+  run_view views[LIMIT_TENSORS] = {{0}};
+  for (int i = 0; i < c.p.op->n_inputs; i++)
+    if (ir_tensor_dtype(&c.p, i) == DTYPE_I32) views[i].below = 250;
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(warp_groups_assemble) {
+  static const char *const settings[] = {"BLOCK_M=128,BLOCK_N=256,CONSUMERS=2,SCHEDULE=0,STAGES=4",
+                                         "BLOCK_M=64,BLOCK_N=256,CONSUMERS=2,SCHEDULE=1,STAGES=4",
+                                         "BLOCK_M=256,BLOCK_N=128,CONSUMERS=2,SCHEDULE=0,STAGES=4"};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("gemm"), statistics, "T=bf16 M=8192 N=128256 K=4096",
+                                       settings[_i]);
+  template_case_assemble(&a, &c);
+  template_case_run_reduced(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(kernels_assemble) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, mma(), statistics, "T=bf16 M=8192 N=128256 K=4096",
@@ -148,6 +196,8 @@ int main(void) {
   TCase *tests = tcase_create("product rows");
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, reductions_are_right, 0, (int)COUNT_OF(cases));
+  tcase_add_loop_test(tests, reductions_by_warp_groups_are_right, 0, (int)COUNT_OF(warp_groups));
+  tcase_add_loop_test(tests, warp_groups_assemble, 0, 3);
   tcase_add_test(tests, kernels_assemble);
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, special_values_are_right);

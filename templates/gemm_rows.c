@@ -1,0 +1,78 @@
+/* The end of a tile whose rows are reduced (contraction_rows.h): where the accumulators are, pair of columns
+ * by pair. Four neighbouring lanes share a row of a row tile; what its columns come to goes to the workspace,
+ * and another kernel combines the tiles. */
+#include "templates/gemm_emit.h"
+
+/* The columns that a thread has of one of its rows. */
+typedef struct row_part {
+  gen_value row, column; /* of the row, and of its first column; i32 */
+  const gen_value *acc;  /* of the row's first pair, of the first sum; 4 from one pair to the next */
+} row_part;
+
+enum { MOST_RUNS = 64 }; /* single columns of 256 */
+
+/* An evaluator of `width` columns whose sums are known. */
+static arke_status make_run(gemm_emitter *e, const gemm_epilogue *p, const row_part *part, int pair,
+                            int first, product_run *run) {
+  gen_builder *b = e->b;
+  const contraction *c = e->plan->match.c;
+  lanes_options o = e->plan->epilogue;
+  o.user = (void *)e->kernel;
+  o.reduce = gemm_sum_value;
+  TRY(lanes_create(b, &c->form, &o, &e->kernel->epilogue_slots, e->kernel->a, &run->l, e->err));
+  run->column = gen_add_imm(b, part->column, pair * 8 + first);
+  run->active = gen_compare(b, GEN_ULT, run->column, e->n);
+  gen_value last_row = gen_add_imm(b, e->m, -1), last_column = gen_add_imm(b, e->n, -o.width);
+  gemm_set_loops(e, run->l, p->tile, gen_umin(b, part->row, last_row), gen_umin(b, run->column, last_column));
+  e->fragment = run->l;
+  e->sums = part->acc + 4 * pair + first;
+  for (int i = 0; i < c->n_sums; i++) {
+    gen_value values[LANES_MAX];
+    int n;
+    TRY(lanes_eval(run->l, c->sums[i].e, values, &n, e->err));
+  }
+  return ARKE_OK;
+}
+
+static arke_status reduce_row(gemm_emitter *e, const gemm_epilogue *p, const row_part *part,
+                              product_row *row) {
+  int width = e->plan->epilogue.width, n = 0;
+  product_run runs[MOST_RUNS];
+  *row = product_row_start(e->b, e->plan->match.c);
+  for (int pair = 0; pair < p->columns / 8; pair++)
+    for (int first = 0; first < 2; first += width) TRY(make_run(e, p, part, pair, first, &runs[n++]));
+  return product_row_reduce(e->b, e->plan->match.c, runs, n, width, 4, row, e->err);
+}
+
+static void store_row(gemm_emitter *e, const gemm_epilogue *p, gen_value row, gen_value is_first,
+                      const product_row *parts) {
+  gen_builder *b = e->b;
+  const gemm_kernel *k = e->kernel;
+  gen_value inside =
+      gen_and(b, gen_compare(b, GEN_ULT, row, e->m), gen_compare(b, GEN_ULT, p->tile.column, e->n));
+  gen_branch branch;
+  gen_if(b, &branch, gen_and(b, inside, is_first), NULL, 0);
+  gen_value tile = gen_udiv(b, p->tile.column, gen_i32(b, e->plan->block_n));
+  gen_value to = product_rows_address(b, e->plan->match.c, gen_param(b, k->row_parts), p->tile.batch, e->m,
+                                      row, gen_param(b, k->row_tiles), tile);
+  product_row_store(b, e->plan->match.c, parts, to, false);
+  gen_if_end(b, &branch);
+}
+
+void gemm_rows_finish(gemm_emitter *e, const gemm_epilogue *p, gen_value thread, const gen_value *acc) {
+  gen_builder *b = e->b;
+  const gemm_plan *plan = e->plan;
+  int sums = p->columns / 2;
+  gen_value is_first = gen_compare_imm(b, GEN_EQ, gen_and(b, thread, gen_i32(b, 3)), 0);
+  e->sum_stride = sums;
+  for (int tile = 0; tile < plan->group_rows / 64; tile++) {
+    for (int half = 0; half < 2; half++) {
+      product_row row;
+      row_part part = {.row = gen_add_imm(b, p->first_row, tile * 64 + half * 8),
+                       .column = p->first_column,
+                       .acc = acc + tile * plan->match.n_sums * sums + 2 * half};
+      if (!gemm_note(e, reduce_row(e, p, &part, &row))) return;
+      store_row(e, p, part.row, is_first, &row);
+    }
+  }
+}
