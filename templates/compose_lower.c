@@ -64,6 +64,40 @@ typedef struct way_list {
   kernel_way ways[KERNEL_MAX_WAYS];
 } way_list;
 
+/* Whether a way asks nothing of how the whole's arguments lie. */
+static bool takes_any_view(const kernel_way *w, const compose_stage *s) {
+  const recipe *r = w->rules;
+  for (int i = 0; i < s->problem.op->n_args; i++) {
+    const recipe_tensor_rule *rule = &r->tensors[i];
+    bool aligned = rule->alignment * 8 > dtype_bits(ir_tensor_dtype(&s->problem, i));
+    if (s->arguments[i] >= 0 && (aligned || rule->contiguous_last || rule->dense)) return false;
+  }
+  return true;
+}
+
+/* A template that takes what a stage's own refuses gives its last way too, behind the others. */
+static arke_status add_any_way(const compose_stage *s, const target *t, const lower_options *options,
+                               arena *a, kernel_way *ways, int *n, arke_error *err) {
+  if (*n == KERNEL_MAX_WAYS || takes_any_view(&ways[*n - 1], s)) return ARKE_OK;
+  way_list *others = ARENA_NEW(a, way_list);
+  if (!others) return error_memory(err, STAGE);
+  for (int i = 0; i < template_count(); i++) {
+    const kernel_template *k = template_get(i);
+    config c;
+    int m = 0;
+    if (k == s->k || k->fits == compose_fits || !k->ways || k->fits(&s->problem, t, NULL) != TEMPLATE_OK)
+      continue;
+    k->defaults(&s->problem, t, &c);
+    template_reason reason = k->feasible(&s->problem, t, &c);
+    if (reason != TEMPLATE_OK && reason != TEMPLATE_REDUNDANT) continue;
+    TRY(k->ways(&s->problem, t, &c, options, a, others->ways, &m, err));
+    if (!takes_any_view(&others->ways[m - 1], s)) continue;
+    ways[(*n)++] = others->ways[m - 1];
+    return ARKE_OK;
+  }
+  return ARKE_OK;
+}
+
 arke_status compose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                          arena *a, kernel_way *ways, int *n, arke_error *err) {
   compose_plan *plan = ARENA_NEW(a, compose_plan);
@@ -82,6 +116,7 @@ arke_status compose_ways(const ir_problem *p, const target *t, const config *c, 
     stages[i] = (kernel_stage){
         .prefix = prefix, .problem = &s->problem, .ways = own[i].ways, .arguments = s->arguments};
     TRY(s->k->ways(&s->problem, t, &s->c, options, a, own[i].ways, &stages[i].n, err));
+    TRY(add_any_way(s, t, options, a, own[i].ways, &stages[i].n, err));
   }
   return kernel_join(p, stages, plan->n_stages, plan->temporaries, plan->n_cuts, a, ways, n, err);
 }
