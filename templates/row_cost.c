@@ -56,12 +56,6 @@ static double access_bytes(const row_match *m, int access) {
   return dtype_bits(ir_tensor_dtype(m->form.problem, m->form.accesses[access].tensor)) / 8.0;
 }
 
-static bool varies_by_row(const row_match *m, int access) {
-  for (int i = 0; i < m->n_rows; i++)
-    if (ir_form_motion(&m->form, access, m->rows[i]) != IR_MOTION_NONE) return true;
-  return false;
-}
-
 static work work_of(const row_match *m, const row_plan *plan) {
   work w = {.rows = (double)row_rows(m), .columns = (double)row_columns(m)};
   if (w.columns < 1) w.columns = 1;
@@ -70,7 +64,7 @@ static work work_of(const row_match *m, const row_plan *plan) {
     uint64_t reads = m->pass_reads[pass] & m->moving;
     for (int i = 0; i < m->form.n_accesses; i++) {
       if (!(reads >> i & 1)) continue;
-      if (!(seen >> i & 1) && varies_by_row(m, i)) w.bytes_in += access_bytes(m, i);
+      if (!(seen >> i & 1) && row_varies(m, i)) w.bytes_in += access_bytes(m, i);
       bool held = plan->held != ROW_AGAIN && plan->split == 1;
       if (seen >> i & 1 && !held) w.again += access_bytes(m, i);
     }
@@ -84,13 +78,16 @@ static work work_of(const row_match *m, const row_plan *plan) {
 /* Accesses of elements that move with the column, but not with the rows. */
 static int shared_by_rows(const row_match *m) {
   int n = 0;
-  for (int i = 0; i < m->form.n_accesses; i++) n += m->moving >> i & 1 && !varies_by_row(m, i);
+  for (int i = 0; i < m->form.n_accesses; i++) n += m->moving >> i & 1 && !row_varies(m, i);
   return n;
 }
 
 static double likely_registers(const row_match *m, const row_plan *plan) {
-  double registers = row_registers(m, plan) + plan->peel * peel_registers;
-  registers += weight_registers * plan->vector * shared_by_rows(m);
+  row_plan wide = *plan;
+  /* The assembler widens narrow elements early and keeps them, unless it is told to leave registers. */
+  if (!plan->crowd && !plan->ctas_per_sm) wide.narrow = false;
+  double registers = row_registers(m, &wide) + plan->peel * peel_registers;
+  if (!row_late(m, &wide)) registers += weight_registers * plan->vector * shared_by_rows(m);
   double elements = plan->vector * plan->vectors * plan->rows_at_once;
   for (int i = 0; i < m->n_reductions && row_in_registers(plan); i++)
     if (row_is_position(&m->reductions[i])) registers += position_registers * elements;

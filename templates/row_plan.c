@@ -22,7 +22,8 @@ const space *row_space_of(const target *t) {
 }
 
 /* Registers of a thread beside the elements it holds: addresses, sizes, results, temporaries; and more where
- * elements wait in shared memory (means over what ptxas made of tried configurations). */
+ * elements wait in shared memory, or are widened and loaded when they are needed (means over what ptxas made
+ * of tried configurations). */
 enum { OVERHEAD_REGISTERS = 18, SHARED_REGISTERS = 14 };
 /* Dynamic shared memory begins at a multiple of this. */
 enum { DYNAMIC_ALIGNMENT = 1024 };
@@ -94,12 +95,27 @@ static bool returns_to_elements(const row_match *m) {
   return false;
 }
 
+bool row_varies(const row_match *m, int access) {
+  for (int i = 0; i < m->n_rows; i++)
+    if (ir_form_motion(&m->form, access, m->rows[i]) != IR_MOTION_NONE) return true;
+  return false;
+}
+
+uint64_t row_late(const row_match *m, const row_plan *plan) {
+  uint64_t late = 0;
+  for (int i = 0; i < m->form.n_accesses && (plan->narrow || plan->crowd); i++)
+    if (m->moving >> i & 1 && m->reads[i] && !row_varies(m, i)) late |= UINT64_C(1) << i;
+  return late & ~m->pass_reads[0];
+}
+
 /* Registers of one element: as it is loaded, and (`held`) what is read again from the first phase to the last
  * in the type it computes in. */
-static double registers_of_element(const row_match *m, int vector, bool held) {
+static double registers_of_element(const row_match *m, const row_plan *plan, bool held) {
   double registers = 0;
+  int vector = plan->vector;
+  uint64_t late = row_late(m, plan);
   for (int i = 0; i < m->form.n_accesses; i++) {
-    if (!m->reads[i] || !(m->moving >> i & 1)) continue;
+    if (!m->reads[i] || !(m->moving >> i & 1) || late >> i & 1) continue;
     int bits = access_bits(m, i);
     double loaded = ceil(bits * vector / 32.0) / vector;
     registers += held && m->kept >> i & 1 ? (bits > 32 ? 2 : 1) : loaded;
@@ -116,9 +132,10 @@ static double narrow_registers(const row_match *m, const row_plan *plan) {
 }
 
 double row_registers(const row_match *m, const row_plan *plan) {
-  double each = registers_of_element(m, plan->vector, row_in_registers(plan) && !plan->narrow);
+  double each = registers_of_element(m, plan, row_in_registers(plan) && !plan->narrow);
   if (plan->narrow && plan->held == ROW_AHEAD) each = fmax(each - narrow_registers(m, plan), 0.5);
-  double overhead = plan->held == ROW_SHARED ? OVERHEAD_REGISTERS + SHARED_REGISTERS : OVERHEAD_REGISTERS;
+  bool passes = plan->held == ROW_SHARED || plan->narrow || plan->crowd;
+  double overhead = passes ? OVERHEAD_REGISTERS + SHARED_REGISTERS : OVERHEAD_REGISTERS;
   return overhead + fmax(each, 0.5) * plan->vector * plan->vectors * plan->rows_at_once;
 }
 
@@ -321,7 +338,7 @@ static bool is_a_crowd(const row_match *m, const target *t, const row_plan *plan
   double needed = row_registers(m, plan);
   int64_t shared = plan->shared_vectors * plan->shared_bytes * plan->threads * plan->groups;
   if (plan->crowd * (shared + DYNAMIC_ALIGNMENT) > t->smem_per_block_bytes) return false;
-  return own > 0.55 * needed && own < 1.4 * needed;
+  return own > 0.85 * needed && own < 1.4 * needed;
 }
 
 bool row_is_redundant(const row_match *m, const target *t, const config *c, const row_plan *plan) {
