@@ -93,6 +93,9 @@ static arke_status make_rules(const slim_plan *p, const kernel_launch *l, arena 
   const int loops[] = {p->m->token_loop, p->m->row_loop, p->m->k_loop};
   for (size_t i = 0; i < COUNT_OF(loops); i++)
     kernel_require(r, a, extent_of(p->m, loops[i], a), 0, MOST, "coordinates of the kernel have 32 bits");
+  if (p->width > 1)
+    kernel_require(r, a, extent_of(p->m, p->m->row_loop, a), p->width, 0,
+                   "rows are finished several at a time");
   kernel_require(r, a, l->grid[0], 0, INT32_MAX, "there are more rows than a grid can have blocks");
   return ARKE_OK;
 }

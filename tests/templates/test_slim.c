@@ -126,6 +126,25 @@ START_TEST(views_are_right) {
 }
 END_TEST
 
+/* A kernel serves other sizes of its operator, and what it cannot is left to another way. */
+START_TEST(other_sizes_are_right) {
+  static const struct {
+    const char *made, *run;
+    int way;
+  } sizes[] = {{"T=bf16 M=9 N=136 K=520", "T=bf16 M=30 N=76 K=264", 0},
+               {"T=bf16 M=9 N=136 K=520", "T=bf16 M=3 N=300 K=2056", 0},
+               {"T=bf16 M=9 N=136 K=520", "T=bf16 M=3 N=70 K=264", 1},
+               {"T=bf16 M=9 N=136 K=520", "T=bf16 M=3 N=70 K=77", 2}};
+  arena a = ARENA_INIT;
+  const char *settings = "SIDE=0,ROWS=64,TOKENS=16,BLOCK_K=64,STAGES=3,CONSUMERS=1,CLUSTER_K=2";
+  const char *text = _i % 2 ? linear : turned;
+  template_case c = template_case_bind(&a, slim(), text, sizes[_i / 2].made, settings);
+  template_case other = template_case_bind(&a, template_find("skinny"), text, sizes[_i / 2].run, "");
+  template_case_run_kernel(&other, template_case_lower(&a, &c), NULL, sizes[_i / 2].way);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(missing_waits_are_found) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, slim(), linear, "T=bf16 M=5 N=70 K=1160",
@@ -175,6 +194,7 @@ int main(void) {
   tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, odd_sizes_are_right, 0, 24);
   tcase_add_test(tests, views_are_right);
+  tcase_add_loop_test(tests, other_sizes_are_right, 0, 8);
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_test(tests, others_are_refused);
   tcase_add_test(tests, out_of_memory_is_reported);
