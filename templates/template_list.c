@@ -20,7 +20,7 @@
 /* One line a template. */
 static const kernel_template templates[] = {
     {.name = "gemm",
-     .meaning = "dense product of two matrices, by tensor copies and warp-group matrix units",
+     .meaning = "contractions with any epilogue, by tensor copies and warp-group matrix units",
      .fits = gemm_fits,
      .space = gemm_space_of,
      .defaults = gemm_defaults,
