@@ -85,13 +85,16 @@ int64_t gemm_extent(const gemm_match *match, int loop); /* in the match's proble
   X(BLOCK_M, "rows of the output tile of a CTA (of a warp group under SCHEDULE=1)", 64, 128, 192, 256)       \
   X(BLOCK_N, "columns of the output tile", 32, 64, 96, 128, 144, 152, 160, 168, 176, 184, 192, 208, 224,     \
     240, 256)                                                                                                \
-  X(BLOCK_K, "elements of K in a pipeline stage", 32, 64, 128)                                               \
+  X(BLOCK_K, "K in a pipeline stage, in elements of 16 bits: half or twice as many of others", 64, 128)      \
   X(STAGES, "stages of the shared-memory ring", 2, 3, 4, 5, 6, 7, 8)                                         \
   X(CONSUMERS, "warp groups that multiply", 1, 2)                                                            \
   X(SCHEDULE,                                                                                                \
     "0: consumers share a tile; 1: ping-pong, each has its own and they take turns; 2: as 0, but a tile is " \
-    "stored under the products of the next",                                                                 \
-    0, 1, 2)                                                                                                 \
+    "stored under the products of the next; 3 to 5 where sums leave the matrix unit after each stage "       \
+    "(8-bit "                                                                                                \
+    "floats, scales of blocks), as 0, and 3: consumers multiply and add in turn; 4: as 3, A goes through "   \
+    "registers; 5: A goes through registers, two partial sums are in flight",                                \
+    0, 1, 2, 3, 4, 5)                                                                                        \
   X(CLUSTER_M, "CTAs of a cluster along M, which share the tile of B", 1, 2)                                 \
   X(CLUSTER_N, "CTAs of a cluster along N, which share the tile of A", 1, 2)                                 \
   X(RASTER, "0: tiles run along M first, 1: along N first", 0, 1)                                            \
@@ -143,6 +146,8 @@ typedef struct gemm_plan {
   /* Sums that do not stay in the matrix unit (gemm_promote.c): columns of a partial sum, which is added to
    * them after every stage, and how many are in flight. 0: they stay. */
   int part_n, in_flight;
+  bool take_turns;  /* consumers multiply and add in turn */
+  bool a_registers; /* of A go to the matrix unit, loaded once for all parts */
   gemm_operand a, b;
   int stage_bytes;
   /* With EVEN and several sums: parts of B follow one another at the tile's width, not BLOCK_N. Copies bring

@@ -322,6 +322,7 @@ void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread) {
   c.walk.step = e->unit_step;
   c.walk.stage = gen_pipeline_consumer_start(e->b);
   gemm_store_init(e, &c.store, group, thread);
+  gemm_promote_begin(&c);
   if (e->plan->pingpong) {
     consume_pingpong(&c);
   } else if (e->plan->deferred) {
@@ -329,5 +330,6 @@ void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread) {
   } else {
     consume_cooperative(&c);
   }
+  gemm_promote_end(&c);
   if (e->plan->match.y.rank > 0) gemm_store_drain(e, &c.store);
 }

@@ -89,7 +89,8 @@ template_reason gemm_check_numbers(const config *c) {
   const int *v = c->values;
   bool pingpong = v[GEMM_SCHEDULE] == 1, deferred = v[GEMM_SCHEDULE] == 2;
   bool stream = v[GEMM_STREAM_K], even = v[GEMM_EVEN], persistent = v[GEMM_PERSISTENT];
-  if (pingpong && v[GEMM_CONSUMERS] != 2) return TEMPLATE_SCHEDULE;
+  bool turns = v[GEMM_SCHEDULE] == 3 || v[GEMM_SCHEDULE] == 4;
+  if ((pingpong || turns) && v[GEMM_CONSUMERS] != 2) return TEMPLATE_SCHEDULE;
   /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
   if ((pingpong || deferred || stream || even) && !persistent) return TEMPLATE_SCHEDULE;
   /* Parts of tiles have unlike lengths; groups that take turns would wait for one another. */
@@ -155,19 +156,30 @@ static int parts_registers(const gemm_plan *plan) {
 }
 
 /* Sums of 8-bit floats leave the matrix unit after every stage, which has at most 128 terms: it adds them
- * with 13 fraction bits. So do those of terms with scales, which are the same for a stage. */
-static template_reason choose_parts(gemm_plan *plan) {
-  enum { WIDEST = 128, NARROWEST = 32 };
+ * with 13 fraction bits. So do those of terms with scales, which are the same for a stage. Parts are as wide
+ * as the registers allow: a product reads its rows of A from shared memory whatever its columns. */
+static template_reason choose_parts(gemm_plan *plan, int schedule) {
+  enum { WIDEST = 192, NARROWEST = 32 };
   const gemm_match *match = &plan->match;
   bool few_digits = match->type.a == DTYPE_E4M3 || match->type.a == DTYPE_E5M2;
-  if (!few_digits && match->block == 0) return TEMPLATE_OK;
+  if (!few_digits && match->block == 0) return schedule > 2 ? TEMPLATE_SCHEDULE : TEMPLATE_OK;
   if (plan->even) return TEMPLATE_SCHEDULE;
   if (match->block % plan->block_k) return TEMPLATE_TILE;
+  if (match->type.bytes == 1 && plan->block_k > 128) return TEMPLATE_TILE;
+  plan->in_flight = schedule == 5 ? 2 : 1;
+  plan->take_turns = schedule == 3 || schedule == 4;
+  plan->a_registers = schedule > 3;
+  if (plan->a_registers && plan->block_k * match->type.bytes != SWIZZLE_BYTES) return TEMPLATE_TILE;
   int step = gen_wgmma_sum(match->type.a) == GEN_I32 ? 16 : 8; /* widths that there are */
-  plan->in_flight = 1;
+  /* Fragments of A fit beside them, but not those of two row tiles at a time. */
+  int fragments = plan->in_flight > 1 && plan->group_rows > 64 ? 16 : 0;
+  int free = plan->registers - plan->accumulators - CONSUMER_OVERHEAD_REGISTERS - fragments;
+  int all = match->n_sums * plan->block_n * plan->group_rows / 64; /* columns of all row tiles */
   for (plan->part_n = WIDEST; plan->part_n >= NARROWEST; plan->part_n -= step)
-    if (plan->block_n % plan->part_n == 0 && match->block_n % plan->part_n == 0) return TEMPLATE_OK;
-  return TEMPLATE_TILE;
+    if (plan->block_n % plan->part_n == 0 && parts_registers(plan) <= free &&
+        plan->in_flight * plan->part_n <= all)
+      return TEMPLATE_OK;
+  return TEMPLATE_REGISTERS;
 }
 
 /* Pairs of columns, as accumulators have them. */
@@ -202,7 +214,7 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
       .match = *match,
       .block_m = v[GEMM_BLOCK_M],
       .block_n = v[GEMM_BLOCK_N],
-      .block_k = v[GEMM_BLOCK_K],
+      .block_k = v[GEMM_BLOCK_K] * 2 / match->type.bytes,
       .stages = v[GEMM_STAGES],
       .consumers = v[GEMM_CONSUMERS],
       .cluster_m = v[GEMM_CLUSTER_M],
@@ -228,7 +240,7 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   plan->registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
   /* A deferred tile waits as packed halves beside the next one's accumulators. */
   int waiting = plan->deferred ? plan->accumulators / match->n_sums / 2 : 0;
-  reason = choose_parts(plan);
+  reason = choose_parts(plan, v[GEMM_SCHEDULE]);
   if (reason != TEMPLATE_OK) return reason;
   waiting += parts_registers(plan);
   if (plan->accumulators + waiting + CONSUMER_OVERHEAD_REGISTERS > plan->registers) return TEMPLATE_REGISTERS;

@@ -154,10 +154,9 @@ static bool complete_start(const prepared *made, const target *t, config *c) {
 void gemm_defaults(const ir_problem *p, const target *t, config *c) {
   arena a = ARENA_INIT;
   const prepared *made = gemm_prepare(p, t, &a);
-  int bytes = made && made->reason == TEMPLATE_OK ? made->match.type.bytes : 2;
   config best = {{[GEMM_BLOCK_M] = 128,
                   [GEMM_BLOCK_N] = 256,
-                  [GEMM_BLOCK_K] = 128 / bytes, /* a swizzle */
+                  [GEMM_BLOCK_K] = 64,
                   [GEMM_STAGES] = 4,
                   [GEMM_CONSUMERS] = 2,
                   [GEMM_CLUSTER_M] = 1,

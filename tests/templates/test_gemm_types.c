@@ -57,10 +57,10 @@ static const struct {
     {whole, "T=i8 U=u8 M=72 N=80 K=400", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=0"},
     {whole, "T=u8 U=i8 M=72 N=80 K=400", TWO "BLOCK_M=64,BLOCK_N=64,SCHEDULE=1"},
     {whole, "T=u8 U=u8 M=150 N=80 K=400", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=0,STREAM_K=1"},
-    {tf32, "V=f32 M=72 N=75 K=100", ONE "BLOCK_K=32,BLOCK_N=64"},
-    {tf32, "V=bf16 M=72 N=80 K=100", ONE "BLOCK_K=64,BLOCK_N=96"},
-    {tf32, "V=f32 M=150 N=80 K=100", TWO "BLOCK_K=32,BLOCK_M=64,BLOCK_N=64,SCHEDULE=1"},
-    {tf32, "V=f32 M=150 N=80 K=132", TWO "BLOCK_K=32,BLOCK_M=128,BLOCK_N=64,SCHEDULE=0,CLUSTER_N=2"},
+    {tf32, "V=f32 M=72 N=75 K=100", ONE "BLOCK_N=64"},
+    {tf32, "V=bf16 M=72 N=80 K=100", ONE "BLOCK_K=128,BLOCK_N=96"},
+    {tf32, "V=f32 M=150 N=80 K=100", TWO "BLOCK_M=64,BLOCK_N=64,SCHEDULE=1"},
+    {tf32, "V=f32 M=150 N=80 K=132", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=0,CLUSTER_N=2"},
     /* Scales of tensors and rows, by every schedule. */
     {tensor, "T=e4m3 U=e4m3 V=bf16 M=72 N=136 K=272", TWO "BLOCK_M=128,BLOCK_N=96,SCHEDULE=0"},
     {tensor, "T=e4m3 U=e4m3 V=bf16 M=200 N=136 K=272", TWO "BLOCK_M=64,BLOCK_N=96,SCHEDULE=1"},
@@ -79,9 +79,29 @@ static const struct {
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=200 N=136 G=5 H=2", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=2"},
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=300 N=136 G=5 H=2", TWO "BLOCK_M=256,BLOCK_N=128,SCHEDULE=0,STREAM_K=1"},
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=200 N=136 G=3 H=2",
-     SHORT "BLOCK_M=64,BLOCK_N=64,BLOCK_K=128,STAGES=3,"
+     SHORT "BLOCK_M=64,BLOCK_N=64,STAGES=3,"
            "CONSUMERS=1,SCHEDULE=0,CLUSTER_N=2"},
     {blocks, "T=i8 U=i8 V=bf16 M=72 N=136 G=3 H=2", ONE "BLOCK_N=64"},
+    /* Tiles that begin inside a block of columns. */
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=600 G=2 H=5", ONE "BLOCK_N=192"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=600 G=2 H=5", ONE "BLOCK_N=160"},
+    {blocks, "T=e4m3 U=e4m3 V=f32 M=72 N=600 G=2 H=5", TWO "BLOCK_M=128,BLOCK_N=96,SCHEDULE=0"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=600 G=2 H=5", TWO "BLOCK_M=128,BLOCK_N=224,SCHEDULE=0"},
+    {column_blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=600 G=2 H=10", ONE "BLOCK_N=144"},
+    /* Every way to add partial sums. */
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=150 N=328 G=5 H=3", TWO "BLOCK_M=128,BLOCK_N=128,SCHEDULE=3"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=150 N=328 G=5 H=3", TWO "BLOCK_M=128,BLOCK_N=256,SCHEDULE=4"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=150 N=328 G=5 H=3", TWO "BLOCK_M=128,BLOCK_N=256,SCHEDULE=5"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=300 N=200 G=5 H=2", TWO "BLOCK_M=256,BLOCK_N=128,SCHEDULE=3"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=300 N=200 G=5 H=2", TWO "BLOCK_M=256,BLOCK_N=96,SCHEDULE=4"},
+    {blocks, "T=e4m3 U=e5m2 V=bf16 M=300 N=200 G=5 H=2", TWO "BLOCK_M=256,BLOCK_N=64,SCHEDULE=5"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=300 N=136 G=5 H=2", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=3,STREAM_K=1"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=200 N=136 G=3 H=2", TWO "BLOCK_M=128,BLOCK_N=128,SCHEDULE=5"},
+    {tensor, "T=e4m3 U=e5m2 V=bf16 M=200 N=400 K=272", TWO "BLOCK_M=128,BLOCK_N=192,SCHEDULE=3"},
+    {tensor, "T=e4m3 U=e5m2 V=bf16 M=200 N=400 K=272", TWO "BLOCK_M=128,BLOCK_N=192,SCHEDULE=5"},
+    {rows, "T=e5m2 U=e5m2 V=bf16 M=100 N=400 K=16",
+     SHORT "BLOCK_M=128,BLOCK_N=64,STAGES=4,CONSUMERS=2,SCHEDULE=4,"
+           "PERSISTENT=0"},
     /* Blocks beyond H: their columns have no terms. */
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=264 G=2 H=1", ONE "BLOCK_N=64"},
     {column_blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=136 G=3 H=3", ONE "BLOCK_N=64"},
@@ -139,10 +159,11 @@ START_TEST(configurations_that_cannot_be_are_refused) {
   } points[] = {
       {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 G=32 H=32", "SWAP=1", TEMPLATE_OPERATOR},
       {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 G=32 H=32", "EVEN=1,BLOCK_N=176", TEMPLATE_SCHEDULE},
-      {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 G=32 H=32", "BLOCK_K=64", TEMPLATE_TILE},
-      {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 G=32 H=32", "BLOCK_N=152", TEMPLATE_TILE},
+      {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 G=32 H=32", "BLOCK_K=128", TEMPLATE_TILE},
+      {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 G=32 H=32", "SCHEDULE=3,CONSUMERS=1,BLOCK_M=64",
+       TEMPLATE_SCHEDULE},
+      {tf32, "V=f32 M=4096 N=4096 K=4096", "SCHEDULE=3", TEMPLATE_SCHEDULE},
       {linear, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 K=4096", "BLOCK_M=256,BLOCK_N=256", TEMPLATE_REGISTERS},
-      {tf32, "V=f32 M=4096 N=4096 K=4096", "BLOCK_K=128", TEMPLATE_TILE},
   };
   for (size_t i = 0; i < COUNT_OF(points); i++) {
     arke_error err = ARKE_ERROR_INIT;
@@ -162,7 +183,13 @@ static const struct {
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=7168 G=128 H=56",
      "BLOCK_M=128,BLOCK_N=256,STAGES=4,CONSUMERS=2,SCHEDULE=0,GROUP=8"},
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=7168 G=128 H=56",
-     "BLOCK_M=256,BLOCK_N=128,STAGES=4,CONSUMERS=2,SCHEDULE=0,GROUP=8"},
+     "BLOCK_M=256,BLOCK_N=128,STAGES=4,CONSUMERS=2,SCHEDULE=3,GROUP=8"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=7168 G=128 H=56",
+     "BLOCK_M=128,BLOCK_N=256,STAGES=4,CONSUMERS=2,SCHEDULE=4,GROUP=8"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=7168 G=128 H=56",
+     "BLOCK_M=128,BLOCK_N=256,STAGES=4,CONSUMERS=2,SCHEDULE=5,GROUP=8"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=7168 G=128 H=56",
+     "BLOCK_M=128,BLOCK_N=192,STAGES=4,CONSUMERS=2,SCHEDULE=3,GROUP=8"},
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=7168 G=128 H=56",
      "BLOCK_M=128,BLOCK_N=128,STAGES=5,CONSUMERS=2,SCHEDULE=1,GROUP=8"},
     {rows, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 K=4096",
@@ -213,6 +240,18 @@ START_TEST(missing_waits_are_found) {
 }
 END_TEST
 
+/* Stages that go back while another warp still loads fragments of them, or before their products are done. */
+START_TEST(missing_turns_are_found) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, gemm(), blocks, "T=e4m3 U=e4m3 V=bf16 M=200 N=136 G=6 H=2",
+                                       TWO "BLOCK_M=128,BLOCK_N=128,SCHEDULE=4");
+  template_case_miss(&a, &c, "bar.arrive");
+  template_case_miss(&a, &c, "wgmma.wait_group.sync.aligned 0");
+  template_case_miss(&a, &c, "ldmatrix");
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(out_of_memory_is_reported) {
   arena a = ARENA_INIT;
   template_case c =
@@ -236,6 +275,7 @@ int main(void) {
   tcase_add_loop_test(others, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_test(others, views_are_right);
   tcase_add_test(others, missing_waits_are_found);
+  tcase_add_test(others, missing_turns_are_found);
   tcase_add_test(others, out_of_memory_is_reported);
   suite_add_tcase(suite, tests);
   suite_add_tcase(suite, reduced);
