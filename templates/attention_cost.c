@@ -64,7 +64,7 @@ static double memory_time(const attention_plan *p, const target_rates *rates, do
   double at_work = fmin(fmin(heads, sms), ceil(sms / (tiles * together) + 1) * together);
   bool fits = at_work * keys * row < 0.8 * (double)rates->l2_bytes;
   double memory = fits ? heads * keys * row : traffic / fmax(1, sms / at_work);
-  return fmax(memory / rates->dram_bytes_per_s, traffic / rates->l2_bytes_per_s) * 1e9;
+  return fmax(memory / rates->dram_bytes_per_s, traffic / p->cluster / rates->l2_bytes_per_s) * 1e9;
 }
 
 double attention_plan_cost_ns(const attention_plan *p, const target *t, const target_rates *rates) {
@@ -74,7 +74,7 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
          keys = (double)ir_form_extent(&m->form, m->key);
   double heads = 1, all = 0, longest = 0, sms = rates->sm_count;
   for (int i = 0; i < m->batch.n; i++) heads *= (double)ir_form_extent(&m->form, m->batch.loops[i]);
-  double tiles = ceil(queries / p->block_m);
+  double tiles = ceil(queries / (p->block_m * p->cluster)) * p->cluster;
   int64_t sampled = tiles > 64 ? 64 : (int64_t)tiles;
   for (int64_t i = 0; i < sampled; i++) {
     double tile = floor(((double)i + 0.5) * tiles / (double)sampled);

@@ -36,7 +36,11 @@ static void set_up_barriers(attention_emitter *e, gen_value thread) {
   gen_pipeline_init(b, &e->of_v);
   gen_mbarrier_init_fence(b);
   gen_if_end(b, &first);
-  gen_cta_sync(b);
+  if (e->p->cluster > 1) {
+    gen_cluster_sync(b);
+  } else {
+    gen_cta_sync(b);
+  }
 }
 
 static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error *err) {
@@ -54,6 +58,8 @@ static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error
   if (consumers > 1) gen_registers_grow(b, split.consumer);
   TRY(attention_emit_consumer(e, group, gen_and(b, thread, gen_i32(b, 127)), err));
   gen_if_end(b, &producer);
+  /* A CTA must not end while its peer still copies into it or arrives on its barriers. */
+  if (e->p->cluster > 1) gen_cluster_sync(b);
   return ARKE_OK;
 }
 
@@ -73,8 +79,8 @@ arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_err
   e.smem_k = gen_add_imm(b, e.smem_q, p->q.bytes);
   e.smem_v = gen_add_imm(b, e.smem_k, (int64_t)p->stages * p->k.bytes);
   gen_pipeline_create(b, &e.of_q, "q", 1, p->consumers, 1);
-  gen_pipeline_create(b, &e.of_k, "k", p->stages, p->consumers, 1);
-  gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, 1);
+  gen_pipeline_create(b, &e.of_k, "k", p->stages, p->consumers, p->cluster);
+  gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, p->cluster);
   gen_value thread = gen_tid_x(b);
   set_up_barriers(&e, thread);
   /* All before this overlapped the end of the launch before; from here on memory is touched. */

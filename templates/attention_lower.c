@@ -69,6 +69,16 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
   kernel_require(rules, a, items, 0, (1 << 30) - 4096, "there are more tiles than the kernel can count");
 }
 
+/* A cluster an item, or as many as the device holds. */
+static const recipe_expr *grid(const attention_plan *p, const recipe_expr *items, arena *a) {
+  const recipe_expr *clusters = items, *one = recipe_const(a, 1);
+  if (p->persistent) {
+    const recipe_expr *held = recipe_binary(a, RECIPE_DIV, recipe_var(a, "SMS"), recipe_const(a, p->cluster));
+    clusters = recipe_binary(a, RECIPE_MIN, recipe_binary(a, RECIPE_MAX, held, one), items);
+  }
+  return p->cluster == 1 ? clusters : recipe_binary(a, RECIPE_MUL, clusters, recipe_const(a, p->cluster));
+}
+
 arke_status attention_lower(const ir_problem *p, const target *t, const config *c,
                             const lower_options *options, arena *a, lowered *out, arke_error *err) {
   attention_match *m = ARENA_NEW(a, attention_match);
@@ -91,19 +101,20 @@ arke_status attention_lower(const ir_problem *p, const target *t, const config *
   kernel_launch l = {.name = "attention",
                      .threads = plan->threads,
                      .min_ctas_per_sm = 1,
+                     .cluster = {plan->cluster, 1, 1},
                      .smem_bytes = recipe_const(a, plan->smem_bytes),
                      .early_start = true,
                      .args = {.a = a},
                      .emit = attention_emit,
                      .user = k};
   k->map_q = add_map(plan, m->q, m->query, plan->block_m, a, &l.args);
-  k->map_k = add_map(plan, m->k, m->key, plan->block_n, a, &l.args);
-  k->map_v = add_map(plan, m->v, m->key, plan->block_n, a, &l.args);
+  k->map_k = add_map(plan, m->k, m->key, plan->block_n / plan->cluster, a, &l.args);
+  k->map_v = add_map(plan, m->v, m->key, plan->block_n / plan->cluster, a, &l.args);
   for (int i = 0; i < m->form.n_loops; i++)
     k->extents[i] = kernel_args_i32(&l.args, kernel_extent(&m->form, i, a));
   const recipe_expr *heads = NULL,
                     *tiles = recipe_binary(a, RECIPE_CEILDIV, kernel_extent(&m->form, m->query, a),
-                                           recipe_const(a, plan->block_m));
+                                           recipe_const(a, (int64_t)plan->block_m * plan->cluster));
   for (int i = 0; i < m->batch.n; i++)
     heads = product(a, heads, kernel_extent(&m->form, m->batch.loops[i], a));
   if (!heads) heads = recipe_const(a, 1);
@@ -113,7 +124,7 @@ arke_status attention_lower(const ir_problem *p, const target *t, const config *
   k->items = kernel_args_i32(&l.args, items);
   lanes_declare(&m->form, &plan->scores, &l.args, &k->score_slots);
   lanes_declare(&m->form, &plan->epilogue, &l.args, &k->epilogue_slots);
-  l.grid[0] = plan->persistent ? recipe_binary(a, RECIPE_MIN, recipe_var(a, "SMS"), items) : items;
+  l.grid[0] = grid(plan, items, a);
   recipe rules;
   make_rules(plan, items, a, &rules);
   if (!l.grid[0] || !l.smem_bytes) return error_memory(err, STAGE);

@@ -13,11 +13,11 @@ gen_value attention_index(const attention_emitter *e, gen_value x) {
 }
 
 gen_value attention_first_item(attention_emitter *e) {
-  return gen_ctaid_x(e->b);
+  return e->p->cluster == 1 ? gen_ctaid_x(e->b) : gen_clusterid_x(e->b);
 }
 
 gen_value attention_next_item(attention_emitter *e, gen_value item) {
-  return gen_add(e->b, item, gen_nctaid_x(e->b));
+  return gen_add(e->b, item, e->p->cluster == 1 ? gen_nctaid_x(e->b) : gen_nclusterid_x(e->b));
 }
 
 /* --- arithmetic of signed values --- */
@@ -149,6 +149,7 @@ arke_status attention_locate(attention_emitter *e, gen_value item, attention_pla
     int loop = m->batch.loops[i];
     lanes_set(e->l, loop, attention_index(e, at->loops[loop]));
   }
+  if (e->p->cluster > 1) tile = gen_add(b, gen_mul_imm(b, tile, e->p->cluster), gen_cluster_ctarank(b));
   at->first = gen_mul_imm(b, tile, e->p->block_m);
   gen_value end = gen_umin(b, gen_add_imm(b, at->first, e->p->block_m), attention_extent(e, m->query));
   at->last = gen_add_imm(b, end, -1);

@@ -2,10 +2,19 @@
 #include "generator/gen_tma.h"
 #include "templates/attention_emit.h"
 
-/* Copies a tile's panels; `loop` is the one over its rows, which begin at `row`. */
+/* Copies a tile's panels; `loop` is the one over its rows, which begin at `row`. With several `sharers` this
+ * CTA copies its share of them into all CTAs of the cluster. */
 static arke_status load_tile(attention_emitter *e, const attention_tile *tile, gen_value map, int access,
-                             int loop, gen_value row, gen_value shared, gen_value full, arke_error *err) {
+                             int loop, gen_value row, gen_value shared, gen_value full, int sharers,
+                             arke_error *err) {
   gen_builder *b = e->b;
+  unsigned mask = sharers > 1 ? (1u << sharers) - 1 : 0;
+  if (sharers > 1) {
+    int rows = tile->rows / sharers;
+    gen_value rank = gen_cluster_ctarank(b);
+    row = gen_add(b, row, gen_mul_imm(b, rank, rows));
+    shared = gen_add(b, shared, gen_mul_imm(b, rank, (int64_t)rows * 128));
+  }
   const ir_access *x = &e->m->form.accesses[access];
   gen_value at[5];
   for (int s = 0; s < x->n; s++) {
@@ -24,7 +33,7 @@ static arke_status load_tile(attention_emitter *e, const attention_tile *tile, g
   }
   for (int i = 0; i < tile->panels; i++) {
     at[0] = gen_i32(b, (int64_t)i * 64);
-    gen_tma_load(b, gen_add_imm(b, shared, (int64_t)i * tile->panel_bytes), map, at, x->n, full, 0);
+    gen_tma_load(b, gen_add_imm(b, shared, (int64_t)i * tile->panel_bytes), map, at, x->n, full, mask);
   }
   return ARKE_OK;
 }
@@ -36,11 +45,11 @@ static arke_status load_step(attention_emitter *e, gen_value step, gen_stage *k,
   gen_value key = gen_mul_imm(b, step, p->block_n);
   gen_value full = gen_pipeline_acquire(b, &e->of_k, *k, p->k.bytes);
   gen_value shared = gen_add(b, e->smem_k, gen_mul_imm(b, k->index, p->k.bytes));
-  TRY(load_tile(e, &p->k, e->map_k, e->m->k, e->m->key, key, shared, full, err));
+  TRY(load_tile(e, &p->k, e->map_k, e->m->k, e->m->key, key, shared, full, p->cluster, err));
   *k = gen_pipeline_advance(b, &e->of_k, *k);
   full = gen_pipeline_acquire(b, &e->of_v, *v, p->v.bytes);
   shared = gen_add(b, e->smem_v, gen_mul_imm(b, v->index, p->v.bytes));
-  TRY(load_tile(e, &p->v, e->map_v, e->m->v, e->m->key, key, shared, full, err));
+  TRY(load_tile(e, &p->v, e->map_v, e->m->v, e->m->key, key, shared, full, p->cluster, err));
   *v = gen_pipeline_advance(b, &e->of_v, *v);
   return ARKE_OK;
 }
@@ -59,7 +68,7 @@ arke_status attention_emit_producer(attention_emitter *e, arke_error *err) {
   TRY(attention_locate(e, c[ITEM], &at, err));
   gen_stage q = {gen_i32(b, 0), c[Q_PARITY]};
   gen_value full = gen_pipeline_acquire(b, &e->of_q, q, e->p->q.bytes);
-  TRY(load_tile(e, &e->p->q, e->map_q, e->m->q, e->m->query, at.first, e->smem_q, full, err));
+  TRY(load_tile(e, &e->p->q, e->map_q, e->m->q, e->m->query, at.first, e->smem_q, full, 1, err));
 
   enum { STEP, INNER = STEP + 5 };
   gen_value in[INNER] = {at.end, c[K_INDEX], c[K_PARITY], c[V_INDEX], c[V_PARITY]};

@@ -116,6 +116,7 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .block_m = 64 * v[ATTENTION_CONSUMERS],
                            .block_n = v[ATTENTION_BLOCK_N],
                            .stages = v[ATTENTION_STAGES],
+                           .cluster = v[ATTENTION_CLUSTER],
                            .group = v[ATTENTION_GROUP],
                            .turns = v[ATTENTION_TURNS],
                            .overlap = v[ATTENTION_OVERLAP] > 0,
@@ -125,6 +126,8 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .threads = 128 * (v[ATTENTION_CONSUMERS] + 1)};
   if (plan->turns && plan->consumers < 2) return TEMPLATE_SCHEDULE;
   if (plan->overlap && plan->stages < 2) return TEMPLATE_STAGES;
+  /* CTAs that share loads go through the same keys. */
+  if (plan->cluster > 1 && (plan->masked || !t->has.clusters)) return TEMPLATE_CLUSTER;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   plan->live_registers = wide / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
   if (plan->live_registers > consumer_registers[plan->consumers]) return TEMPLATE_REGISTERS;
@@ -140,8 +143,11 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   return TEMPLATE_OK;
 }
 
+/* Tiles of the queries of a head, counted in clusters. */
 static int64_t tiles_of(const attention_plan *plan) {
-  return (ir_form_extent(&plan->match->form, plan->match->query) + plan->block_m - 1) / plan->block_m;
+  int64_t queries = ir_form_extent(&plan->match->form, plan->match->query),
+          each = (int64_t)plan->block_m * plan->cluster;
+  return (queries + each - 1) / each;
 }
 
 /* Whether a simpler configuration does the same. */
@@ -151,7 +157,7 @@ static bool redundant(const attention_plan *plan, int sm_count) {
   for (int i = 0; i < m->batch.n; i++) heads *= ir_form_extent(&m->form, m->batch.loops[i]);
   if (plan->group > 1 && (plan->group >= heads || tiles == 1)) return true;
   if (plan->group == 1 && heads == 1) return true;
-  return plan->persistent && tiles * heads <= sm_count;
+  return plan->persistent && tiles * heads * plan->cluster <= sm_count;
 }
 
 static template_reason check_sizes(const attention_plan *plan, int sm_count) {
@@ -159,6 +165,8 @@ static template_reason check_sizes(const attention_plan *plan, int sm_count) {
   double items = (double)tiles_of(plan);
   for (int i = 0; i < m->batch.n; i++) items *= (double)ir_form_extent(&m->form, m->batch.loops[i]);
   if (items > MOST_EXTENT) return TEMPLATE_SIZE;
+  /* A cluster along queries of one tile would compute nothing in its second CTA. */
+  if (plan->cluster > 1 && ir_form_extent(&m->form, m->query) <= plan->block_m) return TEMPLATE_CLUSTER;
   return redundant(plan, sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
@@ -215,7 +223,8 @@ void attention_defaults(const ir_problem *p, const target *t, config *c) {
   arena a = ARENA_INIT;
   const prepared *x = attention_prepare(p, t, &a);
   double least = INFINITY;
-  *c = (config){{[ATTENTION_CONSUMERS] = 1, [ATTENTION_BLOCK_N] = 32, [ATTENTION_STAGES] = 1}};
+  *c = (config){
+      {[ATTENTION_CONSUMERS] = 1, [ATTENTION_BLOCK_N] = 32, [ATTENTION_STAGES] = 1, [ATTENTION_CLUSTER] = 1}};
   if (x && x->reason == TEMPLATE_OK) {
     int64_t size = space_size(&attention_space);
     for (int64_t i = 0; i < size; i++) {
@@ -241,7 +250,8 @@ void attention_reduced_problem(const ir_problem *p, const target *t, const confi
   if (attention_fit(p, t, &a, &m, NULL, NULL) == TEMPLATE_OK &&
       attention_plan_make(&m, t, c, &plan) == TEMPLATE_OK) {
     const ir_form *form = &m.form;
-    int64_t queries = plan.block_m + 37, keys = (int64_t)(plan.stages + 1) * plan.block_n + 9, heads = 3;
+    int64_t queries = (int64_t)plan.block_m * (2 * plan.cluster - 1) + 37,
+            keys = (int64_t)(plan.stages + 1) * plan.block_n + 9, heads = 3;
     ir_form_set_extent(form, m.key, keys, reduced);
     ir_form_set_extent(form, m.query, queries, reduced);
     if (2 * heads <= sm_count) heads = sm_count / 2 + 1;
