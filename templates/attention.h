@@ -78,6 +78,8 @@ bool attention_shares_divide(const ir_problem *p, const attention_bounds *b);
   X(OVERLAP,                                                                                                 \
     "1: the sums of a step are multiplied with the scores of the next; 2: and its softmax runs under them",  \
     0, 1, 2)                                                                                                 \
+  X(HOLD_Q, "1: queries stay in registers, 0: products read them from shared memory, again in each step", 0, \
+    1)                                                                                                       \
   X(CLUSTER, "CTAs with neighbouring queries that load each half of the keys and values, for all", 1, 2)     \
   X(GROUP, "heads whose tiles are walked together, longest first; 0: all", 0, 1, 2, 4, 8, 16, 32)            \
   X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)
@@ -102,7 +104,7 @@ typedef struct attention_tile {
 typedef struct attention_plan {
   const attention_match *match;
   int consumers, block_m, block_n, stages, cluster, group;
-  bool turns, overlap, late_wait, persistent;
+  bool turns, overlap, late_wait, hold_q, persistent;
   bool masked; /* keys can be out of a query's sight, other than past the last one */
   int threads;
   int live_registers; /* of a consumer thread, about */

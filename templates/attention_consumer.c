@@ -5,9 +5,10 @@
  * and the next softmax runs under that. With TURNS groups issue their products in turn, so that the matrix
  * units work for one while another is at its softmax. */
 #include "generator/gen_barrier.h"
+#include "generator/gen_mma.h"
 #include "templates/attention_emit.h"
 
-enum { MOST_SCORES = 96, MOST_WORDS = MOST_SCORES / 2 };
+enum { MOST_SCORES = 96, MOST_WORDS = MOST_SCORES / 2, MOST_QUERY_WORDS = 64 };
 
 typedef struct consumer {
   attention_emitter *e;
@@ -20,6 +21,7 @@ typedef struct consumer {
   gen_stage k, v;
   attention_state state;
   gen_value sums[ATTENTION_SUMS];
+  gen_value queries[MOST_QUERY_WORDS]; /* HOLD_Q: as words of the first product's A */
 } consumer;
 
 /* --- products --- */
@@ -66,17 +68,43 @@ static gen_value stage_of(gen_builder *b, gen_value first, gen_value index, int 
   return gen_add(b, first, gen_zext(b, gen_mul_imm(b, index, bytes >> 4), GEN_I64));
 }
 
+/* The group's queries from shared memory, whose chunks of 16 bytes the copy has permuted by rows. */
+static void hold_queries(consumer *c) {
+  attention_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), warp = gen_lshr(b, c->thread, gen_i32(b, 5));
+  gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_and(b, lane, gen_i32(b, 15)));
+  gen_value phase = gen_xor(b, gen_lshr(b, lane, gen_i32(b, 4)), gen_and(b, row, gen_i32(b, 7)));
+  row = gen_add(b, row, gen_mul_imm(b, c->group, 64));
+  gen_value first = gen_add(b, e->smem_q, gen_mul_imm(b, row, 128));
+  for (int step = 0; step < e->p->q.columns / 16; step++) {
+    gen_value chunk = gen_mul_imm(b, gen_xor(b, phase, gen_i32(b, step % 4 * 2)), 16);
+    gen_value at = gen_add_imm(b, gen_add(b, first, chunk), (int64_t)(step / 4) * e->p->q.panel_bytes);
+    gen_ldmatrix_x4(b, false, at, &c->queries[4 * step]);
+  }
+}
+
 static void issue_scores(consumer *c, gen_value *s) {
   gen_builder *b = c->e->b;
   for (int i = 0; i < c->n_scores; i++) s[i] = gen_undefined(b, GEN_F32);
   gen_value k = stage_of(b, c->k_descriptor, c->k.index, c->e->p->k.bytes);
-  gen_wgmma_issue(b, &c->scores, c->q_descriptor, k, gen_bool(b, false), s);
+  if (c->e->p->hold_q) {
+    gen_wgmma_issue_registers(b, &c->scores, c->queries, k, gen_bool(b, false), s);
+  } else {
+    gen_wgmma_issue(b, &c->scores, c->q_descriptor, k, gen_bool(b, false), s);
+  }
 }
 
 static void issue_values(consumer *c, const gen_value *words) {
   gen_builder *b = c->e->b;
   gen_value v = stage_of(b, c->v_descriptor, c->v.index, c->e->p->v.bytes);
   gen_wgmma_issue_registers(b, &c->values, words, v, gen_bool(b, true), c->sums);
+}
+
+/* After a product of the queries, or one that they were loaded for, has been waited for: all four warps have
+ * issued it. */
+static void release_q(consumer *c) {
+  gen_pipeline_release(c->e->b, &c->e->of_q, gen_i32(c->e->b, 0), c->thread, NULL);
 }
 
 static void release_k(consumer *c) {
@@ -170,6 +198,7 @@ static arke_status first_step(consumer *c, gen_value key, gen_value *words, arke
   issue_scores(c, s);
   pass_turn(c);
   gen_wgmma_wait(b, 0, s, c->n_scores);
+  if (e->p->hold_q) release_q(c);
   release_k(c);
   TRY(attention_scores(e, &c->rows, key, s, c->n_scores, err));
   attention_mask(e, &c->rows, key, s, c->n_scores);
@@ -277,6 +306,7 @@ static arke_status consume_tile(consumer *c, gen_value q_parity, arke_error *err
   gen_value words[MOST_WORDS];
   TRY(find_rows(c, err));
   gen_pipeline_wait(b, &e->of_q, (gen_stage){gen_i32(b, 0), q_parity});
+  if (e->p->hold_q) hold_queries(c);
   gen_value step = gen_add_imm(b, c->at.end, -1);
   TRY(first_step(c, gen_mul_imm(b, step, size), words, err));
   for (int i = 0; i < c->n_sums; i++) c->sums[i] = gen_f32(b, 0);
@@ -292,7 +322,7 @@ static arke_status consume_tile(consumer *c, gen_value q_parity, arke_error *err
   gen_loop_end(b, &steps);
   get(c, &in, words);
 
-  gen_pipeline_release(b, &e->of_q, gen_i32(b, 0), c->thread, NULL);
+  if (!e->p->hold_q) release_q(c);
   gen_pipeline_wait(b, &e->of_v, c->v);
   issue_values(c, words);
   gen_wgmma_wait(b, 0, c->sums, c->n_sums);

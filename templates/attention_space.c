@@ -116,6 +116,7 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .block_m = 64 * v[ATTENTION_CONSUMERS],
                            .block_n = v[ATTENTION_BLOCK_N],
                            .stages = v[ATTENTION_STAGES],
+                           .hold_q = v[ATTENTION_HOLD_Q],
                            .cluster = v[ATTENTION_CLUSTER],
                            .group = v[ATTENTION_GROUP],
                            .turns = v[ATTENTION_TURNS],
@@ -130,6 +131,7 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   if (plan->cluster > 1 && (plan->masked || !t->has.clusters)) return TEMPLATE_CLUSTER;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   plan->live_registers = wide / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
+  if (plan->hold_q) plan->live_registers += depth / 4;
   if (plan->live_registers > consumer_registers[plan->consumers]) return TEMPLATE_REGISTERS;
   plan->q = make_tile(plan->block_m, depth);
   plan->k = make_tile(plan->block_n, depth);
