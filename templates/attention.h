@@ -109,6 +109,8 @@ typedef struct attention_plan {
   int threads;
   int live_registers; /* of a consumer thread, about */
   attention_tile q, k, v;
+  int q_stages; /* 2 where they fit: the next tile's queries are copied under this one */
+  bool copied;  /* O leaves through the place of the tile's queries, by a tensor copy; else from registers */
   int smem_bytes;
   bool wide_offsets;
   lanes_options scores, epilogue;

@@ -6,6 +6,7 @@
  * units work for one while another is at its softmax. */
 #include "generator/gen_barrier.h"
 #include "generator/gen_mma.h"
+#include "generator/gen_tma.h"
 #include "templates/attention_emit.h"
 
 enum { MOST_SCORES = 96, MOST_WORDS = MOST_SCORES / 2, MOST_QUERY_WORDS = 64 };
@@ -18,7 +19,8 @@ typedef struct consumer {
   gen_value q_descriptor, k_descriptor, v_descriptor; /* of the first stage; i64 */
   gen_wgmma scores, values;                           /* the two products */
   int n_scores, n_words, n_sums;
-  gen_stage k, v;
+  gen_stage q, k, v;
+  gen_value before; /* i1: there was a tile before */
   attention_state state;
   gen_value sums[ATTENTION_SUMS];
   gen_value queries[MOST_QUERY_WORDS]; /* HOLD_Q: as words of the first product's A */
@@ -40,9 +42,6 @@ static gen_wgmma_operand along_rows(const attention_tile *tile) {
 static void set_up(consumer *c) {
   attention_emitter *e = c->e;
   const attention_plan *p = e->p;
-  gen_builder *b = e->b;
-  gen_value own = gen_add(b, e->smem_q, gen_mul_imm(b, c->group, 64 * 128));
-  c->q_descriptor = descriptor(e, own, 16);
   c->k_descriptor = descriptor(e, e->smem_k, 16);
   c->v_descriptor = descriptor(e, e->smem_v, p->v.panel_bytes);
   c->scores = (gen_wgmma){.type = e->m->type,
@@ -75,8 +74,7 @@ static void hold_queries(consumer *c) {
   gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), warp = gen_lshr(b, c->thread, gen_i32(b, 5));
   gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_and(b, lane, gen_i32(b, 15)));
   gen_value phase = gen_xor(b, gen_lshr(b, lane, gen_i32(b, 4)), gen_and(b, row, gen_i32(b, 7)));
-  row = gen_add(b, row, gen_mul_imm(b, c->group, 64));
-  gen_value first = gen_add(b, e->smem_q, gen_mul_imm(b, row, 128));
+  gen_value first = gen_add(b, c->rows.shared, gen_mul_imm(b, row, 128));
   for (int step = 0; step < e->p->q.columns / 16; step++) {
     gen_value chunk = gen_mul_imm(b, gen_xor(b, phase, gen_i32(b, step % 4 * 2)), 16);
     gen_value at = gen_add_imm(b, gen_add(b, first, chunk), (int64_t)(step / 4) * e->p->q.panel_bytes);
@@ -101,10 +99,22 @@ static void issue_values(consumer *c, const gen_value *words) {
   gen_wgmma_issue_registers(b, &c->values, words, v, gen_bool(b, true), c->sums);
 }
 
-/* After a product of the queries, or one that they were loaded for, has been waited for: all four warps have
- * issued it. */
-static void release_q(consumer *c) {
-  gen_pipeline_release(c->e->b, &c->e->of_q, gen_i32(c->e->b, 0), c->thread, NULL);
+/* The place of the queries goes back to the producer:
+ *   - O is not copied out of it: after a product of the queries, or one that they were loaded for, has been
+ *     waited for, since all four warps have issued that;
+ *   - it is, and there are two: under the next tile's first product, when the copy has read it;
+ *   - there is one: as soon as the copy has read it. */
+static void release_q(consumer *c, gen_value index, gen_value predicate) {
+  attention_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_branch leader;
+  if (e->p->copied) {
+    gen_value first = gen_compare_imm(b, GEN_EQ, c->thread, 0);
+    gen_if(b, &leader, predicate ? gen_and(b, first, predicate) : first, NULL, 0);
+    gen_tma_store_wait_read(b, 0);
+    gen_if_end(b, &leader);
+  }
+  gen_pipeline_release(b, &e->of_q, index, c->thread, predicate);
 }
 
 static void release_k(consumer *c) {
@@ -197,8 +207,9 @@ static arke_status first_step(consumer *c, gen_value key, gen_value *words, arke
   take_turn(c);
   issue_scores(c, s);
   pass_turn(c);
+  if (e->p->copied && e->p->q_stages == 2) release_q(c, gen_xor(b, c->q.index, gen_i32(b, 1)), c->before);
   gen_wgmma_wait(b, 0, s, c->n_scores);
-  if (e->p->hold_q) release_q(c);
+  if (e->p->hold_q && !e->p->copied) release_q(c, c->q.index, NULL);
   release_k(c);
   TRY(attention_scores(e, &c->rows, key, s, c->n_scores, err));
   attention_mask(e, &c->rows, key, s, c->n_scores);
@@ -253,6 +264,9 @@ static arke_status find_rows(consumer *c, arke_error *err) {
   gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), warp = gen_lshr(b, c->thread, gen_i32(b, 5));
   gen_value row = gen_add(b, gen_mul_imm(b, c->group, 64), gen_mul_imm(b, warp, 16));
   row = gen_add(b, gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2))), c->at.first);
+  c->rows.shared = gen_add(b, e->smem_q, gen_mul_imm(b, c->group, 64 * 128));
+  c->rows.shared = gen_add(b, c->rows.shared, gen_mul_imm(b, c->q.index, e->p->q.bytes));
+  c->q_descriptor = descriptor(e, c->rows.shared, 16);
   c->rows.column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     c->rows.query[r] = gen_add_imm(b, row, 8 * (int64_t)r);
@@ -299,13 +313,13 @@ static gen_value get(consumer *c, const carried *from, gen_value *words) {
   return step;
 }
 
-static arke_status consume_tile(consumer *c, gen_value q_parity, arke_error *err) {
+static arke_status consume_tile(consumer *c, arke_error *err) {
   attention_emitter *e = c->e;
   gen_builder *b = e->b;
   int size = e->p->block_n;
   gen_value words[MOST_WORDS];
   TRY(find_rows(c, err));
-  gen_pipeline_wait(b, &e->of_q, (gen_stage){gen_i32(b, 0), q_parity});
+  gen_pipeline_wait(b, &e->of_q, c->q);
   if (e->p->hold_q) hold_queries(c);
   gen_value step = gen_add_imm(b, c->at.end, -1);
   TRY(first_step(c, gen_mul_imm(b, step, size), words, err));
@@ -322,40 +336,57 @@ static arke_status consume_tile(consumer *c, gen_value q_parity, arke_error *err
   gen_loop_end(b, &steps);
   get(c, &in, words);
 
-  if (!e->p->hold_q) release_q(c);
+  if (!e->p->hold_q && !e->p->copied) release_q(c, c->q.index, NULL);
   gen_pipeline_wait(b, &e->of_v, c->v);
   issue_values(c, words);
   gen_wgmma_wait(b, 0, c->sums, c->n_sums);
   release_v(c);
-  return attention_store(e, &c->at, &c->rows, &c->state, c->sums, err);
+  TRY(attention_store(e, &c->at, &c->rows, &c->state, c->sums, err));
+  if (e->p->copied && e->p->q_stages == 1) release_q(c, c->q.index, NULL);
+  return ARKE_OK;
+}
+
+/* Shared memory must stay until the last copy has read it. */
+static void drain(consumer *c) {
+  gen_builder *b = c->e->b;
+  gen_branch leader;
+  gen_if(b, &leader, gen_compare_imm(b, GEN_EQ, c->thread, 0), NULL, 0);
+  gen_tma_store_wait_read(b, 0);
+  gen_if_end(b, &leader);
 }
 
 arke_status attention_emit_consumer(attention_emitter *e, gen_value group, gen_value thread,
                                     arke_error *err) {
-  enum { ITEM, Q_PARITY, K_INDEX, K_PARITY, V_INDEX, V_PARITY, CARRIED };
+  enum { ITEM, Q_INDEX, Q_PARITY, K_INDEX, K_PARITY, V_INDEX, V_PARITY, CARRIED };
   gen_builder *b = e->b;
   consumer *c = ARENA_NEW(e->k->a, consumer);
   if (!c) return error_memory(err, "generate");
-  *c = (consumer){.e = e, .group = group, .thread = thread};
+  *c = (consumer){.e = e, .group = group, .thread = thread, .rows = {.group = group, .thread = thread}};
   set_up(c);
   start_turns(c);
   gen_stage start = gen_pipeline_consumer_start(b);
-  gen_value v[CARRIED] = {
-      [ITEM] = attention_first_item(e), [Q_PARITY] = start.parity, [K_INDEX] = start.index,
-      [K_PARITY] = start.parity,        [V_INDEX] = start.index,   [V_PARITY] = start.parity};
+  gen_value first = attention_first_item(e);
+  gen_value v[CARRIED] = {[ITEM] = first,           [Q_INDEX] = start.index,   [Q_PARITY] = start.parity,
+                          [K_INDEX] = start.index,  [K_PARITY] = start.parity, [V_INDEX] = start.index,
+                          [V_PARITY] = start.parity};
   gen_loop items;
   gen_loop_begin(b, &items, v, CARRIED);
   gen_loop_while(b, &items, gen_compare(b, GEN_ULT, v[ITEM], gen_param(b, e->k->items)));
+  c->before = gen_compare(b, GEN_NE, v[ITEM], first);
+  c->q = (gen_stage){v[Q_INDEX], v[Q_PARITY]};
   c->k = (gen_stage){v[K_INDEX], v[K_PARITY]};
   c->v = (gen_stage){v[V_INDEX], v[V_PARITY]};
   TRY(attention_locate(e, v[ITEM], &c->at, err));
-  TRY(consume_tile(c, v[Q_PARITY], err));
+  TRY(consume_tile(c, err));
   v[ITEM] = attention_next_item(e, v[ITEM]);
-  v[Q_PARITY] = gen_xor(b, v[Q_PARITY], gen_i32(b, 1));
+  c->q = gen_pipeline_advance(b, &e->of_q, c->q);
+  v[Q_INDEX] = c->q.index;
+  v[Q_PARITY] = c->q.parity;
   v[K_INDEX] = c->k.index;
   v[K_PARITY] = c->k.parity;
   v[V_INDEX] = c->v.index;
   v[V_PARITY] = c->v.parity;
   gen_loop_end(b, &items);
+  if (e->p->copied) drain(c);
   return ARKE_OK;
 }

@@ -16,9 +16,9 @@ enum {
 typedef struct attention_kernel {
   const attention_plan *p;
   arena *a;
-  int map_q, map_k, map_v;
-  int extents[IR_FORM_LOOPS]; /* i32 */
-  int tiles, heads, items;    /* i32: of the queries of a head; of the batch; both together */
+  int map_q, map_k, map_v, map_o; /* map_o where O is copied */
+  int extents[IR_FORM_LOOPS];     /* i32 */
+  int tiles, heads, items;        /* i32: of the queries of a head; of the batch; both together */
   lanes_args score_slots, epilogue_slots;
 } attention_kernel;
 
@@ -28,7 +28,7 @@ typedef struct attention_emitter {
   const attention_kernel *k;
   const attention_plan *p;
   const attention_match *m;
-  gen_value map_q, map_k, map_v; /* i64 */
+  gen_value map_q, map_k, map_v, map_o; /* i64 */
   gen_value smem_q, smem_k, smem_v;
   gen_pipeline of_q, of_k, of_v;
   lanes *l;         /* of scores; its loops of the batch are those of the tile at hand */
@@ -74,7 +74,9 @@ typedef struct attention_rescale {
 
 /* What a consumer thread knows of its tile. */
 typedef struct attention_rows {
-  gen_value query[ATTENTION_ROWS];                       /* of its rows; may be past the last */
+  gen_value group, thread;         /* of the group's 128 */
+  gen_value shared;                /* where the group's queries are, in the first panel */
+  gen_value query[ATTENTION_ROWS]; /* of its rows; may be past the last */
   gen_value from[ATTENTION_ROWS], below[ATTENTION_ROWS]; /* keys they see */
   gen_value column;                                      /* of its first key in a step */
 } attention_rows;
@@ -90,9 +92,15 @@ void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_stat
 /* What makes sums of weights relative to the largest score. */
 gen_value attention_lag(attention_emitter *e, const attention_state *state, int row);
 
-/* Stores the outputs of the thread's rows, from the sums of O (attention_store.c). */
+/* Stores the outputs of the thread's rows, from the sums of O (attention_store.c). Where O is copied, the
+ * copy is under way then, out of the place of the group's queries, and committed by the group's thread 0. */
 arke_status attention_store(attention_emitter *e, const attention_place *at, const attention_rows *rows,
                             const attention_state *state, const gen_value *sums, arke_error *err);
+
+/* The same of O alone, as words of two columns: words[2 c + r] is of row r, columns 8 c + 2 (lane % 4) and
+ * the next (attention_copy.c). */
+void attention_copy(attention_emitter *e, const attention_place *at, const attention_rows *rows,
+                    const gen_value *words);
 
 arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_error *err);
 

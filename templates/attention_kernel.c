@@ -31,6 +31,7 @@ static void set_up_barriers(attention_emitter *e, gen_value thread) {
   gen_tma_prefetch_map(b, e->map_q);
   gen_tma_prefetch_map(b, e->map_k);
   gen_tma_prefetch_map(b, e->map_v);
+  if (e->p->copied) gen_tma_prefetch_map(b, e->map_o);
   gen_pipeline_init(b, &e->of_q);
   gen_pipeline_init(b, &e->of_k);
   gen_pipeline_init(b, &e->of_v);
@@ -75,10 +76,11 @@ arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_err
   e.map_q = gen_param(b, k->map_q);
   e.map_k = gen_param(b, k->map_k);
   e.map_v = gen_param(b, k->map_v);
+  if (p->copied) e.map_o = gen_param(b, k->map_o);
   e.smem_q = gen_shared_dynamic(b);
-  e.smem_k = gen_add_imm(b, e.smem_q, p->q.bytes);
+  e.smem_k = gen_add_imm(b, e.smem_q, (int64_t)p->q_stages * p->q.bytes);
   e.smem_v = gen_add_imm(b, e.smem_k, (int64_t)p->stages * p->k.bytes);
-  gen_pipeline_create(b, &e.of_q, "q", 1, p->consumers, 1);
+  gen_pipeline_create(b, &e.of_q, "q", p->q_stages, p->consumers, 1);
   gen_pipeline_create(b, &e.of_k, "k", p->stages, p->consumers, p->cluster);
   gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, p->cluster);
   gen_value thread = gen_tid_x(b);

@@ -50,6 +50,7 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
   require_copied(p, m->q, rules, a);
   require_copied(p, m->k, rules, a);
   require_copied(p, m->v, rules, a);
+  if (p->copied) require_copied(p, m->o, rules, a);
   lanes_require(&m->form, &p->scores, rules, a);
   lanes_require(&m->form, &p->epilogue, rules, a);
   kernel_require(rules, a, kernel_extent(&m->form, m->depth, a), 0, p->q.columns,
@@ -110,6 +111,7 @@ arke_status attention_lower(const ir_problem *p, const target *t, const config *
   k->map_q = add_map(plan, m->q, m->query, plan->block_m, a, &l.args);
   k->map_k = add_map(plan, m->k, m->key, plan->block_n / plan->cluster, a, &l.args);
   k->map_v = add_map(plan, m->v, m->key, plan->block_n / plan->cluster, a, &l.args);
+  if (plan->copied) k->map_o = add_map(plan, m->o, m->query, 64, a, &l.args);
   for (int i = 0; i < m->form.n_loops; i++)
     k->extents[i] = kernel_args_i32(&l.args, kernel_extent(&m->form, i, a));
   const recipe_expr *heads = NULL,

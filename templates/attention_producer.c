@@ -55,20 +55,22 @@ static arke_status load_step(attention_emitter *e, gen_value step, gen_stage *k,
 }
 
 arke_status attention_emit_producer(attention_emitter *e, arke_error *err) {
-  enum { ITEM, Q_PARITY, K_INDEX, K_PARITY, V_INDEX, V_PARITY, CARRIED };
+  enum { ITEM, Q_INDEX, Q_PARITY, K_INDEX, K_PARITY, V_INDEX, V_PARITY, CARRIED };
   gen_builder *b = e->b;
   gen_stage start = gen_pipeline_producer_start(b);
   gen_value c[CARRIED] = {
-      [ITEM] = attention_first_item(e), [Q_PARITY] = start.parity, [K_INDEX] = start.index,
-      [K_PARITY] = start.parity,        [V_INDEX] = start.index,   [V_PARITY] = start.parity};
+      [ITEM] = attention_first_item(e), [Q_INDEX] = start.index,   [Q_PARITY] = start.parity,
+      [K_INDEX] = start.index,          [K_PARITY] = start.parity, [V_INDEX] = start.index,
+      [V_PARITY] = start.parity};
   gen_loop items;
   gen_loop_begin(b, &items, c, CARRIED);
   gen_loop_while(b, &items, gen_compare(b, GEN_ULT, c[ITEM], gen_param(b, e->k->items)));
   attention_place at;
   TRY(attention_locate(e, c[ITEM], &at, err));
-  gen_stage q = {gen_i32(b, 0), c[Q_PARITY]};
+  gen_stage q = {c[Q_INDEX], c[Q_PARITY]};
+  gen_value shared = gen_add(b, e->smem_q, gen_mul_imm(b, q.index, e->p->q.bytes));
   gen_value full = gen_pipeline_acquire(b, &e->of_q, q, e->p->q.bytes);
-  TRY(load_tile(e, &e->p->q, e->map_q, e->m->q, e->m->query, at.first, e->smem_q, full, 1, err));
+  TRY(load_tile(e, &e->p->q, e->map_q, e->m->q, e->m->query, at.first, shared, full, 1, err));
 
   enum { STEP, INNER = STEP + 5 };
   gen_value in[INNER] = {at.end, c[K_INDEX], c[K_PARITY], c[V_INDEX], c[V_PARITY]};
@@ -84,7 +86,9 @@ arke_status attention_emit_producer(attention_emitter *e, arke_error *err) {
   in[4] = v.parity;
   gen_loop_end_while(b, &steps, gen_compare(b, GEN_SGT, in[STEP], at.begin));
   c[ITEM] = attention_next_item(e, c[ITEM]);
-  c[Q_PARITY] = gen_xor(b, c[Q_PARITY], gen_i32(b, 1));
+  q = gen_pipeline_advance(b, &e->of_q, q);
+  c[Q_INDEX] = q.index;
+  c[Q_PARITY] = q.parity;
   for (int i = 0; i < 4; i++) c[K_INDEX + i] = in[1 + i];
   gen_loop_end(b, &items);
   return ARKE_OK;

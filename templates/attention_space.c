@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdarg.h>
 
+#include "generator/gen_tma.h"
 #include "templates/attention.h"
 
 #define VALUES(...)                                                                                          \
@@ -136,8 +137,15 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   plan->q = make_tile(plan->block_m, depth);
   plan->k = make_tile(plan->block_n, depth);
   plan->v = make_tile(plan->block_n, wide);
-  plan->smem_bytes = plan->q.bytes + plan->stages * (plan->k.bytes + plan->v.bytes);
-  if (plan->smem_bytes > t->smem_per_block_bytes - STATIC_SMEM_BYTES) return TEMPLATE_SHARED_MEMORY;
+  int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
+  int steps = plan->stages * (plan->k.bytes + plan->v.bytes);
+  plan->q_stages = plan->persistent && steps + 2 * plan->q.bytes <= available ? 2 : 1;
+  plan->smem_bytes = plan->q_stages * plan->q.bytes + steps;
+  if (plan->smem_bytes > available) return TEMPLATE_SHARED_MEMORY;
+  const ir_access *o = &m->form.accesses[m->o];
+  dtype stored = ir_tensor_dtype(m->form.problem, o->tensor);
+  plan->copied = (stored == DTYPE_BF16 || stored == DTYPE_F16) && o->n <= GEN_TMA_MAX_RANK &&
+                 plan->v.panels <= plan->q.panels;
   plan->wide_offsets = lanes_need_wide_offsets(&m->form);
   plan->scores = (lanes_options){.loop = -1, .width = 1, .wide_offsets = plan->wide_offsets};
   plan->epilogue = (lanes_options){.loop = m->wide, .width = 2, .wide_offsets = plan->wide_offsets};

@@ -83,39 +83,59 @@ static arke_status store_statistics(attention_emitter *e, const attention_rows *
   return ARKE_OK;
 }
 
-static arke_status store_columns(attention_emitter *e, const attention_rows *rows, int r, stored_row *row,
-                                 const gen_value *sums, arke_error *err) {
-  gen_builder *b = e->b;
+/* The values of two neighbouring columns, from sums i and i + 1. */
+static arke_status evaluate(attention_emitter *e, const attention_rows *rows, stored_row *row,
+                            const gen_value *sums, int i, gen_value *values, arke_error *err) {
   const attention_match *m = e->m;
   const ir_expr *value = m->form.outputs[m->output].value;
-  int width = e->p->epilogue.width;
+  int n;
+  lanes_set(row->l, m->wide, attention_index(e, gen_add_imm(e->b, rows->column, 8 * (int64_t)(i / 4))));
+  row->sums = &sums[i];
+  TRY(lanes_load(row->l, value, err));
+  return lanes_eval(row->l, value, values, &n, err);
+}
+
+static arke_status store_columns(attention_emitter *e, const attention_rows *rows, int r, stored_row *row,
+                                 const gen_value *sums, arke_error *err) {
   for (int i = 2 * r; i < e->p->v.columns / 2; i += 4) {
-    for (int part = 0; part < 2; part += width) {
-      gen_value column = gen_add_imm(b, rows->column, 2 * (i - 2 * r) + part), values[LANES_MAX];
-      int n;
-      lanes_set(row->l, m->wide, attention_index(e, column));
-      row->sums = &sums[i + part];
-      TRY(lanes_load(row->l, value, err));
-      TRY(lanes_eval(row->l, value, values, &n, err));
-      TRY(lanes_store(row->l, m->output, values, n, NULL, err));
-    }
+    gen_value values[LANES_MAX];
+    TRY(evaluate(e, rows, row, sums, i, values, err));
+    TRY(lanes_store(row->l, e->m->output, values, 2, NULL, err));
   }
-  row->sums = NULL;
+  return ARKE_OK;
+}
+
+/* A row past the last one is evaluated as that is, and not copied. */
+static arke_status pack_columns(attention_emitter *e, const attention_rows *rows, int r, stored_row *row,
+                                const gen_value *sums, gen_value *words, arke_error *err) {
+  const ir_form *form = &e->m->form;
+  dtype type = ir_tensor_dtype(form->problem, form->accesses[e->m->o].tensor);
+  lanes_forget(row->l);
+  for (int i = 2 * r; i < e->p->v.columns / 2; i += 4) {
+    gen_value values[LANES_MAX];
+    TRY(evaluate(e, rows, row, sums, i, values, err));
+    words[i / 2] = gen_pack_halves(e->b, type, values[0], values[1]);
+  }
   return ARKE_OK;
 }
 
 arke_status attention_store(attention_emitter *e, const attention_place *at, const attention_rows *rows,
                             const attention_state *state, const gen_value *sums, arke_error *err) {
   gen_builder *b = e->b;
+  gen_value words[ATTENTION_SUMS / 2 + 2];
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     stored_row row = {.e = e};
-    gen_branch exists;
+    gen_branch branch;
+    gen_value exists = gen_compare(b, GEN_SLE, rows->query[r], at->last), query = rows->query[r];
+    if (e->p->copied) query = gen_select(b, exists, query, at->last);
     finish_row(e, state, r, &row);
-    gen_if(b, &exists, gen_compare(b, GEN_SLE, rows->query[r], at->last), NULL, 0);
-    TRY(set_row(e, at, rows->query[r], &row, err));
+    TRY(set_row(e, at, query, &row, err));
+    gen_if(b, &branch, exists, NULL, 0);
     TRY(store_statistics(e, rows, &row, err));
-    TRY(store_columns(e, rows, r, &row, sums, err));
-    gen_if_end(b, &exists);
+    if (!e->p->copied) TRY(store_columns(e, rows, r, &row, sums, err));
+    gen_if_end(b, &branch);
+    if (e->p->copied) TRY(pack_columns(e, rows, r, &row, sums, words, err));
   }
+  if (e->p->copied) attention_copy(e, at, rows, words);
   return ARKE_OK;
 }
