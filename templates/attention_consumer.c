@@ -371,12 +371,13 @@ arke_status attention_emit_consumer(attention_emitter *e, gen_value group, gen_v
                           [V_PARITY] = start.parity};
   gen_loop items;
   gen_loop_begin(b, &items, v, CARRIED);
-  gen_loop_while(b, &items, gen_compare(b, GEN_ULT, v[ITEM], gen_param(b, e->k->items)));
+  gen_value item = attention_item_at(e, v[ITEM]);
+  gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
   c->before = gen_compare(b, GEN_NE, v[ITEM], first);
   c->q = (gen_stage){v[Q_INDEX], v[Q_PARITY]};
   c->k = (gen_stage){v[K_INDEX], v[K_PARITY]};
   c->v = (gen_stage){v[V_INDEX], v[V_PARITY]};
-  TRY(attention_locate(e, v[ITEM], &c->at, err));
+  TRY(attention_locate(e, item, &c->at, err));
   TRY(consume_tile(c, err));
   v[ITEM] = attention_next_item(e, v[ITEM]);
   c->q = gen_pipeline_advance(b, &e->of_q, c->q);

@@ -44,10 +44,12 @@ typedef struct attention_place {
   gen_value all_from, all_below;
 } attention_place;
 
-/* Items of a role's walk: begin with the first of this CTA; attention_locate computes where one is, and sets
- * the loops of e->l. */
+/* Places of a role's walk: from the first of this CTA on, as long as attention_item_at gives an item that
+ * there is. Where items have unlike lengths, CTAs take them in reversed order in every other round: else one
+ * might always get the longest. attention_locate computes where an item is, and sets the loops of e->l. */
 gen_value attention_first_item(attention_emitter *e);
-gen_value attention_next_item(attention_emitter *e, gen_value item);
+gen_value attention_next_item(attention_emitter *e, gen_value place);
+gen_value attention_item_at(attention_emitter *e, gen_value place);
 arke_status attention_locate(attention_emitter *e, gen_value item, attention_place *at, arke_error *err);
 /* The keys that a query sees, from *from to below *below, inside the tensor. */
 arke_status attention_row_keys(attention_emitter *e, gen_value query, gen_value *from, gen_value *below,

@@ -12,12 +12,25 @@ gen_value attention_index(const attention_emitter *e, gen_value x) {
   return e->p->wide_offsets ? gen_sext(e->b, x, GEN_I64) : x;
 }
 
+static gen_value walkers(attention_emitter *e) {
+  return e->p->cluster == 1 ? gen_nctaid_x(e->b) : gen_nclusterid_x(e->b);
+}
+
 gen_value attention_first_item(attention_emitter *e) {
   return e->p->cluster == 1 ? gen_ctaid_x(e->b) : gen_clusterid_x(e->b);
 }
 
-gen_value attention_next_item(attention_emitter *e, gen_value item) {
-  return gen_add(e->b, item, e->p->cluster == 1 ? gen_nctaid_x(e->b) : gen_nclusterid_x(e->b));
+gen_value attention_next_item(attention_emitter *e, gen_value place) {
+  return gen_add(e->b, place, walkers(e));
+}
+
+gen_value attention_item_at(attention_emitter *e, gen_value place) {
+  gen_builder *b = e->b;
+  if (!e->p->masked || !e->p->persistent) return place;
+  gen_value n = walkers(e), round = gen_udiv(b, place, n), twice = gen_mul_imm(b, round, 2);
+  gen_value mirrored = gen_sub(b, gen_add_imm(b, gen_mul(b, gen_add_imm(b, twice, 1), n), -1), place);
+  gen_value odd = gen_compare_imm(b, GEN_NE, gen_and(b, round, gen_i32(b, 1)), 0);
+  return gen_select(b, odd, mirrored, place);
 }
 
 /* --- arithmetic of signed values --- */

@@ -64,9 +64,10 @@ arke_status attention_emit_producer(attention_emitter *e, arke_error *err) {
       [V_PARITY] = start.parity};
   gen_loop items;
   gen_loop_begin(b, &items, c, CARRIED);
-  gen_loop_while(b, &items, gen_compare(b, GEN_ULT, c[ITEM], gen_param(b, e->k->items)));
+  gen_value item = attention_item_at(e, c[ITEM]);
+  gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
   attention_place at;
-  TRY(attention_locate(e, c[ITEM], &at, err));
+  TRY(attention_locate(e, item, &at, err));
   gen_stage q = {c[Q_INDEX], c[Q_PARITY]};
   gen_value shared = gen_add(b, e->smem_q, gen_mul_imm(b, q.index, e->p->q.bytes));
   gen_value full = gen_pipeline_acquire(b, &e->of_q, q, e->p->q.bytes);
