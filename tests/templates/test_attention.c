@@ -98,6 +98,19 @@ START_TEST(cases_are_right) {
 }
 END_TEST
 
+/* Heads next to one another within a position, and rows with gaps. */
+START_TEST(views_are_right) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, attention(), text_of(grouped), "T=bf16 B=2 H=4 G=2 S=40 R=70 D=64 causal=true",
+                         "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,HOLD_Q=0,CLUSTER=1,PERSISTENT=1");
+  run_view views[LIMIT_TENSORS] = {{0}};
+  for (int i = 0; i < 4; i++) run_view_permuted(&c.p, i, (int[]){3, 1, 2, 0}, 8 * i, &views[i]);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(small_problem_is_right) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(
@@ -219,6 +232,7 @@ int main(void) {
   TCase *tests = tcase_create("attention");
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
+  tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, small_problem_is_right);
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_loop_test(tests, forms_are_recognised, 0, (int)COUNT_OF(forms));
