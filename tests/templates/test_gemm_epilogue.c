@@ -3,7 +3,10 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "base/random.h"
 #include "template_cases.h"
+
+enum { RANDOM_POINTS = 32 };
 
 static const kernel_template *gemm(void) {
   return template_find("gemm");
@@ -207,6 +210,38 @@ START_TEST(large_tiles_do_not_spill) {
 }
 END_TEST
 
+/* Random points of the space for a residual, a gated pair and a batch, the same ones every time. */
+START_TEST(random_points_are_right) {
+  static const struct {
+    const char *text, *bindings;
+  } operators[] = {{residual, "T=bf16 M=4096 N=4096 K=4096"},
+                   {gated, "T=f16 M=4096 N=4096 K=4096"},
+                   {batched_bias, "T=bf16 B=9 M=512 N=1024 K=1024"},
+                   {scaled, "T=bf16 U=f32 M=4096 N=4095 K=4096"}};
+  arena a = ARENA_INIT;
+  int which = _i % (int)COUNT_OF(operators);
+  template_case c = template_case_bind(&a, gemm(), operators[which].text, operators[which].bindings, "");
+  const space *all = gemm()->space(c.t);
+  uint64_t tries = 0;
+  do {
+    space_point(all, (int64_t)(random_u64((uint64_t)_i, tries++) % (uint64_t)space_size(all)), &c.c);
+  } while (gemm()->feasible(&c.p, c.t, &c.c) != TEMPLATE_OK);
+  template_case_run_reduced(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(large_tensors_have_wide_offsets) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, gemm(), residual, "T=bf16 M=65536 N=65536 K=65536", SHORT "SCHEDULE=0");
+  template_case small = c;
+  gemm()->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
+  template_case_run_kernel(&small, template_case_lower(&a, &c), NULL, 0);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(configurations_that_cannot_be_are_refused) {
   arena a = ARENA_INIT;
   static const struct {
@@ -257,6 +292,8 @@ int main(void) {
   Suite *suite = suite_create("gemm beyond bare products");
   TCase *tests = tcase_create("classes"), *reduced = tcase_create("reduced"),
         *others = tcase_create("others");
+  TCase *random_points = tcase_create("random points");
+  tcase_set_timeout(random_points, 120);
   tcase_set_timeout(tests, 120);
   tcase_set_timeout(reduced, 120);
   tcase_set_timeout(others, 120);
@@ -265,11 +302,14 @@ int main(void) {
   tcase_add_test(others, views_are_right);
   tcase_add_loop_test(others, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_test(others, configurations_that_cannot_be_are_refused);
+  tcase_add_test(others, large_tensors_have_wide_offsets);
+  tcase_add_loop_test(random_points, random_points_are_right, 0, RANDOM_POINTS);
   tcase_add_test(others, missing_waits_are_found);
   tcase_add_test(others, out_of_memory_is_reported);
   suite_add_tcase(suite, tests);
   suite_add_tcase(suite, reduced);
   suite_add_tcase(suite, others);
+  suite_add_tcase(suite, random_points);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
   int failed = srunner_ntests_failed(runner);
