@@ -11,6 +11,7 @@ typedef struct matcher {
   strbuf *detail;
   unsigned outer;  /* loops of the outputs */
   bool grouped;    /* groups of rows are taken */
+  bool scattered;  /* outputs may be written at gathered places */
   uint64_t opened; /* by number in the list of reductions: part of a sum that was matched */
 } matcher;
 
@@ -355,21 +356,40 @@ static bool match_groups(matcher *w) {
 
 /* --- outputs --- */
 
+/* Loops of a subscript on the left that are no other's: an index, or a place that is read at indices. False:
+ * it is something else. */
+static bool take_left(matcher *w, const ir_expr *e, unsigned *seen, contraction_loops *order,
+                      bool *gathered) {
+  const ir_form *form = &w->c->form;
+  if (e->node == IR_INDEX) {
+    if (*seen >> e->id & 1) return false;
+    *seen |= 1u << e->id;
+    if (order) order->loops[order->n++] = e->id;
+    return true;
+  }
+  if (!w->scattered || e->node != IR_READ) return false;
+  const ir_access *x = &form->accesses[e->id];
+  bool within = false;
+  if (x->other || x->conditional) return false;
+  for (int s = 0; s < x->n; s++)
+    if (!take_left(w, x->subscripts[s].e, seen, order, &within) || within) return false;
+  w->c->epilogue |= reads_of(w->c, e, NULL);
+  *gathered = true;
+  return true;
+}
+
 static bool match_outputs(matcher *w, contraction_loops *order) {
   const ir_form *form = &w->c->form;
   for (int o = 0; o < form->n_outputs; o++) {
     const ir_form_output *out = &form->outputs[o];
     const ir_access *x = &form->accesses[out->access];
     unsigned seen = 0;
-    if (out->update != IR_ASSIGN || out->positions >= 0)
+    bool gathered = false, known = true;
+    for (int s = 0; s < x->n && known; s++)
+      known = take_left(w, x->subscripts[s].e, &seen, o == 0 ? order : NULL, &gathered);
+    bool adds = out->update != IR_ASSIGN && gathered && form->problem->op->tensors[x->tensor].alias >= 0;
+    if (!known || (out->update != IR_ASSIGN && !adds) || out->positions >= 0)
       return refuse(w, "an output is not written once at each of its indices");
-    for (int s = 0; s < x->n; s++) {
-      const ir_expr *e = x->subscripts[s].e;
-      if (e->node != IR_INDEX || seen >> e->id & 1)
-        return refuse(w, "an output is not written once at each of its indices");
-      seen |= 1u << e->id;
-      if (o == 0) order->loops[order->n++] = e->id;
-    }
     for (int before = 0; before < o; before++)
       if (form->accesses[form->outputs[before].access].tensor == x->tensor)
         return refuse(w, "an output is written twice");
@@ -402,7 +422,10 @@ template_reason contraction_match(const ir_problem *p, bool merged, arena *a, co
 template_reason contraction_match_more(const ir_problem *p, bool merged, unsigned allowed, arena *a,
                                        contraction *c, strbuf *detail, arke_status *status) {
   ir_form plain;
-  matcher w = {.c = c, .detail = detail, .grouped = allowed & CONTRACTION_GROUPED};
+  matcher w = {.c = c,
+               .detail = detail,
+               .grouped = allowed & CONTRACTION_GROUPED,
+               .scattered = allowed & CONTRACTION_SCATTERED};
   contraction_loops order = {0};
   *c = (contraction){.n_operands = 0};
   arke_status made = ir_form_make(p, a, &plain, NULL);

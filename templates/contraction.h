@@ -76,7 +76,9 @@ typedef struct contraction {
 /* What a template says it can do; else such operators are no contractions to it. */
 enum {
   CONTRACTION_GROUPED = 1, /* ragged groups of rows (contraction_groups.h) */
-  CONTRACTION_REDUCED = 2  /* outputs are of rows that are reduced (contraction_rows.h) */
+  CONTRACTION_REDUCED = 2, /* outputs are of rows that are reduced (contraction_rows.h) */
+  /* Outputs are written at gathered places: Y[idx[m],n] = …, or, where Y is written in place, += and the like. */
+  CONTRACTION_SCATTERED = 4
 };
 
 /* Whether the operator is a contraction. `merged`: by the merged form, which is right for tensors without

@@ -37,6 +37,7 @@ extern const space mma_space;
 /* --- what a configuration is --- */
 
 enum {
+  MMA_CONTRACTIONS = CONTRACTION_GROUPED | CONTRACTION_REDUCED | CONTRACTION_SCATTERED,
   MMA_PARTS = 3,
   MMA_LEAST_ROW_COLUMNS =
       64 /* of a tile whose rows are reduced: its parts of rows are small beside rows then */

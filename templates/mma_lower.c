@@ -184,8 +184,7 @@ arke_status mma_ways(const ir_problem *p, const target *t, const config *c, cons
     template_reason reason = TEMPLATE_OK;
     if (i < 2) {
       arke_status status;
-      reason =
-          contraction_match_more(p, dense, CONTRACTION_GROUPED | CONTRACTION_REDUCED, a, m, NULL, &status);
+      reason = contraction_match_more(p, dense, MMA_CONTRACTIONS, a, m, NULL, &status);
       if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
     }
     config narrow = mma_narrow_config(c, &plans[0].product);

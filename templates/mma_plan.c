@@ -24,8 +24,7 @@ template_reason mma_match(const ir_problem *p, const target *t, bool merged, are
     if (detail) strbuf_addf(detail, "%s has no products of warps with asynchronous copies", t->name);
     return TEMPLATE_TARGET;
   }
-  template_reason reason =
-      contraction_match_more(p, merged, CONTRACTION_GROUPED | CONTRACTION_REDUCED, a, c, detail, NULL);
+  template_reason reason = contraction_match_more(p, merged, MMA_CONTRACTIONS, a, c, detail, NULL);
   if (reason != TEMPLATE_OK) return reason;
   /* What is left out must be left out of both operands alike, or of the whole sum. */
   unsigned common = c->batch.set | c->k.set, outer = c->batch.set | c->m.set | c->n.set;

@@ -45,6 +45,24 @@ static const double even[] = {20, 40, 60}, empty[] = {0, 0, 37, 37, 60}, single[
 
 static double far[300]; /* more than a round of the search: all rows are of the last groups (main) */
 
+/* Rows at gathered places of A, and rows that go to places: some of Y's rows are not written; several add up.
+ */
+static const char rows_of[] =
+    "f(X: T[P,K], W: T[N,K], t: i64[R]) -> (Y: T[R,N]) { Y[r,n] = sum(k) X[t[r],k] * W[n,k] }";
+static const char spread[] =
+    "f(D: T[P,N], X: T[R,K], W: T[N,K], t: i32[R]) -> (D) { D[t[r],n] = sum(k) X[r,k] * W[n,k] }";
+static const char combined[] = "f(D: f32[P,N], X: T[R,K], W: T[N,K], t: i32[R], w: f32[R]) -> (D) { "
+                               "D[t[r],n] += w[r] * sum(k) X[r,k] * W[n,k] }";
+static const char largest[] =
+    "f(D: f32[P,N], X: T[R,K], W: T[N,K], t: i32[R]) -> (D) { D[t[r],n] max= sum(k) X[r,k] * W[n,k] }";
+static const char experts[] =
+    "f(D: f32[P,N], X: T[R,K], W: T[E,N,K], ends: i32[E], t: i32[R], w: T[R]) -> (D) { " GROUP
+    "D[t[r],n] += g[r] < E ? w[r] * sum(k) X[r,k] * W[g[r],n,k] : 0 }";
+static const char both[] =
+    "f(D: f32[P,N], X: T[P,K], W: T[E,N,K], ends: i32[E], t: i32[R], w: T[R]) -> (D) { " GROUP
+    "D[t[r],n] += g[r] < E ? w[r] * sum(k) X[t[r],k] * W[g[r],n,k] : 0 }";
+static const double distinct[] = {3, 10, 0, 7, 5, 1, 9};
+
 #define ENDS(list) list, (int)COUNT_OF(list)
 static const struct {
   const char *text, *bindings, *settings;
@@ -97,6 +115,35 @@ START_TEST(groups_are_right) {
   run_view views[LIMIT_TENSORS] = {{0}};
   template_case c = template_case_bind(&a, mma(), cases[_i].text, cases[_i].bindings, cases[_i].settings);
   fill(&c.p, cases[_i].ends, cases[_i].n, views);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+static const struct {
+  const char *text, *bindings, *settings;
+  bool once; /* places differ */
+} places[] = {
+    {rows_of, "T=bf16 P=11 R=60 N=40 K=72", "", false},
+    {rows_of, "T=f32 P=11 R=33 N=35 K=37", "", false},
+    {rows_of, "T=f16 P=11 R=60 N=40 K=720", "BLOCK_K=32,SPLIT_K=4", false},
+    {spread, "T=bf16 P=11 R=7 N=40 K=72", "", true},
+    {spread, "T=f16 P=11 R=7 N=37 K=33", "", true},
+    {combined, "T=bf16 P=11 R=60 N=40 K=72", "", false},
+    {combined, "T=f32 P=11 R=33 N=35 K=37", "", false},
+    {combined, "T=bf16 P=11 R=60 N=40 K=720", "BLOCK_K=32,SPLIT_K=4", false},
+    {largest, "T=bf16 P=11 R=60 N=40 K=72", "", false},
+    {experts, "T=bf16 P=11 R=60 N=40 K=72 E=5", "", false},
+    {both, "T=bf16 P=11 R=60 N=40 K=72 E=5", "", false},
+};
+
+START_TEST(gathered_and_scattered_rows_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c = template_case_bind(&a, mma(), places[_i].text, places[_i].bindings, places[_i].settings);
+  fill(&c.p, ENDS(empty), views);
+  for (int i = 0; i < c.p.op->n_inputs && places[_i].once; i++)
+    if (strcmp(c.p.op->tensors[i].name, "t") == 0) views[i] = (run_view){.values = distinct, .n_values = 7};
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -224,6 +271,7 @@ int main(void) {
   TCase *tests = tcase_create("groups");
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, groups_are_right, 0, (int)COUNT_OF(cases));
+  tcase_add_loop_test(tests, gathered_and_scattered_rows_are_right, 0, (int)COUNT_OF(places));
   tcase_add_loop_test(tests, groups_by_warp_groups_are_right, 0, (int)COUNT_OF(warp_groups));
   tcase_add_loop_test(tests, warp_groups_assemble, 0, 3);
   tcase_add_test(tests, views_are_right);
