@@ -39,6 +39,8 @@ typedef struct compose_cut {
 typedef struct compose_target {
   int output;    /* of the form; -1: a temporary */
   int temporary; /* number of the cut */
+  bool is_start; /* what the output's tensor holds before anything is added to it, in place of the output */
+  bool goes_on;  /* a stage before has written the output's tensor: it is added to in place */
 } compose_target;
 
 typedef struct compose_stage {

@@ -110,12 +110,36 @@ static bool solve_apart(compose_splitter *s, const compose_target *targets, int 
   return true;
 }
 
+/* An output that is added to at gathered places, in a stage that adds in place to what other stages have
+ * left. */
+static bool add_in_place(compose_splitter *s, const compose_target *targets, int n) {
+  const compose_plan *plan = s->plan;
+  compose_target last = targets[n - 1], start = last;
+  if (last.output < 0 || last.goes_on) return false;
+  const ir_form_output *o = &plan->form.outputs[last.output];
+  if (o->update == IR_ASSIGN || plan->p->op->tensors[plan->form.accesses[o->access].tensor].alias >= 0)
+    return false;
+  for (int i = 0; i + 1 < n; i++) { /* all of one tensor */
+    if (targets[i].output < 0) return false;
+    const ir_form_output *before = &plan->form.outputs[targets[i].output];
+    if (plan->form.accesses[before->access].tensor != plan->form.accesses[o->access].tensor) return false;
+  }
+  start.is_start = true;
+  last.goes_on = true;
+  return (n > 1 ? compose_solve(s, targets, n - 1) : compose_try_stage(s, &start, 1)) &&
+         compose_try_stage(s, &last, 1);
+}
+
 bool compose_solve(compose_splitter *s, const compose_target *targets, int n) {
   compose_plan *plan = s->plan;
-  int n_stages = plan->n_stages;
+  int n_stages = plan->n_stages, n_cuts = plan->n_cuts;
   uint64_t made = plan->made;
   if (compose_try_stage(s, targets, n)) return true;
   if (s->status != ARKE_OK) return false;
+  if (add_in_place(s, targets, n)) return true;
+  if (s->status != ARKE_OK) return false;
+  compose_undo(plan, n_stages, made);
+  plan->n_cuts = n_cuts;
   if (n > 1) {
     if (solve_apart(s, targets, n, compose_try_stage)) return true;
     compose_undo(plan, n_stages, made);

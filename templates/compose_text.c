@@ -235,6 +235,19 @@ static void define_output(writer *w, const ir_form_output *o) {
   strbuf_free(&line);
 }
 
+/* Every element of an output's tensor, as updates take it to be before. */
+static void define_start(writer *w, const ir_form_output *o) {
+  static const char *const starts[] = {
+      [IR_ASSIGN] = "0", [IR_ADD] = "0", [IR_MAX] = "(-inf)", [IR_MIN] = "inf"};
+  const ir_tensor *t = &w->plan->p->op->tensors[w->form->accesses[o->access].tensor];
+  const char *between = "";
+  strbuf_addf(&w->definitions, "%s[", t->name);
+  if (t->any_rank) strbuf_add(&w->definitions, "..."), between = ",";
+  for (int i = 0; i < t->rank; i++, between = ",")
+    strbuf_addf(&w->definitions, "%s%s%d", between, w->index, i);
+  strbuf_addf(&w->definitions, "] = %s; ", starts[o->update]);
+}
+
 static void define_temporary(writer *w, int number) {
   const compose_cut *cut = &w->plan->cuts[number];
   strbuf line = STRBUF_INIT;
@@ -309,11 +322,12 @@ static void declare_attributes(writer *w, strbuf *out) {
 static void write_signature(writer *w, const compose_target *targets, int n, strbuf *out) {
   const ir_problem *p = w->plan->p;
   const char *between = "";
-  uint64_t outputs = 0;
+  uint64_t outputs = 0, again = 0;
   for (int i = 0; i < n; i++) {
     if (targets[i].output < 0) continue;
     const ir_form_output *o = &w->form->outputs[targets[i].output];
     outputs |= UINT64_C(1) << w->form->accesses[o->access].tensor;
+    if (targets[i].goes_on) again |= UINT64_C(1) << w->form->accesses[o->access].tensor;
     if (o->positions >= 0) outputs |= UINT64_C(1) << w->form->accesses[o->positions].tensor;
   }
   for (int t = 0; t < p->op->n_args; t++) {
@@ -321,8 +335,8 @@ static void write_signature(writer *w, const compose_target *targets, int n, str
     if (outputs >> t & 1 && alias >= 0) w->inputs |= UINT64_C(1) << alias;
   }
   strbuf_add(out, "stage(");
-  for (int t = 0; t < p->op->n_inputs; t++) {
-    if (!(w->inputs >> t & 1)) continue;
+  for (int t = 0; t < p->op->n_args; t++) {
+    if (!(t < p->op->n_inputs ? w->inputs >> t & 1 : again >> t & 1)) continue;
     strbuf_add(out, between);
     declare_argument(p, out, t);
     between = ", ";
@@ -339,7 +353,7 @@ static void write_signature(writer *w, const compose_target *targets, int n, str
     if (!(outputs >> t & 1)) continue;
     strbuf_add(out, between);
     between = ", ";
-    if (p->op->tensors[t].alias >= 0) {
+    if (p->op->tensors[t].alias >= 0 || again >> t & 1) {
       strbuf_add(out, p->op->tensors[t].name);
     } else {
       declare_argument(p, out, t);
@@ -377,10 +391,10 @@ static bool find_arguments(const writer *w, compose_stage *s) {
   for (int i = 0; i < op->n_args; i++) {
     const char *name = op->tensors[i].name;
     s->arguments[i] = LIMIT_TENSORS;
-    int first = i < op->n_inputs ? 0 : whole->n_inputs,
-        end = i < op->n_inputs ? whole->n_inputs : whole->n_args;
-    for (int k = first; k < end; k++)
-      if (strcmp(name, whole->tensors[k].name) == 0) s->arguments[i] = k;
+    /* An input that only the whole's outputs have is one that a stage before has written. */
+    for (int k = whole->n_args - 1; k >= 0; k--)
+      if (strcmp(name, whole->tensors[k].name) == 0 && (i < op->n_inputs || k >= whole->n_inputs))
+        s->arguments[i] = k;
     for (int k = 0; s->arguments[i] == LIMIT_TENSORS && k < w->plan->n_cuts; k++) {
       char text[16];
       snprintf(text, sizeof text, "%d", k);
@@ -414,7 +428,9 @@ arke_status compose_write_stage(compose_plan *plan, const compose_target *target
   *s = (compose_stage){0};
   if (!w.index || !w.temporary || !w.inner) return error_memory(err, STAGE);
   for (int i = 0; i < n; i++) {
-    if (targets[i].output >= 0) {
+    if (targets[i].is_start) {
+      define_start(&w, &plan->form.outputs[targets[i].output]);
+    } else if (targets[i].output >= 0) {
       define_output(&w, &plan->form.outputs[targets[i].output]);
     } else {
       define_temporary(&w, targets[i].temporary);

@@ -77,7 +77,8 @@ typedef struct contraction {
 enum {
   CONTRACTION_GROUPED = 1, /* ragged groups of rows (contraction_groups.h) */
   CONTRACTION_REDUCED = 2, /* outputs are of rows that are reduced (contraction_rows.h) */
-  /* Outputs are written at gathered places: Y[idx[m],n] = …, or, where Y is written in place, += and the like. */
+  /* Outputs are written at gathered places: Y[idx[m],n] = …, or, where Y is written in place, += and the
+     like. */
   CONTRACTION_SCATTERED = 4
 };
 
