@@ -229,21 +229,47 @@ double attention_cost_ns(const ir_problem *p, const target *t, const target_rate
 
 /* --- where to start --- */
 
+/* What starts are made of; the cost says which is best. */
+static const int start_stages[] = {2, 1}, start_groups[] = {1, 4};
+
+static void try_start(const prepared *x, const target *t, config here, double *least, config *best) {
+  double ns;
+  template_reason reason = attention_judge(x, t, &t->rates, &here, &ns);
+  /* Of a tile for each SM or fewer a persistent grid is another name for the plain one. */
+  if (reason == TEMPLATE_REDUNDANT && here.values[ATTENTION_PERSISTENT]) {
+    here.values[ATTENTION_PERSISTENT] = 0;
+    reason = attention_judge(x, t, &t->rates, &here, &ns);
+  }
+  if (reason == TEMPLATE_REDUNDANT && here.values[ATTENTION_GROUP]) {
+    here.values[ATTENTION_GROUP] = 0;
+    reason = attention_judge(x, t, &t->rates, &here, &ns);
+  }
+  if (reason != TEMPLATE_OK || ns >= *least) return;
+  *least = ns;
+  *best = here;
+}
+
 void attention_defaults(const ir_problem *p, const target *t, config *c) {
   arena a = ARENA_INIT;
   const prepared *x = attention_prepare(p, t, &a);
+  const space_param *blocks = &params[ATTENTION_BLOCK_N];
   double least = INFINITY;
   *c = (config){
       {[ATTENTION_CONSUMERS] = 1, [ATTENTION_BLOCK_N] = 32, [ATTENTION_STAGES] = 1, [ATTENTION_CLUSTER] = 1}};
-  if (x && x->reason == TEMPLATE_OK) {
-    int64_t size = space_size(&attention_space);
-    for (int64_t i = 0; i < size; i++) {
-      config here;
-      double ns;
-      space_point(&attention_space, i, &here);
-      if (attention_judge(x, t, &t->rates, &here, &ns) != TEMPLATE_OK || ns >= least) continue;
-      least = ns;
-      *c = here;
+  for (int n = 0; x && n < blocks->n_values; n++) {
+    for (int consumers = 1; consumers <= 3; consumers++) {
+      for (size_t i = 0; i < COUNT_OF(start_stages) * COUNT_OF(start_groups); i++) {
+        int stages = start_stages[i % COUNT_OF(start_stages)];
+        config here = {{[ATTENTION_CONSUMERS] = consumers,
+                        [ATTENTION_BLOCK_N] = blocks->values[n],
+                        [ATTENTION_STAGES] = stages,
+                        [ATTENTION_TURNS] = consumers > 1,
+                        [ATTENTION_OVERLAP] = stages > 1,
+                        [ATTENTION_CLUSTER] = 1,
+                        [ATTENTION_GROUP] = start_groups[i / COUNT_OF(start_stages)],
+                        [ATTENTION_PERSISTENT] = 1}};
+        try_start(x, t, here, &least, c);
+      }
     }
   }
   arena_release(&a);
