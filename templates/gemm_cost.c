@@ -27,6 +27,9 @@ static const double wave_weight = 0.85;
 /* What STREAM_K costs: a launch that clears flags, and, for each element of a tile, sums that go through the
  * cache. */
 static const double stream_ns = 5000, stream_sum_ns = 0.18;
+/* From a partial sum's last product to the next one's first, besides an addition a clock: fitted to 10
+ * configurations of 8-bit floats. */
+static const double part_clocks = 140;
 /* A stage that two CTAs must both have left takes a little longer. */
 static const double cluster_factor = 1.004;
 
@@ -67,12 +70,26 @@ static cost_inputs inputs_of(const gemm_plan *plan, const target_rates *rates) {
   return in;
 }
 
-/* wgmma reads 64 rows of 32 bytes of A for each row tile, and those of B again for it; from narrow panels
- * of B with N contiguous it reads slower. */
+/* Partial sums of a row tile in a stage; 1 where sums stay in the matrix unit. */
+static double parts_of(const gemm_plan *plan) {
+  return plan->in_flight > 0 ? (double)plan->block_n * plan->match.n_sums / plan->part_n : 1;
+}
+
+/* wgmma reads 64 rows of 32 bytes of A for each row tile, for each part of it, and those of B again for it;
+ * from narrow panels of B with N contiguous it reads slower. */
 static double smem_bytes(const gemm_plan *plan) {
   double products = (double)plan->block_m / 64 * plan->block_k / plan->match.type.k;
   double narrow = !plan->b.k_major && plan->b.panel_width < 64 ? 1.6 : 1;
-  return products * (64 + narrow * plan->block_n * plan->match.n_sums) * 32;
+  double rows = 64 * (plan->a_registers ? 1 : parts_of(plan));
+  return products * (rows + narrow * plan->block_n * plan->match.n_sums) * 32;
+}
+
+/* A group that multiplies alone, and has one partial sum at a time, multiplies nothing while it adds. */
+static double adding_ns(const gemm_plan *plan, double clock_hz) {
+  bool alone = plan->pingpong || plan->consumers == 1;
+  if (plan->in_flight != 1 || !alone) return 0;
+  double parts = parts_of(plan) * plan->group_rows / 64;
+  return (plan->accumulators + part_clocks * parts) / clock_hz * 1e9;
 }
 
 static double step_ns(const cost_inputs *in) {
@@ -90,7 +107,8 @@ static double step_ns(const cost_inputs *in) {
   const double power = 10;
   double sum =
       pow(math, power) + pow(smem, power) + pow(l2, power) + pow(copies, power) + pow(sharers, power);
-  return pow(sum, 1 / power) * (plan->cluster > 1 ? cluster_factor : 1);
+  return pow(sum, 1 / power) * (plan->cluster > 1 ? cluster_factor : 1) +
+         adding_ns(plan, in->rates->clock_hz);
 }
 
 static double tensor_bytes(const gemm_match *match, uint64_t accesses) {

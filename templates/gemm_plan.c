@@ -174,10 +174,12 @@ static template_reason choose_parts(gemm_plan *plan, int schedule) {
   /* Fragments of A fit beside them, but not those of two row tiles at a time. */
   int fragments = plan->in_flight > 1 && plan->group_rows > 64 ? 16 : 0;
   int free = plan->registers - plan->accumulators - CONSUMER_OVERHEAD_REGISTERS - fragments;
-  int all = match->n_sums * plan->block_n * plan->group_rows / 64; /* columns of all row tiles */
+  /* Columns of all row tiles. A turn is given when the first part is done, and the other group needs work
+   * that this one still has. */
+  int all = match->n_sums * plan->block_n * plan->group_rows / 64;
+  int least = plan->take_turns || plan->in_flight > 1 ? 2 : 1;
   for (plan->part_n = WIDEST; plan->part_n >= NARROWEST; plan->part_n -= step)
-    if (plan->block_n % plan->part_n == 0 && parts_registers(plan) <= free &&
-        plan->in_flight * plan->part_n <= all)
+    if (plan->block_n % plan->part_n == 0 && parts_registers(plan) <= free && least * plan->part_n <= all)
       return TEMPLATE_OK;
   return TEMPLATE_REGISTERS;
 }
