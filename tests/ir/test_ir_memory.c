@@ -33,13 +33,19 @@ static arke_status work(const char *text, arke_error *err) {
     status = error_memory(err, "print");
     goto done;
   }
-  ir_form form, split, merged, flat;
+  ir_form form, split, merged, flat, short_form;
+  ir_problem row = p;
   bool flattened;
   status = ir_form_make(&p, &a, &form, err);
   if (status == ARKE_OK) status = ir_form_split(&form, &a, &split, err);
   if (status == ARKE_OK) status = ir_form_merge(&split, &a, &merged, err);
   if (status != ARKE_OK) goto done;
   status = ir_form_flatten(&merged, &a, &flat, &flattened, err);
+  if (status != ARKE_OK) goto done;
+  row.sizes[0] = 1;
+  status = ir_form_make(&row, &a, &form, err);
+  if (status == ARKE_OK) status = ir_form_merge_across_ones(&form, &a, &short_form, err);
+  if (status == ARKE_OK) status = ir_form_drop_ones(&form, &a, &short_form, err);
   if (status != ARKE_OK) goto done;
   ir_form_print(&flat, &out);
   if (strbuf_failed(&out)) {
