@@ -284,7 +284,10 @@ START_TEST(rows_serve_other_sizes) {
   static const struct {
     const char *bindings;
     int way;
-  } others[] = {{"T=f32 M=2 N=8 K=1", 0}, {"T=f32 M=2 N=3000 K=700", 0}, {"T=f32 M=1 N=40000 K=8", 1}};
+  } others[] = {{"T=f32 M=2 N=8 K=1", 0},
+                {"T=f32 M=2 N=3000 K=700", 0},
+                {"T=f32 M=2 N=61440 K=8", 1}, /* whole tiles of the copy that comes first */
+                {"T=f32 M=1 N=61000 K=8", 2}};
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, scatter(), assign, "T=f32 M=3 N=1024 K=20", "ROWS=1,VECTOR=4");
   lowered l = template_case_lower(&a, &c);
