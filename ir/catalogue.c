@@ -89,9 +89,9 @@
   X(linear, "matmul", "M,N,K", FLOATS64, "matrix product with weights stored one output feature a row",      \
     "linear(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }")                       \
   X(linear_bias, "matmul", "M,N,K", FLOATS64, "linear with a number added to each output feature",           \
-    "linear_bias(X: T[M,K], W: T[N,K], b: T[N]) -> (Y: T[M,N]) { Y[m,n] = b[n] + sum(k) X[m,k] * W[n,k] }")   \
+    "linear_bias(X: T[M,K], W: T[N,K], b: T[N]) -> (Y: T[M,N]) { Y[m,n] = b[n] + sum(k) X[m,k] * W[n,k] }")  \
   X(linear_swiglu, "matmul", "M,N,K", FLOATS, "silu of one linear times another, of the same rows",          \
-    "linear_swiglu(X: T[M,K], G: T[N,K], U: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = silu(sum(k) X[m,k] * "        \
+    "linear_swiglu(X: T[M,K], G: T[N,K], U: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = silu(sum(k) X[m,k] * "         \
     "G[n,k]) * sum(k) X[m,k] * U[n,k] }")                                                                    \
   X(linear_tf32, "matmul", "M,N,K", "f32", "linear of f32 by matrix units that read 11 digits of it",        \
     "linear_tf32(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) tf32(X[m,k]) * tf32(W[n,k]) }")      \
