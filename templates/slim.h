@@ -149,6 +149,8 @@ template_reason slim_feasible(const ir_problem *p, const target *t, const config
 const void *slim_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason slim_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
                            double *ns);
+double slim_bound_ns(const ir_problem *p, const void *prepared, const target *t, const target_rates *rates,
+                     const config *c);
 double slim_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 arke_status slim_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, kernel_way *ways, int *n, arke_error *err);

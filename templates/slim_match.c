@@ -63,13 +63,15 @@ static int64_t line_of(const slim_match *m, const slim_operand *o) {
 
 /* What tensor copies can address, and 32 bits count. */
 static template_reason check_sizes(const slim_match *m, strbuf *detail) {
-  enum { MOST = INT32_MAX - 4096, LINE = 8 };
+  enum { MOST = INT32_MAX - 4096, MOST_TOKENS = 1024, LINE = 8 };
   const int loops[] = {m->token_loop, m->row_loop, m->k_loop};
   for (size_t i = 0; i < COUNT_OF(loops); i++) {
     int64_t extent = loops[i] < 0 ? 1 : ir_form_extent(&m->c.form, loops[i]);
     if (extent < 1 || extent > MOST)
       return refuse(detail, TEMPLATE_SIZE, "an axis is empty, or its coordinates do not fit 32 bits");
   }
+  if (contraction_extent(&m->c, m->tokens) > MOST_TOKENS)
+    return refuse(detail, TEMPLATE_SIZE, "the short side has more than 1,024 rows");
   for (int i = 0; i < m->c.n_operands; i++) {
     if (line_of(m, &m->operands[i]) % LINE != 0)
       return refuse(detail, TEMPLATE_ALIGNMENT, "rows of an operand are not a multiple of 16 bytes");

@@ -62,6 +62,23 @@ template_reason slim_judge(const void *of, const target *t, const target_rates *
   return reason;
 }
 
+/* The products of the SM that has the most CTAs, at the full rate. */
+double slim_bound_ns(const ir_problem *p, const void *of, const target *t, const target_rates *rates,
+                     const config *c) {
+  (void)p;
+  const prepared *made = of;
+  slim_plan plan;
+  if (!c || made->reason != TEMPLATE_OK || slim_plan_make(&made->m, t, c, true, &plan) != TEMPLATE_OK)
+    return 0;
+  const contraction *product = &made->m.c;
+  double ctas = ceil((double)contraction_extent(product, made->m.weights) / plan.rows) *
+                ceil((double)contraction_extent(product, made->m.tokens) / plan.tokens) * plan.cluster;
+  double terms =
+      (double)contraction_extent(product, &product->k) / plan.cluster - plan.block_k; /* at least */
+  double flops = 2.0 * plan.row_tiles * plan.consumers * 64 * plan.columns * product->n_sums * fmax(0, terms);
+  return ceil(ctas / rates->sm_count) * flops / (rates->f16_flops_per_s / rates->sm_count) * 1e9;
+}
+
 template_reason slim_feasible(const ir_problem *p, const target *t, const config *c) {
   arena a = ARENA_INIT;
   double ns;

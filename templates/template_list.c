@@ -63,6 +63,7 @@ static const kernel_template templates[] = {
      .defaults = slim_defaults,
      .feasible = slim_feasible,
      .cost_ns = slim_cost_ns,
+     .bound_ns = slim_bound_ns,
      .prepare = slim_prepare,
      .judge = slim_judge,
      .lower = slim_lower,

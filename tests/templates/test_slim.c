@@ -170,6 +170,8 @@ START_TEST(others_are_refused) {
        "T=bf16 M=8 N=80 K=80", TEMPLATE_OPERATOR},
       {"m(X: T[K,M], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[k,m] * W[n,k] }", "T=bf16 M=8 N=80 K=80",
        TEMPLATE_OPERATOR},
+      {"m(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }",
+       "T=bf16 M=1032 N=1040 K=80", TEMPLATE_SIZE},
       {"m(X: T[B,M,K], W: T[B,N,K]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) X[b,m,k] * W[b,n,k] }",
        "T=bf16 B=2 M=8 N=80 K=80", TEMPLATE_OPERATOR},
   };
