@@ -24,6 +24,8 @@ static const double smem_efficiency = 0.78, math_efficiency = 0.76;
  * that an SM may have beyond its share, since launches overlap. */
 static const double sm_bytes_per_cycle = 68, sm_dram_bytes_per_cycle = 32.5, pair_dram_bytes_per_cycle = 46,
                     skew = 0.5;
+/* A line that lies outside its tensor is 0, and takes a copy so long. */
+static const double outside_line_ns = 5.3;
 /* Cycles of a stage that no product hides; instructions for a vector of outputs, and for each part of K. */
 static const double stage_cycles = 88, vector_instructions = 47, part_instructions = 60;
 /* How much bounds that come close to the largest one add to it. */
@@ -43,6 +45,7 @@ typedef struct work {
   double bytes, dram_bytes; /* through its ring; of them out of memory */
   double in_flight;         /* bytes */
   double busy_ns;           /* of its SM's matrix units and shared memory */
+  double outside_ns;        /* of its SM's copies, for lines outside the tensor */
   double chain_ns;          /* of its consumers, one stage after the other */
 } work;
 
@@ -60,6 +63,7 @@ static double wave_ns(const work *w, double ctas, const target_rates *rates) {
       on_a_pair * w->dram_bytes / (pair_dram_bytes_per_cycle * cycles_per_ns),
       w->bytes / w->in_flight * latency_ns,
       on_an_sm * w->busy_ns,
+      on_an_sm * w->outside_ns,
       w->chain_ns,
   };
   double sum = 0;
@@ -81,11 +85,13 @@ double slim_cost_of(const slim_plan *p, const target *t, const target_rates *rat
   /* Rows beyond the last are no bytes. */
   double stage_bytes = 0;
   for (int i = 0; i < c->n_operands; i++)
-    stage_bytes += p->tiles[i].bytes * (p->m->operands[i].token ? fmin(1, tokens / p->tokens) : 1);
+    stage_bytes += (double)p->tiles[i].panels * p->tiles[i].height * SLIM_LINE_BYTES *
+                   (p->m->operands[i].token ? fmin(1, tokens / p->tokens) : 1);
   work w = {.fit = fit,
             .bytes = steps * stage_bytes,
             .dram_bytes = ir_min_bytes(c->form.problem) / ctas,
             .in_flight = (p->stages - 1) * stage_bytes, /* one is multiplied */
+            .outside_ns = steps * p->block_k / SLIM_PANEL * fmax(0, p->tokens - tokens) * outside_line_ns,
             .busy_ns = steps * stage / rates->clock_hz * 1e9,
             .chain_ns = steps * (stage + stage_cycles) / rates->clock_hz * 1e9};
   w.in_flight = fmin(w.in_flight, w.bytes);

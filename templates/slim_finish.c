@@ -10,7 +10,7 @@
 /* Where a sum is: rows of a token follow one another. */
 static gen_value sum_at(slim_emitter *e, int sum, gen_value token, gen_value row) {
   gen_builder *b = e->b;
-  gen_value line = gen_add_imm(b, token, (int64_t)sum * e->p->tokens);
+  gen_value line = gen_add_imm(b, token, (int64_t)sum * e->p->sum_tokens);
   gen_value at = gen_add(b, gen_mul_imm(b, line, e->p->pitch), row);
   return gen_add(b, e->smem, gen_mul_imm(b, at, sizeof(float)));
 }
@@ -27,7 +27,7 @@ void slim_put_sums(slim_emitter *e, gen_value group, gen_value thread, const gen
   for (int i = 0; i < e->m->c.n_sums * p->accumulators; i++) {
     int sum = i / p->accumulators, tile = i % p->accumulators / n, r = i % n;
     int line = 64 * tile + 8 * (r / 2 % 2), column = 8 * (r / 4) + r % 2;
-    int token = sum * p->tokens + (p->turned ? line : column), row = p->turned ? column : line;
+    int token = sum * p->sum_tokens + (p->turned ? line : column), row = p->turned ? column : line;
     int further = token * p->pitch + row;
     gen_value place = gen_add_imm(b, at, further * (int64_t)sizeof(float));
     if (!p->turned) {

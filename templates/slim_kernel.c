@@ -2,6 +2,7 @@
 #include "generator/gen_barrier.h"
 #include "generator/gen_cluster.h"
 #include "generator/gen_control.h"
+#include "generator/gen_memory.h"
 #include "generator/gen_pipeline.h"
 #include "generator/gen_tma.h"
 #include "generator/gen_warp.h"
@@ -67,7 +68,7 @@ static void produce(slim_emitter *e, const gen_pipeline *pipeline) {
   gen_loop_begin(b, &loop, carried, 3);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], e->end));
   at = (gen_stage){carried[1], carried[2]};
-  gen_value full = gen_pipeline_acquire(b, pipeline, at, p->stage_bytes);
+  gen_value full = gen_pipeline_acquire(b, pipeline, at, p->copied_bytes);
   gen_value stage = gen_add(b, e->smem, gen_mul_imm(b, at.index, p->stage_bytes));
   gen_value k = gen_mul_imm(b, carried[0], p->block_k);
   for (int i = 0; i < e->m->c.n_operands; i++) load_operand(e, i, stage, k, full);
@@ -209,6 +210,41 @@ static void consume(slim_emitter *e, const gen_pipeline *pipeline, gen_value gro
 
 /* --- the whole --- */
 
+/* Lines of the 64-row operand that no token fills, once for all stages, by the consumers' threads. Copies of
+ * what lies outside a tensor would do it too, but take 5 ns a line. */
+static void clear_lines(slim_emitter *e, const slim_tile *tile) {
+  enum { CHUNK = 16 };
+  gen_builder *b = e->b;
+  const slim_plan *p = e->p;
+  int threads = p->consumers * SLIM_WARP_GROUP,
+      chunks = (tile->lines - tile->height) * SLIM_LINE_BYTES / CHUNK;
+  gen_value zero = gen_i32(b, 0), all = gen_vector(b, (gen_value[]){zero, zero, zero, zero}, 4);
+  for (int first = 0; first < chunks; first += threads) {
+    gen_branch inside;
+    bool whole = first + threads <= chunks;
+    gen_value chunk = gen_add_imm(b, gen_tid_x(b), first);
+    if (!whole) gen_if(b, &inside, gen_compare_imm(b, GEN_ULT, chunk, chunks), NULL, 0);
+    gen_value at = gen_add(b, e->smem, gen_mul_imm(b, chunk, CHUNK));
+    for (int i = 0; i < p->stages * tile->panels; i++) {
+      int panel = i / tile->panels * p->stage_bytes + tile->offset + i % tile->panels * tile->panel_bytes;
+      gen_store_shared(b, all, gen_add_imm(b, at, panel + tile->height * SLIM_LINE_BYTES));
+    }
+    if (!whole) gen_if_end(b, &inside);
+  }
+}
+
+static void clear(slim_emitter *e) {
+  gen_builder *b = e->b;
+  gen_branch consumers;
+  if (e->p->sum_tokens == e->p->tokens) return;
+  gen_if(b, &consumers, gen_compare_imm(b, GEN_ULT, gen_tid_x(b), e->p->consumers * SLIM_WARP_GROUP), NULL,
+         0);
+  for (int i = 0; i < e->m->c.n_operands; i++)
+    if (e->m->operands[i].token) clear_lines(e, &e->p->tiles[i]);
+  gen_fence_async_shared(b);
+  gen_if_end(b, &consumers);
+}
+
 static void set_up(slim_emitter *e, gen_pipeline *pipeline) {
   gen_builder *b = e->b;
   gen_pipeline_create(b, pipeline, "stage", e->p->stages, e->p->consumers, 1);
@@ -219,6 +255,7 @@ static void set_up(slim_emitter *e, gen_pipeline *pipeline) {
   gen_mbarrier_init_fence(b);
   gen_if_end(b, &first);
   gen_warp_sync(b);
+  clear(e);
   gen_cta_sync(b);
 }
 

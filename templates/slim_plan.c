@@ -14,7 +14,8 @@ static void place_tile(const slim_plan *p, const slim_operand *o, int offset, sl
   *tile = (slim_tile){.offset = offset,
                       .panels = (o->along_rows ? rows : p->block_k) / SLIM_PANEL,
                       .height = o->along_rows ? p->block_k : rows};
-  tile->panel_bytes = tile->height * SLIM_LINE_BYTES;
+  tile->lines = o->token ? p->sum_tokens : tile->height;
+  tile->panel_bytes = tile->lines * SLIM_LINE_BYTES;
   tile->bytes = tile->panels * tile->panel_bytes;
 }
 
@@ -50,7 +51,8 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
                       .width = 1};
   slim_plan *p = plan;
   if (!t->has.tma || !t->has.wgmma || !t->has.clusters) return TEMPLATE_TARGET;
-  int tall = p->turned ? p->tokens : p->rows; /* of the 64-row operand */
+  p->sum_tokens = p->turned ? (p->tokens + 63) / 64 * 64 : p->tokens;
+  int tall = p->turned ? p->sum_tokens : p->rows; /* of the 64-row operand */
   if (tall % (64 * p->consumers) != 0) return TEMPLATE_TILE;
   p->row_tiles = tall / 64 / p->consumers;
   p->columns = p->turned ? p->rows : p->tokens;
@@ -63,8 +65,9 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
     bool whole_panels = !m->operands[i].along_rows || p->rows % SLIM_PANEL == 0;
     if (p->tiles[i].height > MOST_BOX || !whole_panels) return TEMPLATE_TILE;
     p->stage_bytes += p->tiles[i].bytes;
+    p->copied_bytes += p->tiles[i].panels * p->tiles[i].height * SLIM_LINE_BYTES;
   }
-  int sums = m->c.n_sums * p->tokens * p->pitch * (int)sizeof(float), ring = p->stages * p->stage_bytes;
+  int sums = m->c.n_sums * p->sum_tokens * p->pitch * (int)sizeof(float), ring = p->stages * p->stage_bytes;
   p->smem_bytes = sums > ring ? sums : ring;
   if (p->smem_bytes > t->smem_per_block_bytes - STATIC_SMEM_BYTES) return TEMPLATE_SHARED_MEMORY;
   int64_t rows = ir_form_extent(&m->c.form, m->row_loop);

@@ -29,7 +29,7 @@ static bool is_redundant(const slim_plan *p) {
   int64_t tokens = contraction_extent(c, p->m->tokens), rows = contraction_extent(c, p->m->weights),
           k = contraction_extent(c, &c->k);
   int64_t steps = (k + p->block_k - 1) / p->block_k, each = (steps + p->cluster - 1) / p->cluster;
-  int fewer_tokens = p->turned ? p->tokens - 64 : value_below(SLIM_TOKENS, p->tokens);
+  int fewer_tokens = value_below(SLIM_TOKENS, p->tokens);
   int fewer_rows = p->turned ? value_below(SLIM_ROWS, p->rows) : p->rows / 2,
       fewer_stages = value_below(SLIM_STAGES, p->stages);
   return (fewer_tokens > 0 && fewer_tokens >= tokens) ||
