@@ -82,6 +82,7 @@ typedef struct slim_plan {
   const slim_match *m;
   bool dense, wide_offsets;
   bool turned;     /* tokens are the 64-row operand */
+  bool alone;      /* an SM holds one CTA */
   gen_cache loads; /* of weights */
   int rows, tokens, block_k, stages, consumers, cluster;
   int threads;      /* consumers, then the producer's warp */
@@ -113,6 +114,7 @@ typedef struct slim_kernel {
   lanes_args slots;
   int maps[CONTRACTION_OPERANDS];                /* parameters */
   int n_tokens, n_weights, k_steps, token_tiles; /* parameters, i32 */
+  int crowd;                                     /* CTAs for every two SMs, rounded up; i32 */
   struct slim_emitter *current;
 } slim_kernel;
 

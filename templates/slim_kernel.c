@@ -259,6 +259,24 @@ static void set_up(slim_emitter *e, gen_pipeline *pipeline) {
   gen_cta_sync(b);
 }
 
+/* The next launch may start early, unless its CTAs would come to lie unevenly: they take what room there is
+ * beside this launch's, and the rest of them the SMs that this launch leaves first. With several CTAs of an
+ * SM some then hold three where others have one, which costs long streams more than the start of a launch. */
+static void release(slim_emitter *e) {
+  enum { LONG_BYTES = 150000 };
+  gen_builder *b = e->b;
+  gen_branch early;
+  if (e->p->alone) {
+    gen_launches_release(b);
+    return;
+  }
+  gen_value steps = gen_sub(b, e->end, e->begin), crowd = gen_param(b, e->k->crowd);
+  gen_value is_short = gen_compare_imm(b, GEN_ULE, steps, LONG_BYTES / e->p->copied_bytes);
+  gen_if(b, &early, gen_or(b, is_short, gen_compare_imm(b, GEN_ULE, crowd, 1)), NULL, 0);
+  gen_launches_release(b);
+  gen_if_end(b, &early);
+}
+
 arke_status slim_emit(gen_builder *b, const target *t, void *user, arke_error *err) {
   (void)t;
   slim_kernel *k = user;
@@ -268,9 +286,9 @@ arke_status slim_emit(gen_builder *b, const target *t, void *user, arke_error *e
   if (!e) return error_memory(err, "generate");
   *e = (slim_emitter){.b = b, .k = k, .p = &k->plan, .m = k->plan.m};
   k->current = e;
-  gen_launches_release(b);
   e->smem = gen_shared_dynamic(b);
   find_place(e);
+  release(e);
   TRY(find_rows(e, err));
   set_up(e, &pipeline);
   gen_launches_wait(b);

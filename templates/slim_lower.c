@@ -70,6 +70,8 @@ static arke_status make_launch(const char *name, const slim_plan *plan, const lo
   k->token_tiles = kernel_args_i32(&l->args, token_tiles);
   const recipe_expr *tiles = recipe_binary(a, RECIPE_MUL, ceil_div(a, weights, p->rows), token_tiles);
   l->grid[0] = recipe_binary(a, RECIPE_MUL, tiles, recipe_const(a, p->cluster));
+  const recipe_expr *twice = recipe_binary(a, RECIPE_MUL, l->grid[0], recipe_const(a, 2));
+  k->crowd = kernel_args_i32(&l->args, recipe_binary(a, RECIPE_CEILDIV, twice, recipe_var(a, "SMS")));
   return l->grid[0] && l->smem_bytes ? ARKE_OK : error_memory(err, "generate");
 }
 

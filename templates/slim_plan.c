@@ -70,6 +70,7 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
   int sums = m->c.n_sums * p->sum_tokens * p->pitch * (int)sizeof(float), ring = p->stages * p->stage_bytes;
   p->smem_bytes = sums > ring ? sums : ring;
   if (p->smem_bytes > t->smem_per_block_bytes - STATIC_SMEM_BYTES) return TEMPLATE_SHARED_MEMORY;
+  p->alone = 2 * (p->smem_bytes + STATIC_SMEM_BYTES) > t->smem_per_block_bytes;
   int64_t rows = ir_form_extent(&m->c.form, m->row_loop);
   while (dense && p->width < WIDEST && rows % (p->width * 2) == 0) p->width *= 2;
   return TEMPLATE_OK;
