@@ -99,6 +99,7 @@ typedef struct mma_kernel {
   lanes_args tile_slots[CONTRACTION_OPERANDS], epilogue_slots;
   /* Parameters. */
   int m, n, k, steps, steps_each, tiles_m, tiles_n, batches, runs, items, partials;
+  int crowd; /* CTAs for every two SMs, rounded up */
   int extents[IR_FORM_LOOPS];
   struct mma_emitter *current;
 } mma_kernel;

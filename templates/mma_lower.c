@@ -66,6 +66,8 @@ static arke_status make_product(const mma_plan *p, const char *name, arena *a, k
     k->partials = kernel_args_workspace(&l->args, recipe_const(a, 0));
     l->grid[0] = product(a, l->grid[0], recipe_const(a, p->split));
   }
+  const recipe_expr *twice = product(a, l->grid[0], recipe_const(a, 2));
+  k->crowd = kernel_args_i32(&l->args, recipe_binary(a, RECIPE_CEILDIV, twice, recipe_var(a, "SMS")));
   return l->grid[0] ? ARKE_OK : error_memory(err, STAGE);
 }
 
