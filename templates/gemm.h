@@ -38,8 +38,9 @@ typedef struct gemm_view {
 typedef struct gemm_match {
   const contraction *c;
   gemm_type type;
-  int m, n, k;             /* loops of the form; a tile's rows are of m, its columns of n */
-  contraction_loops outer; /* all other loops of the output: one value each in a tile */
+  int m, n, k;               /* loops of the form; a tile's rows are of m, its columns of n */
+  contraction_loops outer;   /* all other loops of the output: one value each in a tile */
+  contraction_loops k_outer; /* other loops of the terms: one value each in a stage */
   int n_sums;
   gemm_view a, b[CONTRACTION_SUMS]; /* B of each sum; they all have this A */
   gemm_view y;                      /* of the first output; rank 0: copies cannot store it */
@@ -184,6 +185,8 @@ int gemm_narrowest(const gemm_plan *plan);
 int64_t gemm_units_m(const gemm_plan *plan, int64_t m);
 int64_t gemm_units_n(const gemm_plan *plan, int64_t n);
 int64_t gemm_batches(const gemm_plan *plan);
+/* Values of the terms' outer loops together: K has so many parts. */
+int64_t gemm_k_parts(const gemm_match *match);
 
 /* --- the template's functions --- */
 
@@ -217,7 +220,8 @@ typedef struct gemm_kernel {
   int map_a, map_b[CONTRACTION_SUMS], map_y, map_reads[GEMM_READS];
   int map_b_steps[CONTRACTION_SUMS]; /* packs_columns */
   int m, n, k;
-  int batches, extents[IR_FORM_LOOPS]; /* of outer loops */
+  int batches, extents[IR_FORM_LOOPS]; /* of outer loops, the terms' included */
+  int k_outer;                         /* of those of the terms together */
   int slots, flags;
   int row_parts, row_tiles; /* parts of rows that are reduced, and columns of tiles (gemm_rows.c) */
   int group_count;

@@ -54,7 +54,7 @@ static cost_inputs inputs_of(const gemm_plan *plan, const target_rates *rates) {
                     .rates = rates,
                     .m = (double)m,
                     .n = (double)n,
-                    .k = (double)gemm_extent(match, match->k),
+                    .k = (double)(gemm_extent(match, match->k) * gemm_k_parts(match)),
                     .batches = (double)gemm_batches(plan)};
   in.tiles_m = (double)gemm_units_m(plan, m) * plan->cluster_m;
   if (plan->match.grouped) { /* ragged ends */
@@ -179,7 +179,7 @@ double gemm_plan_cost_ns(const gemm_plan *plan, const target_rates *rates) {
   cost_inputs in = inputs_of(plan, rates);
   double outputs = plan->match.c->form.n_outputs;
   double store = store_ns * plan->block_m * plan->block_n * outputs + reads_ns(plan);
-  double steps = ceil(in.k / plan->block_k);
+  double parts = (double)gemm_k_parts(&plan->match), steps = parts * ceil(in.k / parts / plan->block_k);
   double waves = in.tiles_m * in.tiles_n * in.batches / (plan->stream ? slots_of(plan, rates) : in.ctas);
   double weighted = wave_weight * ceil(waves) + (1 - wave_weight) * waves;
   bool hidden = plan->pingpong && waves > 1;

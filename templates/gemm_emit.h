@@ -25,6 +25,7 @@ typedef struct gemm_emitter {
   gen_value map_a, map_b[CONTRACTION_SUMS], map_y; /* i64; map_y NULL: copies store nothing */
   gen_value m, n, k;
   gen_value k_steps;           /* pipeline stages of one tile, at least 1 */
+  gen_value part_steps;        /* of a part of K: of one value of the terms' outer loops */
   gen_value smem;              /* stages, then store buffers */
   gen_value rank;              /* of this CTA in its cluster */
   gen_value unit, unit_step;   /* first unit of this CTA, and from one to the next */
@@ -61,7 +62,9 @@ void gemm_outer_values(gemm_emitter *e, gemm_tile tile, gen_value values[IR_FORM
 void gemm_set_loops(gemm_emitter *e, lanes *l, gemm_tile tile, gen_value row, gen_value column);
 /* Sets the loop of the terms. */
 void gemm_set_terms(gemm_emitter *e, lanes *l, gen_value k);
-/* Coordinates, in the order of the map, at a tile's first row and column; K's is NULL. */
+/* Values of the terms' loops at k-step `step`, by loop. */
+void gemm_terms_at(gemm_emitter *e, gen_value step, gen_value values[IR_FORM_LOOPS]);
+/* Coordinates, in the order of the map, at a tile's first row and column; those of the terms are NULL. */
 void gemm_coordinates(gemm_emitter *e, const gemm_view *view, gemm_tile tile,
                       gen_value coordinates[GEMM_MAP_RANK]);
 

@@ -29,6 +29,10 @@ int64_t gemm_extent(const gemm_match *match, int loop) {
   return ir_form_extent(&match->c->form, loop);
 }
 
+int64_t gemm_k_parts(const gemm_match *match) {
+  return contraction_extent(match->c, &match->k_outer);
+}
+
 /* --- roles --- */
 
 int gemm_read(const contraction *c, int operand) {
@@ -39,14 +43,28 @@ int gemm_read(const contraction *c, int operand) {
   return !e || e->node != IR_READ || c->form.accesses[e->id].other ? -1 : e->id;
 }
 
+/* Of several loops of terms that along which an operand is contiguous. */
+static int loop_of_terms(const contraction *c) {
+  for (int i = 0; i < c->n_operands && c->k.n > 1; i++) {
+    int read = gemm_read(c, i);
+    if (read < 0 || c->form.accesses[read].n == 0) continue;
+    const ir_expr *last = c->form.accesses[read].subscripts[c->form.accesses[read].n - 1].e;
+    if (last->node == IR_INDEX && c->k.set >> last->id & 1) return last->id;
+  }
+  return c->k.loops[c->k.n - 1];
+}
+
 /* The innermost loop of each side runs along a tile; all others have one value in it. */
 static bool take_loops(fitting *f) {
   gemm_match *match = f->match;
   const contraction *c = match->c;
-  if (c->m.n == 0 || c->n.n == 0 || c->k.n != 1) return false;
+  if (c->m.n == 0 || c->n.n == 0) return false;
   match->m = c->m.loops[c->m.n - 1];
   match->n = c->n.loops[c->n.n - 1];
-  match->k = c->k.loops[0];
+  match->k = loop_of_terms(c);
+  match->k_outer = (contraction_loops){.set = c->k.set & ~(1u << match->k)};
+  for (int i = 0; i < c->k.n; i++)
+    if (c->k.loops[i] != match->k) match->k_outer.loops[match->k_outer.n++] = c->k.loops[i];
   unsigned outer = (c->batch.set | c->m.set | c->n.set) & ~(1u << match->m | 1u << match->n);
   const ir_access *y = &c->form.accesses[c->form.outputs[0].access];
   match->outer = (contraction_loops){.set = outer};
@@ -105,7 +123,7 @@ static bool make_view(const fitting *f, int access, int row, int column, bool ro
                       bool *row_contiguous) {
   const ir_form *form = &f->match->c->form;
   const ir_access *x = &form->accesses[access];
-  unsigned tile = 1u << f->match->m | 1u << f->match->n | 1u << f->match->k;
+  unsigned tile = 1u << f->match->m | 1u << f->match->n | 1u << f->match->k, terms = f->match->k_outer.set;
   int row_at = -1, column_at = -1;
   *view = (gemm_view){.access = access};
   if (x->n > GEMM_MAP_RANK) return false;
@@ -113,6 +131,7 @@ static bool make_view(const fitting *f, int access, int row, int column, bool ro
     const ir_expr *e = x->subscripts[s].e;
     unsigned loops = e == f->match->c->groups.of ? 0 : ir_form_free(form, e); /* one value in a tile */
     view->computed = view->computed || e->node != IR_INDEX;
+    if (loops & terms && e->node != IR_INDEX) return false;
     if (!(loops & tile)) continue;
     bool is_row = loops >> row & 1;
     int loop = is_row ? row : column, *at = is_row ? &row_at : &column_at;
@@ -234,6 +253,8 @@ static template_reason check_sizes(const fitting *f) {
                     INT32_MAX - 4096);
     if (match->outer.set >> l & 1 && __builtin_mul_overflow(batches, size, &batches)) batches = INT64_MAX;
   }
+  if (gemm_k_parts(match) > INT32_MAX / gemm_extent(match, match->k))
+    return refuse(f, TEMPLATE_SIZE, "there are more terms than the kernel counts in 32 bits");
   if (batches > INT32_MAX - 4096)
     return refuse(f, TEMPLATE_SIZE, "there are %lld matrices", (long long)batches);
   return TEMPLATE_OK;
@@ -264,7 +285,7 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
   if (!t->has.tma || !t->has.wgmma || !t->has.stmatrix || !t->has.setmaxnreg)
     return refuse(&f, TEMPLATE_TARGET, "%s has no warp-group matrix unit with tensor copies", t->name);
   if (!take_loops(&f))
-    return refuse(&f, TEMPLATE_OPERATOR, "the gemm template takes one loop of rows, of columns and of terms");
+    return refuse(&f, TEMPLATE_OPERATOR, "the gemm template takes a loop of rows and one of columns");
   for (int i = 0; i < c->n_operands; i++)
     if (gemm_read(c, i) < 0)
       return refuse(&f, TEMPLATE_OPERATOR, "an operand is computed, and copies bring tensors as they are");

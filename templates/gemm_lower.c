@@ -107,6 +107,10 @@ static void declare(gemm_kernel *k, kernel_args *args) {
   k->m = kernel_args_i32(args, extent(plan, match->m, a));
   k->n = kernel_args_i32(args, extent(plan, match->n, a));
   k->k = kernel_args_i32(args, extent(plan, match->k, a));
+  if (match->k_outer.n > 0)
+    k->k_outer = kernel_args_i32(args, contraction_extent_recipe(match->c, &match->k_outer, a));
+  for (int i = 1; i < match->k_outer.n; i++)
+    k->extents[match->k_outer.loops[i]] = kernel_args_i32(args, extent(plan, match->k_outer.loops[i], a));
   if (match->outer.n > 0) k->batches = kernel_args_i32(args, batches(plan, a));
   for (int i = 1; i < match->outer.n; i++)
     k->extents[match->outer.loops[i]] = kernel_args_i32(args, extent(plan, match->outer.loops[i], a));
@@ -138,6 +142,10 @@ static void require_sizes(const gemm_plan *plan, recipe *rules, arena *a) {
         rules, a, extent(plan, loops[i], a), 0,
         plan->stream && loops[i] == match->k ? GEMM_STREAM_MAX_K : INT32_MAX - 4096,
         arena_printf(a, "%s must fit the kernel's 32-bit coordinates", form->loops[loops[i]].name));
+  if (match->k_outer.n > 0)
+    kernel_require(rules, a, contraction_extent_recipe(match->c, &match->c->k, a), 0,
+                   plan->stream ? GEMM_STREAM_MAX_K : INT32_MAX - 4096,
+                   "terms must fit the kernel's 32-bit numbers");
   if (match->outer.n > 0)
     kernel_require(rules, a, batches(plan, a), 0, INT32_MAX - 4096,
                    "matrices must fit the kernel's 32-bit numbers");

@@ -6,24 +6,28 @@
 typedef struct source {
   const gemm_view *view;
   gen_value map;
-  gen_value at[GEMM_MAP_RANK]; /* K's is NULL */
+  gen_value at[GEMM_MAP_RANK]; /* those of the terms are NULL */
+  int terms[GEMM_MAP_RANK];    /* there, their loops */
 } source;
 
 static source source_of(gemm_emitter *e, const gemm_view *view, gen_value map, gemm_tile tile) {
   source s = {.view = view, .map = map};
   gemm_coordinates(e, view, tile, s.at);
+  const ir_access *x = &e->plan->match.c->form.accesses[view->access];
+  for (int i = 0; i < view->rank; i++)
+    if (!s.at[i]) s.terms[i] = x->subscripts[view->subscript[i]].e->id;
   return s;
 }
 
-/* Copies a part of an operand into a stage: its panels, or this CTA's share of each, for all sharers. `k` is
- * the first element along K. */
-static void load_part(gemm_emitter *e, const gemm_operand *o, const source *s, gen_value shared, gen_value k,
-                      gen_value full) {
+/* Copies a part of an operand into a stage: its panels, or this CTA's share of each, for all sharers.
+ * `terms`: the first ones', by loop. */
+static void load_part(gemm_emitter *e, const gemm_operand *o, const source *s, gen_value shared,
+                      const gen_value *terms, gen_value full) {
   gen_builder *b = e->b;
   int share_rows = o->copy_height / o->shares;
   unsigned mask = o->shares > 1 ? (1u << o->shares) - 1 : 0;
   gen_value at[GEMM_MAP_RANK];
-  for (int i = 0; i < s->view->rank; i++) at[i] = s->at[i] ? s->at[i] : k;
+  for (int i = 0; i < s->view->rank; i++) at[i] = s->at[i] ? s->at[i] : terms[s->terms[i]];
   if (o->shares > 1) {
     at[1] = gen_add(b, at[1], gen_mul_imm(b, e->rank, share_rows));
     shared = gen_add(b, shared, gen_mul_imm(b, e->rank, share_rows * (int)o->swizzle));
@@ -37,18 +41,18 @@ static void load_part(gemm_emitter *e, const gemm_operand *o, const source *s, g
 
 /* packs_columns: part number `part` of B of a tile of so many columns, behind those before it. */
 static void load_columns(gemm_emitter *e, const source *s, int part, gen_value width, gen_value shared,
-                         gen_value k, gen_value full) {
+                         const gen_value *terms, gen_value full) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   source steps = *s;
   steps.map = gen_param(b, e->kernel->map_b_steps[part]);
   shared = gen_add(b, shared, gen_mul_imm(b, width, part * (int)plan->b.swizzle));
-  load_part(e, &plan->b, s, shared, k, full);
+  load_part(e, &plan->b, s, shared, terms, full);
   for (int columns = gemm_narrowest(plan); columns < plan->block_n; columns += GEMM_EVEN_STEP) {
     gen_branch branch;
     gen_if(b, &branch, gen_compare_imm(b, GEN_SGT, width, columns), NULL, 0);
     steps.at[1] = gen_add_imm(b, s->at[1], columns);
-    load_part(e, &plan->b, &steps, gen_add_imm(b, shared, columns * (int)plan->b.swizzle), k, full);
+    load_part(e, &plan->b, &steps, gen_add_imm(b, shared, columns * (int)plan->b.swizzle), terms, full);
     gen_if_end(b, &branch);
   }
 }
@@ -86,14 +90,15 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   gen_value full = bytes ? gen_pipeline_acquire_some(b, &e->pipeline, at, bytes)
                          : gen_pipeline_acquire(b, &e->pipeline, at, plan->stage_bytes);
   gen_value stage = gen_add(b, e->smem, gen_mul_imm(b, at.index, plan->stage_bytes));
-  gen_value k = gen_mul_imm(b, step, plan->block_k);
-  load_part(e, &plan->a, &of_a, stage, k, full);
+  gen_value terms[IR_FORM_LOOPS] = {NULL};
+  gemm_terms_at(e, step, terms);
+  load_part(e, &plan->a, &of_a, stage, terms, full);
   for (int i = 0; i < match->n_sums; i++) {
     gen_value first = gen_add_imm(b, stage, plan->a.bytes);
     if (width) {
-      load_columns(e, &of_b[i], i, width, first, k, full);
+      load_columns(e, &of_b[i], i, width, first, terms, full);
     } else {
-      load_part(e, &plan->b, &of_b[i], gen_add_imm(b, first, i * plan->b.part_bytes), k, full);
+      load_part(e, &plan->b, &of_b[i], gen_add_imm(b, first, i * plan->b.part_bytes), terms, full);
     }
   }
   at = gen_pipeline_advance(b, &e->pipeline, at);

@@ -77,7 +77,8 @@ static template_reason make_plan(const prepared *made, const target *t, const co
     return TEMPLATE_CLUSTER;
   int64_t units_m = gemm_units_m(plan, m), units_n = gemm_units_n(plan, n), batches = gemm_batches(plan);
   if (units_m > INT32_MAX / plan->cluster / units_n / batches) return TEMPLATE_SIZE;
-  if (plan->stream && gemm_extent(&plan->match, plan->match.k) > GEMM_STREAM_MAX_K) return TEMPLATE_SIZE;
+  int64_t terms = gemm_extent(&plan->match, plan->match.k) * gemm_k_parts(&plan->match);
+  if (plan->stream && terms > GEMM_STREAM_MAX_K) return TEMPLATE_SIZE;
   int sm_count = t->rates.sm_count;
   if (plan->even && even_already(plan, units_m * batches, units_n, n, sm_count)) return TEMPLATE_REDUNDANT;
   return redundant(plan, units_m, units_n, batches, sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
@@ -241,6 +242,11 @@ static void reduce(const gemm_plan *plan, int sm_count, ir_problem *reduced) {
   mark_axes(form, match->m, &set);
   mark_axes(form, match->n, &set);
   mark_axes(form, match->k, &set);
+  for (int i = 0; i < match->k_outer.n; i++) {
+    int loop = match->k_outer.loops[i];
+    if (ir_form_extent(form, loop) > 2) set_extent(form, loop, 2, reduced);
+    mark_axes(form, loop, &set);
+  }
   reduce_outer(match, reduced, set);
   ir_form small = *form;
   small.problem = reduced;

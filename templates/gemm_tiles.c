@@ -10,7 +10,8 @@ void gemm_tiles_init(gemm_emitter *e) {
   e->units_n = gen_ceildiv_imm(b, e->n, plan->block_n * plan->cluster_n);
   e->units_each = gen_mul(b, e->units_m, e->units_n);
   e->units = e->batches ? gen_mul(b, e->units_each, e->batches) : e->units_each;
-  e->k_steps = gen_ceildiv_imm(b, e->k, plan->block_k);
+  e->k_steps = e->part_steps = gen_ceildiv_imm(b, e->k, plan->block_k);
+  if (plan->match.k_outer.n > 0) e->k_steps = gen_mul(b, e->part_steps, gen_param(b, e->kernel->k_outer));
   bool clustered = plan->cluster > 1;
   e->rank = clustered ? gen_cluster_ctarank(b) : gen_i32(b, 0);
   e->unit = clustered ? gen_clusterid_x(b) : gen_ctaid_x(b);
@@ -65,15 +66,30 @@ gemm_tile gemm_tiles_at(gemm_emitter *e, gen_value unit) {
 
 /* --- loops and coordinates --- */
 
-void gemm_outer_values(gemm_emitter *e, gemm_tile tile, gen_value values[IR_FORM_LOOPS]) {
+/* Values of loops whose numbers together are `number`. */
+static void split(gemm_emitter *e, const contraction_loops *loops, gen_value number,
+                  gen_value values[IR_FORM_LOOPS]) {
   gen_builder *b = e->b;
-  const contraction_loops *outer = &e->plan->match.outer;
-  gen_value rest = tile.batch;
-  for (int i = outer->n - 1; i >= 0; i--) {
-    gen_value extent = i > 0 ? gen_param(b, e->kernel->extents[outer->loops[i]]) : NULL;
-    values[outer->loops[i]] = i > 0 ? gen_urem(b, rest, extent) : rest;
-    if (i > 0) rest = gen_udiv(b, rest, extent);
+  for (int i = loops->n - 1; i >= 0; i--) {
+    gen_value extent = i > 0 ? gen_param(b, e->kernel->extents[loops->loops[i]]) : NULL;
+    values[loops->loops[i]] = i > 0 ? gen_urem(b, number, extent) : number;
+    if (i > 0) number = gen_udiv(b, number, extent);
   }
+}
+
+void gemm_outer_values(gemm_emitter *e, gemm_tile tile, gen_value values[IR_FORM_LOOPS]) {
+  split(e, &e->plan->match.outer, tile.batch, values);
+}
+
+void gemm_terms_at(gemm_emitter *e, gen_value step, gen_value values[IR_FORM_LOOPS]) {
+  gen_builder *b = e->b;
+  const gemm_match *match = &e->plan->match;
+  if (match->k_outer.n > 0) {
+    gen_value part = gen_udiv(b, step, e->part_steps);
+    step = gen_sub(b, step, gen_mul(b, part, e->part_steps));
+    split(e, &match->k_outer, part, values);
+  }
+  values[match->k] = gen_mul_imm(b, step, e->plan->block_k);
 }
 
 static gen_value as_index(gemm_emitter *e, gen_value x) {

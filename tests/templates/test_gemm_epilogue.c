@@ -40,6 +40,8 @@ static const char broadcast[] = "f(A: T[B,G,M,K], C: T[G,K,N]) -> (Y: T[B,G,M,N]
                                 "A[b,g,m,k] * C[g,k,n] }";
 static const char heads[] = "f(Q: T[B,H,S,D], K: T[B,G,L,D]) -> (P: f32[B,H,S,L]) { P[b,h,q,k] = 0.125 * "
                             "sum(d) Q[b,h,q,d] * K[b,h/(H/G),k,d] }";
+static const char heads_out[] = "f(O: T[B,H,S,D], W: T[H,D,N]) -> (Y: T[B,S,N]) { Y[b,s,n] = sum(h, d) "
+                                "O[b,h,s,d] * W[h,d,n] }";
 static const char between[] = "f(A: T[M,H,K], C: T[N,H,K]) -> (Y: T[M,H,N]) { Y[m,h,n] = sum(k) A[m,h,k] * "
                               "C[n,h,k] }";
 static const char grouped[] = "f(X: T[B,M,K], W: T[E,K,N], idx: i32[B]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) "
@@ -120,6 +122,10 @@ static const struct {
     {broadcast, "T=bf16 B=2 G=3 M=40 N=72 K=72", SHORT "SCHEDULE=0"},
     {heads, "T=bf16 B=2 H=4 G=2 S=40 L=72 D=64", SHORT "SCHEDULE=0"},
     {rows, "T=bf16 B=3 M=40 N=72 K=72", SHORT "SCHEDULE=0"},
+    {heads_out, "T=bf16 B=2 H=3 S=40 D=64 N=72", SHORT "SCHEDULE=0"},
+    {heads_out, "T=f16 B=2 H=3 S=70 D=72 N=136", TWO "BLOCK_M=64,BLOCK_N=64,SCHEDULE=1,PERSISTENT=1"},
+    {heads_out, "T=bf16 B=1 H=5 S=130 D=72 N=136",
+     TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=0,PERSISTENT=1,STREAM_K=1"},
     {between, "T=bf16 M=72 N=80 H=3 K=72", SHORT "SCHEDULE=0"},
     {leading, "T=bf16 ...=2x37 N=80 K=72", SHORT "SCHEDULE=0"},
     {bare_leading, "T=bf16 ...=2x37 N=80 K=72", SHORT "SCHEDULE=0"},

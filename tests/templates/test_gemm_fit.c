@@ -120,7 +120,7 @@ static const struct {
     {"sums(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) (A[m,k] + B[k,n]) }", "products"},
     {"largest(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = max(k) A[m,k] * B[k,n] }", "not a sum"},
     {"prefix(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k: k <= n) A[m,k] * B[k,n] }", "conditions"},
-    {"vector(A: T[M,K], x: T[K]) -> (y: T[M]) { y[m] = sum(k) A[m,k] * x[k] }", "one loop of rows"},
+    {"vector(A: T[M,K], x: T[K]) -> (y: T[M]) { y[m] = sum(k) A[m,k] * x[k] }", "a loop of rows"},
     {"shifted(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) A[m,k] * B[(k+1)%K,n] }", "address B"},
     {"squares(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) A[m,k] * A[m,k] * B[k,n] }", "computed"},
     {"halves(A: T[M,2*K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = sum(k) A[m,2*k] * B[k,n] }", "address A"},
