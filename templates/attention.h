@@ -108,6 +108,7 @@ typedef struct attention_plan {
   bool masked; /* keys can be out of a query's sight, other than past the last one */
   int threads;
   int live_registers; /* of a consumer thread, about */
+  int resident; /* CTAs of an SM: 2 small ones, of which one works while the other starts or ends a tile */
   attention_tile q, k, v;
   int q_stages; /* 2 where they fit: the next tile's queries are copied under this one */
   bool copied;  /* O leaves through the place of the tile's queries, by a tensor copy; else from registers */

@@ -44,7 +44,12 @@ static double steps_of(const attention_plan *p, double first, double queries, do
 /* A step of all consumer groups: products and softmax, of which the shorter is hidden for the most part. */
 static double step_time(const attention_plan *p, const target_rates *rates) {
   static const double groups[] = {0, 1.6, 1, 0.6}; /* more groups leave less of it */
-  static const double overlaps[2][3] = {{1.06, 1.02, 0.98}, {1.04, 1, 1.01}};
+  static const double overlaps[3][3] = {{1.04, 1, 1.03}, {1.03, 1, 0.985}, {1.04, 1, 1.01}};
+  bool deep = p->q.columns > 64;
+  const double *overlap = overlaps[p->consumers == 3 ? 2 : deep];
+  double loads = (p->hold_q ? p->consumers == 3 ? 0.993 : 0.985 : 1) * (p->cluster == 1 ? 1
+                                                                        : deep          ? 0.94
+                                                                                        : 0.985);
   double ns_per_clock = 1e9 / rates->clock_hz, sms = rates->sm_count;
   double scores = (double)p->block_m * p->block_n;
   double flops = 2 * scores * (p->q.columns + p->v.columns);
@@ -52,8 +57,9 @@ static double step_time(const attention_plan *p, const target_rates *rates) {
   double softmax =
       (scores / exp_per_clock + 0.3 * scores * softmax_instructions / lanes_per_clock) * ns_per_clock;
   double least = fmin(math, softmax), most = fmax(math, softmax);
-  double shown = (0.25 + 0.3 * least / most) * groups[p->consumers] * (p->turns || p->late_wait ? 1 : 1.1);
-  return (most + fmin(shown, 1) * least) * overlaps[p->consumers == 3][p->overlap + p->late_wait] + step_ns;
+  double shown =
+      (0.25 + 0.3 * least / most) * groups[p->consumers * p->resident] * (p->turns || p->late_wait ? 1 : 1.1);
+  return (most + fmin(shown, 1) * least) * overlap[p->overlap + p->late_wait] * loads + step_ns;
 }
 
 /* Keys and values come from L2 again and again, and from memory once for each head; or where those of a group
@@ -84,7 +90,8 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
     all += steps * tiles / (double)sampled;
     longest = fmax(longest, steps);
   }
-  double items = tiles * heads, rounds = ceil(items / sms), each = step_time(p, rates);
+  sms *= p->resident; /* half as fast each */
+  double items = tiles * heads, rounds = ceil(items / sms), each = step_time(p, rates) * p->resident;
   /* Tiles of like lengths come in rounds; of unlike ones the longest come first, and the others fill up. */
   double steps = p->masked ? fmax(longest, all * heads / fmin(sms, items) * (p->group == 1 ? 1.06 : 1.02))
                            : rounds * longest;

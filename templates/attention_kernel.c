@@ -12,6 +12,7 @@ typedef struct register_split {
 } register_split;
 
 static register_split split_registers(const attention_plan *p) {
+  if (p->consumers == 1) return (register_split){24, 232}; /* of 128 each, beside another CTA */
   if (p->consumers == 3) return (register_split){32, 160};
   return p->live_registers > 232 ? (register_split){24, 240} : (register_split){40, 232};
 }
@@ -51,12 +52,13 @@ static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error
   register_split split = split_registers(e->p);
   gen_branch producer, one_thread;
   gen_if(b, &producer, gen_compare_imm(b, GEN_EQ, group, consumers), NULL, 0);
-  if (consumers > 1) gen_registers_shrink(b, split.producer);
+  bool move_registers = consumers > 1 || e->p->resident > 1;
+  if (move_registers) gen_registers_shrink(b, split.producer);
   gen_if(b, &one_thread, gen_compare_imm(b, GEN_EQ, thread, (int64_t)consumers * 128), NULL, 0);
   TRY(attention_emit_producer(e, err));
   gen_if_end(b, &one_thread);
   gen_else(b, &producer);
-  if (consumers > 1) gen_registers_grow(b, split.consumer);
+  if (move_registers) gen_registers_grow(b, split.consumer);
   TRY(attention_emit_consumer(e, group, gen_and(b, thread, gen_i32(b, 127)), err));
   gen_if_end(b, &producer);
   /* A CTA must not end while its peer still copies into it or arrives on its barriers. */

@@ -74,7 +74,9 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
 static const recipe_expr *grid(const attention_plan *p, const recipe_expr *items, arena *a) {
   const recipe_expr *clusters = items, *one = recipe_const(a, 1);
   if (p->persistent) {
-    const recipe_expr *held = recipe_binary(a, RECIPE_DIV, recipe_var(a, "SMS"), recipe_const(a, p->cluster));
+    const recipe_expr *ctas =
+        recipe_binary(a, RECIPE_MUL, recipe_var(a, "SMS"), recipe_const(a, p->resident));
+    const recipe_expr *held = recipe_binary(a, RECIPE_DIV, ctas, recipe_const(a, p->cluster));
     clusters = recipe_binary(a, RECIPE_MIN, recipe_binary(a, RECIPE_MAX, held, one), items);
   }
   return p->cluster == 1 ? clusters : recipe_binary(a, RECIPE_MUL, clusters, recipe_const(a, p->cluster));
@@ -101,7 +103,7 @@ arke_status attention_lower(const ir_problem *p, const target *t, const config *
   *k = (attention_kernel){.p = plan, .a = a};
   kernel_launch l = {.name = "attention",
                      .threads = plan->threads,
-                     .min_ctas_per_sm = 1,
+                     .min_ctas_per_sm = plan->resident,
                      .cluster = {plan->cluster, 1, 1},
                      .smem_bytes = recipe_const(a, plan->smem_bytes),
                      .early_start = true,

@@ -26,7 +26,7 @@ const space *attention_space_of(const target *t) {
 enum { STATIC_SMEM_BYTES = 1024 };
 /* Registers a consumer thread needs beside sums, scores and weights. */
 enum { OVERHEAD_REGISTERS = 32 };
-static const int consumer_registers[] = {0, 255, 240, 160};
+static const int consumer_registers[] = {0, 232, 240, 160};
 
 enum { MOST_COLUMNS = 256, MOST_EXTENT = (1 << 30) - 4096 };
 
@@ -139,9 +139,12 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   plan->v = make_tile(plan->block_n, wide);
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
   int steps = plan->stages * (plan->k.bytes + plan->v.bytes);
-  plan->q_stages = plan->persistent && steps + 2 * plan->q.bytes <= available ? 2 : 1;
+  int half = available / 2 - 2 * STATIC_SMEM_BYTES;
+  plan->resident = plan->consumers == 1 && steps + plan->q.bytes <= half ? 2 : 1;
+  int most = plan->resident == 2 ? half : available;
+  plan->q_stages = plan->persistent && steps + 2 * plan->q.bytes <= most ? 2 : 1;
   plan->smem_bytes = plan->q_stages * plan->q.bytes + steps;
-  if (plan->smem_bytes > available) return TEMPLATE_SHARED_MEMORY;
+  if (plan->smem_bytes > most) return TEMPLATE_SHARED_MEMORY;
   const ir_access *o = &m->form.accesses[m->o];
   dtype stored = ir_tensor_dtype(m->form.problem, o->tensor);
   plan->copied = (stored == DTYPE_BF16 || stored == DTYPE_F16) && o->n <= GEN_TMA_MAX_RANK &&
@@ -167,7 +170,7 @@ static bool redundant(const attention_plan *plan, int sm_count) {
   for (int i = 0; i < m->batch.n; i++) heads *= ir_form_extent(&m->form, m->batch.loops[i]);
   if (plan->group > 1 && (plan->group >= heads || tiles == 1)) return true;
   if (plan->group == 1 && heads == 1) return true;
-  return plan->persistent && tiles * heads * plan->cluster <= sm_count;
+  return plan->persistent && tiles * heads * plan->cluster <= (int64_t)sm_count * plan->resident;
 }
 
 static template_reason check_sizes(const attention_plan *plan, int sm_count) {
