@@ -316,4 +316,6 @@ void form_number_nodes(form_builder *b) {
   for (int i = 0; i < form->n_accesses; i++)
     for (int s = 0; s < form->accesses[i].n; s++) number_nodes(form, form->accesses[i].subscripts[s].e);
   for (int i = 0; i < form->n_outputs; i++) number_nodes(form, form->outputs[i].value);
+  for (int i = 0; i < form->n_accesses; i++) /* of accesses that no value reads */
+    if (form->accesses[i].other != NULL) number_nodes(form, form->accesses[i].other);
 }
