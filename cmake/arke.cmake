@@ -38,6 +38,7 @@ function(arke_test name)
   set(timeout ${ARG_TIMEOUT})
   if(ARKE_SANITIZE)
     math(EXPR timeout "4 * ${timeout}")
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION CK_TIMEOUT_MULTIPLIER=set:4)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout})
   if(ARG_TIMEOUT GREATER_EQUAL 600) # every class of configuration of a template
