@@ -97,18 +97,31 @@ void template_case_run_reduced(arena *a, const template_case *c) {
   template_case_run(a, &small, NULL, -1);
 }
 
-void template_case_assemble(arena *a, const template_case *c) {
-  assembler_kind kind = assembler_find();
-  if (kind != ASSEMBLER_PTXAS) return;
+static void assemble(const template_case *c, const lowered *l) {
   arke_error err = ARKE_ERROR_INIT;
   assembled out;
-  lowered l = template_case_lower(a, c);
-  ck_assert_msg(assemble_ptx(kind, l.ptx, c->t->name, &out, &err) == ARKE_OK, "%s: %s", c->p.op->text,
-                err.text);
+  ck_assert_msg(assemble_ptx(ASSEMBLER_PTXAS, l->ptx, c->t->name, &out, &err) == ARKE_OK, "%s: %s",
+                c->p.op->text, err.text);
   ck_assert_msg(out.spill_bytes == 0, "%s spills %d bytes", c->p.op->text, out.spill_bytes);
   /* C7510 to C7519: products of warp groups that run one by one, or are repaired. */
   ck_assert_msg(!strstr(out.log, "(C751"), "%s: %s", c->p.op->text, out.log);
   assembled_free(&out);
+}
+
+void template_case_assemble(arena *a, const template_case *c) {
+  if (assembler_find() != ASSEMBLER_PTXAS) return;
+  lowered l = template_case_lower(a, c);
+  assemble(c, &l);
+}
+
+void template_case_run_and_assemble(arena *a, const template_case *c, const run_view *views, int way) {
+  if (assembler_find() != ASSEMBLER_PTXAS) {
+    template_case_run(a, c, views, way);
+    return;
+  }
+  lowered l = template_case_lower(a, c);
+  template_case_run_kernel(c, l, views, way);
+  assemble(c, &l);
 }
 
 void template_case_fail_allocations(const template_case *c) {

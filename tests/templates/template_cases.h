@@ -26,6 +26,8 @@ void template_case_run_kernel(const template_case *c, lowered l, const run_view 
 void template_case_run_reduced(arena *a, const template_case *c);
 /* Assembles without spills, where there is an assembler. */
 void template_case_assemble(arena *a, const template_case *c);
+/* template_case_run and template_case_assemble with one lowering, which is what most of their time is. */
+void template_case_run_and_assemble(arena *a, const template_case *c, const run_view *views, int way);
 /* Every allocation of `lower` fails once and is reported. */
 void template_case_fail_allocations(const template_case *c);
 /* The operator is refused with `reason` and a sentence. */

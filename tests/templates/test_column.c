@@ -74,21 +74,12 @@ static const struct {
     {vector, "T=bf16 M=90 N=72", ""},
 };
 
-START_TEST(classes_are_right) {
+START_TEST(classes_are_right_and_assemble) {
   arena a = ARENA_INIT;
   template_case c =
       template_case_bind(&a, column(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, 0);
+  template_case_run_and_assemble(&a, &c, NULL, 0);
   template_case_run_reduced(&a, &c);
-  arena_release(&a);
-}
-END_TEST
-
-START_TEST(classes_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, column(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_assemble(&a, &c);
   arena_release(&a);
 }
 END_TEST
@@ -207,8 +198,7 @@ int main(void) {
   Suite *suite = suite_create("column");
   TCase *tests = tcase_create("column");
   tcase_set_timeout(tests, 120);
-  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
-  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_test(tests, special_values_are_right);
   tcase_add_test(tests, gathered_rows_are_right);
   tcase_add_test(tests, views_are_right);

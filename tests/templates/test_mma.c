@@ -162,22 +162,15 @@ static const struct {
     {two_outputs, "T=bf16 M=20 N=24 K=40", ""},
 };
 
-START_TEST(classes_are_right) {
+/* A fifth of them assembles, as each takes seconds; all with ARKE_MMA_FULL=1. */
+START_TEST(classes_are_right_and_assemble) {
   arena a = ARENA_INIT;
   template_case c =
       template_case_bind(&a, mma(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, 0);
-  arena_release(&a);
-}
-END_TEST
-
-/* A fifth of them, as each takes seconds; all with ARKE_MMA_FULL=1. */
-START_TEST(classes_assemble) {
-  if (_i % 5 != 0 && !getenv("ARKE_MMA_FULL")) return;
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, mma(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_assemble(&a, &c);
+  if (_i % 5 == 0 || getenv("ARKE_MMA_FULL"))
+    template_case_run_and_assemble(&a, &c, NULL, 0);
+  else
+    template_case_run(&a, &c, NULL, 0);
   arena_release(&a);
 }
 END_TEST
@@ -333,8 +326,7 @@ int main(void) {
   Suite *suite = suite_create("mma");
   TCase *tests = tcase_create("mma");
   tcase_set_timeout(tests, 120);
-  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
-  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, gathered_places_are_checked);

@@ -239,21 +239,12 @@ static const run_view *views_of(const char *text, const ir_problem *p, run_view 
   return views;
 }
 
-START_TEST(classes_are_right) {
+START_TEST(classes_are_right_and_assemble) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS];
   template_case c =
       template_case_bind(&a, row(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, views_of(classes[_i].text, &c.p, views), 0);
-  arena_release(&a);
-}
-END_TEST
-
-START_TEST(classes_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, row(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_assemble(&a, &c);
+  template_case_run_and_assemble(&a, &c, views_of(classes[_i].text, &c.p, views), 0);
   arena_release(&a);
 }
 END_TEST
@@ -531,8 +522,7 @@ int main(void) {
   Suite *suite = suite_create("the row template");
   TCase *tests = tcase_create("row");
   tcase_set_timeout(tests, 120);
-  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
-  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, defaults_are_right_at_every_size, 0, (int)COUNT_OF(sized));
   tcase_add_loop_test(tests, small_problems_take_every_path, 0, 5);
   tcase_add_loop_test(tests, special_values_are_as_written, 0, (int)COUNT_OF(special));

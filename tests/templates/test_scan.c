@@ -109,21 +109,12 @@ static const struct {
     {transposed, "T=f32 M=5 N=300", ""},
 };
 
-START_TEST(classes_are_right) {
+START_TEST(classes_are_right_and_assemble) {
   arena a = ARENA_INIT;
   template_case c =
       template_case_bind(&a, scan(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, -1);
+  template_case_run_and_assemble(&a, &c, NULL, -1);
   template_case_run_reduced(&a, &c);
-  arena_release(&a);
-}
-END_TEST
-
-START_TEST(classes_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, scan(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_assemble(&a, &c);
   arena_release(&a);
 }
 END_TEST
@@ -346,8 +337,7 @@ int main(void) {
   Suite *suite = suite_create("scan");
   TCase *tests = tcase_create("scan");
   tcase_set_timeout(tests, 120);
-  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
-  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, sizes_are_right, 0, (int)COUNT_OF(sizes));
   tcase_add_test(tests, a_kernel_serves_other_sizes);
   tcase_add_test(tests, special_values_are_right);

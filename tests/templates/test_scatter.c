@@ -124,7 +124,7 @@ static void places(const template_case *c, int i, run_view *views, double *value
   views[classes[i].at].n_values = (int)shape[rank - 1];
 }
 
-START_TEST(classes_are_right) {
+START_TEST(classes_are_right_and_assemble) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
   double values[1024];
@@ -132,16 +132,7 @@ START_TEST(classes_are_right) {
       template_case_bind(&a, scatter(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
   small_numbers(&c, views);
   places(&c, _i, views, values);
-  template_case_run(&a, &c, views, 0);
-  arena_release(&a);
-}
-END_TEST
-
-START_TEST(classes_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, scatter(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_assemble(&a, &c);
+  template_case_run_and_assemble(&a, &c, views, 0);
   arena_release(&a);
 }
 END_TEST
@@ -362,8 +353,7 @@ int main(void) {
   Suite *suite = suite_create("scatter");
   TCase *tests = tcase_create("scatter");
   tcase_set_timeout(tests, 120);
-  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
-  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_test(tests, definitions_share_kernels);
   tcase_add_test(tests, halves_are_added_in_pairs);
   tcase_add_test(tests, views_are_right);

@@ -115,11 +115,11 @@ static const struct {
     {two_loops, "T=bf16 M=2 N=24 C=5 H=40", ""},
 };
 
-START_TEST(classes_are_right) {
+START_TEST(classes_are_right_and_assemble) {
   arena a = ARENA_INIT;
   template_case c =
       template_case_bind(&a, skinny(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, 0);
+  template_case_run_and_assemble(&a, &c, NULL, 0);
   template_case_run_reduced(&a, &c);
   arena_release(&a);
 }
@@ -147,15 +147,6 @@ START_TEST(gathered_weights_are_right) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, skinny(), experts, "T=bf16 M=3 E=4 N=20 K=136", "");
   template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{0}, {0}, {.below = 4}}, 0);
-  arena_release(&a);
-}
-END_TEST
-
-START_TEST(classes_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, skinny(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_assemble(&a, &c);
   arena_release(&a);
 }
 END_TEST
@@ -226,8 +217,7 @@ int main(void) {
   Suite *suite = suite_create("skinny");
   TCase *tests = tcase_create("skinny");
   tcase_set_timeout(tests, 120);
-  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
-  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, odd_sizes_are_right, 0, 30);
   tcase_add_test(tests, gathered_weights_are_right);
   tcase_add_test(tests, views_are_right);

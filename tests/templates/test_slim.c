@@ -77,21 +77,12 @@ static const struct {
     {scaled, "T=bf16 M=6 N=66 K=264", "SIDE=0,ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=4,CONSUMERS=1,CLUSTER_K=4"},
 };
 
-START_TEST(classes_are_right) {
+START_TEST(classes_are_right_and_assemble) {
   arena a = ARENA_INIT;
   template_case c =
       template_case_bind(&a, slim(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, 0);
+  template_case_run_and_assemble(&a, &c, NULL, 0);
   template_case_run_reduced(&a, &c);
-  arena_release(&a);
-}
-END_TEST
-
-START_TEST(classes_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, slim(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_assemble(&a, &c);
   arena_release(&a);
 }
 END_TEST
@@ -194,8 +185,7 @@ int main(void) {
   Suite *suite = suite_create("slim");
   TCase *tests = tcase_create("slim");
   tcase_set_timeout(tests, 120);
-  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
-  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, odd_sizes_are_right, 0, 24);
   tcase_add_test(tests, views_are_right);
   tcase_add_loop_test(tests, other_sizes_are_right, 0, 8);

@@ -74,21 +74,12 @@ static const struct {
     {plain, "T=f64 M=3 N=0 K=40", ""},
 };
 
-START_TEST(classes_are_right) {
+START_TEST(classes_are_right_and_assemble) {
   arena a = ARENA_INIT;
   template_case c =
       template_case_bind(&a, topk(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, -1);
+  template_case_run_and_assemble(&a, &c, NULL, -1);
   template_case_run_reduced(&a, &c);
-  arena_release(&a);
-}
-END_TEST
-
-START_TEST(classes_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, topk(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_assemble(&a, &c);
   arena_release(&a);
 }
 END_TEST
@@ -292,8 +283,7 @@ int main(void) {
   TCase *tests = tcase_create("topk");
   int n_ways = (int)COUNT_OF(ways);
   tcase_set_timeout(tests, 120);
-  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
-  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, sizes_are_right, 0, (int)COUNT_OF(sizes));
   tcase_add_loop_test(tests, special_values_are_right, 0, n_ways);
   tcase_add_loop_test(tests, integers_of_any_sign_are_right, 0, n_ways);

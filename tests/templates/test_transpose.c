@@ -83,21 +83,12 @@ static const struct {
     {fused, "T=bf16 M=128 N=64", "TILE_X=64,TILE_Y=64"},
 };
 
-START_TEST(classes_are_right) {
+START_TEST(classes_are_right_and_assemble) {
   arena a = ARENA_INIT;
   template_case c =
       template_case_bind(&a, transpose(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, 0);
+  template_case_run_and_assemble(&a, &c, NULL, 0);
   template_case_run_reduced(&a, &c);
-  arena_release(&a);
-}
-END_TEST
-
-START_TEST(classes_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, transpose(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_assemble(&a, &c);
   arena_release(&a);
 }
 END_TEST
@@ -238,8 +229,7 @@ int main(void) {
   Suite *suite = suite_create("transpose");
   TCase *tests = tcase_create("transpose");
   tcase_set_timeout(tests, 120);
-  tcase_add_loop_test(tests, classes_are_right, 0, (int)COUNT_OF(classes));
-  tcase_add_loop_test(tests, classes_assemble, 0, (int)COUNT_OF(classes));
+  tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, elements_move_as_bits);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
