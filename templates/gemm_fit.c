@@ -303,8 +303,6 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
   match->grouped = c->groups.of != NULL;
   if (match->grouped && (match->outer.n > 0 || match->m != c->groups.row))
     return refuse(&f, TEMPLATE_OPERATOR, "there are several matrices of rows in groups");
-  if (match->grouped && match->block > 0)
-    return refuse(&f, TEMPLATE_OPERATOR, "rows in groups have scales within their sums");
   if (match->grouped && c->rows.n > 0)
     return refuse(&f, TEMPLATE_OPERATOR, "rows that are reduced have groups");
   take_output(&f);

@@ -54,22 +54,26 @@ static arke_status load_scale(promotion *p, int operand, gen_value row, gen_valu
   gemm_emitter *e = p->c->e;
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  const contraction_operand *o = &plan->match.c->operands[operand];
+  const contraction_operand *of = &plan->match.c->operands[operand];
   int element = gemm_element_factor(plan->match.c, operand);
   gen_value k = gen_mul_imm(b, gen_add(b, p->item.first, step), plan->block_k);
   lanes *l;
-  TRY(lanes_create(b, &plan->match.c->form, &plan->scales, &e->kernel->scale_slots, e->kernel->a, &l,
-                   e->err));
+  lanes_options o = plan->scales;
+  o.user = (void *)e->kernel;
+  /* Rows of no group multiply zeros, by whatever scale. */
+  if (p->tile.group)
+    e->group = gen_umin(b, p->tile.group, gen_add_imm(b, gen_param(b, e->kernel->group_count), -1));
+  TRY(lanes_create(b, &plan->match.c->form, &o, &e->kernel->scale_slots, e->kernel->a, &l, e->err));
   gemm_set_loops(e, l, p->tile, row, column);
   gemm_set_terms(e, l, k);
   *scale = NULL;
-  for (int i = 0; i < o->n_factors; i++)
-    if (i != element) TRY(lanes_load(l, o->factors[i], e->err));
-  for (int i = 0; i < o->n_factors; i++) {
+  for (int i = 0; i < of->n_factors; i++)
+    if (i != element) TRY(lanes_load(l, of->factors[i], e->err));
+  for (int i = 0; i < of->n_factors; i++) {
     gen_value value;
     int n;
     if (i == element) continue;
-    TRY(lanes_eval(l, o->factors[i], &value, &n, e->err));
+    TRY(lanes_eval(l, of->factors[i], &value, &n, e->err));
     TRY(gen_convert(b, value, DTYPE_F32, &value, e->err));
     *scale = *scale ? gen_fmul(b, *scale, value) : value;
   }

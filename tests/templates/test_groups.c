@@ -30,6 +30,10 @@ static const char gathered[] = "f(X: T[P,K], t: i32[R], W: T[E,N,K], ends: i32[E
                                "Y[r,n] = g[r] < E ? sum(k) X[t[r],k] * W[g[r],n,k] : 0 }";
 static const char rounded[] = "f(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: f32[R,N]) { " GROUP
                               "Y[r,n] = g[r] < E ? sum(k) X[r,k] * W[g[r],n,k] : 0 }";
+/* 8-bit floats scaled by row and block of terms, and by expert and block of columns and terms. */
+static const char scaled[] =
+    "f(X: T[R,128*G], W: T[E,N,128*G], sx: f32[R,G], sw: f32[E,H,G], ends: i32[E]) -> (Y: bf16[R,N]) { " GROUP
+    "Y[r,n] = g[r] < E ? sum(k) X[r,k] * sx[r,k/128] * (W[g[r],n,k] * sw[g[r],n/128,k/128]) : 0 }";
 /* All rows are of a group: what is past the last end is not asked for. */
 static const char whole[] = "f(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { " GROUP
                             "Y[r,n] = sum(k) X[r,k] * W[g[r],n,k] }";
@@ -181,6 +185,8 @@ static const struct {
      ENDS(large)},
     {rounded, "T=bf16 R=60 N=40 K=72 E=5", "", ENDS(empty)},
     {whole, "T=bf16 R=60 N=40 K=72 E=5", "", ENDS(empty)},
+    {scaled, "T=e4m3 R=60 N=136 G=2 H=2 E=3", "", ENDS(short_of)},
+    {scaled, "T=e4m3 R=300 N=264 G=3 H=3 E=5", "", ENDS(large)},
 };
 
 START_TEST(groups_by_warp_groups_are_right) {
