@@ -122,6 +122,49 @@ static const struct {
     {"f(X: T[M,N]) -> (Y: T[M,N]) { Y[m,n] = relu(X[m,n]) }", "T=bf16 M=2 N=4", true, "nothing is reduced"},
 };
 
+/* What a template has to ask for; without that they are no contractions to it. */
+#define RAGGED                                                                                               \
+  "f(X: T[R,K], W: T[E,N,K], ends: i32[E], b: T[E,N]) -> (Y: T[R,N]) { g[r] = sum(e: ends[e] <= r) 1; "
+static const struct {
+  const char *text, *bindings;
+  unsigned allowed;
+  const char *expected, *refused;
+} more[] = {
+    {RAGGED "Y[r,n] = g[r] < E ? (sum(k) X[r,k] * W[g[r],n,k]) + b[g[r],n] : 0 }", "T=bf16 R=9 N=3 K=4 E=2",
+     CONTRACTION_GROUPED,
+     "batch; m r; n n; k k; A: X bf16; B: W bf16; sum 0*1 f32; epilogue: b; groups by ends",
+     "rows have groups"},
+    {"f(X: T[M,K], W: T[N,K]) -> (z: f32[M], s: f32[M]) { P[m,n] = sum(k) X[m,k] * W[n,k]; q[m] = max(n) "
+     "P[m,n]; "
+     "z[m] = q[m]; s[m] = sum(n) exp(P[m,n] - q[m]) }",
+     "T=bf16 M=2 N=3 K=4", CONTRACTION_REDUCED,
+     "batch; m m; n n; k k; A: X bf16; B: W bf16; sum 0*1 f32; epilogue:", "a factor of a product"},
+    {"f(D: f32[P,N], A: T[M,K], B: T[K,N], i: i32[M]) -> (D) { D[i[m],n] += sum(k) A[m,k] * B[k,n] }",
+     "T=bf16 M=2 N=3 K=4 P=7", CONTRACTION_SCATTERED,
+     "batch; m m; n n; k k; A: A bf16; B: B bf16; sum 0*1 f32; epilogue: i", "an output is not written once"},
+};
+
+START_TEST(matches_more_where_asked) {
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  ir_problem p;
+  contraction c;
+  strbuf text = STRBUF_INIT;
+  ck_assert_msg(ir_op_parse(&a, more[_i].text, &op, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_msg(ir_problem_bind(op, more[_i].bindings, &p, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_msg(contraction_match_more(&p, true, more[_i].allowed, &a, &c, &text, NULL) == TEMPLATE_OK,
+                "%s: %s", more[_i].text, strbuf_text(&text));
+  contraction_print(&c, &text);
+  ck_assert_str_eq(strbuf_text(&text), more[_i].expected);
+  strbuf_clear(&text);
+  ck_assert_int_eq(contraction_match(&p, true, &a, &c, &text, NULL), TEMPLATE_OPERATOR);
+  ck_assert_msg(strstr(strbuf_text(&text), more[_i].refused), "%s", strbuf_text(&text));
+  strbuf_free(&text);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(matches) {
   arena a = ARENA_INIT;
   arke_error err = ARKE_ERROR_INIT;
@@ -151,6 +194,7 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("contraction");
   TCase *tests = tcase_create("matching");
+  tcase_add_loop_test(tests, matches_more_where_asked, 0, (int)COUNT_OF(more));
   tcase_add_loop_test(tests, matches, 0, (int)(sizeof cases / sizeof cases[0]));
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
