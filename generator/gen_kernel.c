@@ -256,7 +256,9 @@ gen_value gen_warp_uniform(gen_builder *b, gen_value x) {
 }
 
 gen_value gen_pin(gen_builder *b, gen_value x) {
-  return gen_asm(b, b->types[GEN_I32], "", "=r,0", &x, 1, GEN_ASM_EFFECT);
+  bool is_float = gen_type_of(b, x) == GEN_F32;
+  return gen_asm(b, b->types[is_float ? GEN_F32 : GEN_I32], "", is_float ? "=f,0" : "=r,0", &x, 1,
+                 GEN_ASM_EFFECT);
 }
 
 static void set_registers(gen_builder *b, const char *way, int registers) {

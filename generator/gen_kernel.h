@@ -183,7 +183,8 @@ gen_value gen_nclusterid_x(gen_builder *b);
 gen_value gen_warp_index(gen_builder *b);
 /* The value of lane 0 in all lanes of a (converged) warp: tells the assembler that `x` is uniform. */
 gen_value gen_warp_uniform(gen_builder *b, gen_value x);
-/* `x` (i32), computed by this point of the program and not later, where it might be on the critical path. */
+/* `x` (i32 or f32), computed by this point of the program and not later, where it might be on the critical
+ * path. */
 gen_value gen_pin(gen_builder *b, gen_value x);
 /* setmaxnreg: every warp of the warp group executes it; `registers` in 24..256, a multiple of 8. */
 void gen_registers_grow(gen_builder *b, int registers);

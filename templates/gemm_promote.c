@@ -106,32 +106,42 @@ static int all_columns(const gemm_plan *plan) {
   return plan->match.n_sums * plan->block_n;
 }
 
-/* The scales of rows 8 apart in a segment of columns; NULL: there are none. */
-static void make_factors(promotion *p, int row_tile, int segment, const gen_value *scales,
-                         gen_value factors[2]) {
-  for (int i = 0; i < 2; i++) {
-    factors[i] = p->n_rows > 0 ? scales[row_tile * 2 + i] : NULL;
-    if (p->n_columns == 0) continue;
-    gen_value of_b = scales[p->n_rows + segment];
-    factors[i] = factors[i] ? gen_fmul(p->c->e->b, factors[i], of_b) : of_b;
+/* Products of the scales of rows and columns: two rows for each segment, row tile by row tile; NULL: none. */
+enum { MOST_FACTORS = 64 };
+
+static int segments_of(const promotion *p) {
+  return p->c->e->plan->match.n_sums * p->columns_each;
+}
+
+static void make_factors(promotion *p, const gen_value *scales, gen_value *factors) {
+  gen_builder *b = p->c->e->b;
+  int rows = p->c->e->plan->group_rows / 32, segments = segments_of(p);
+  if (rows * segments > MOST_FACTORS) gen_misuse(b, "a thread has %d factors", rows * segments);
+  for (int i = 0; i < rows * segments && i < MOST_FACTORS; i++) {
+    int row = i / (2 * segments) * 2 + i % 2, segment = i / 2 % segments;
+    gen_value x = p->n_rows > 0 ? scales[row] : NULL;
+    gen_value y = p->n_columns > 0 ? scales[p->n_rows + segment] : NULL;
+    factors[i] = gen_pin(b, x && y ? gen_fmul(b, x, y) : x ? x : y);
   }
 }
 
 /* sums += partial * scales, of part `part` of a row tile. */
-static void add_part(promotion *p, int row_tile, int part, const gen_value *scales, const gen_value *partial,
+static void add_part(promotion *p, int row_tile, int part, const gen_value *factors, const gen_value *partial,
                      gen_value *sums) {
   gen_builder *b = p->c->e->b;
   const gemm_plan *plan = p->c->e->plan;
   bool scaled = p->n_rows + p->n_columns > 0;
-  int column = part * plan->part_n, segment = -1;
-  gen_value factors[2] = {NULL, NULL}, *to = sums + row_tile * all_columns(plan) / 2 + column / 2;
+  int column = part * plan->part_n;
+  gen_value *to = sums + row_tile * all_columns(plan) / 2 + column / 2;
   for (int i = 0; i < plan->part_n / 2; i++) {
-    int own = scaled ? (column + i / 4 * 8) / p->segment : -1; /* four accumulators a block of 8 columns */
-    if (own != segment) make_factors(p, row_tile, own, scales, factors);
-    segment = own;
-    gen_value x = partial[i], factor = factors[i / 2 % 2];
+    gen_value x = partial[i];
     if (gen_type_of(b, x) == GEN_I32) x = gen_int_to_float(b, x, GEN_F32, true);
-    to[i] = factor ? gen_fma(b, x, factor, to[i]) : gen_fadd(b, x, to[i]);
+    if (!scaled) {
+      to[i] = gen_fadd(b, x, to[i]);
+      continue;
+    }
+    int segment = (column + i / 4 * 8) / p->segment; /* four accumulators a block of 8 columns */
+    to[i] = gen_fma(b, x, factors[(row_tile * segments_of(p) + segment) * 2 + i / 2 % 2], to[i]);
   }
 }
 
@@ -213,7 +223,7 @@ static void release(gemm_consumer *c, gen_stage at) {
 }
 
 /* The partial sums of a stage, `in_flight` at a time: registers of one that has been added take the next. */
-static void add_stage(promotion *p, gen_stage at, const gen_value *scales, operands *o, gen_value *sums) {
+static void add_stage(promotion *p, gen_stage at, const gen_value *factors, operands *o, gen_value *sums) {
   gemm_consumer *c = p->c;
   gen_builder *b = c->e->b;
   const gemm_plan *plan = c->e->plan;
@@ -232,7 +242,7 @@ static void add_stage(promotion *p, gen_stage at, const gen_value *scales, opera
     gen_wgmma_wait(b, behind < flying - 1 ? behind : flying - 1, mine, plan->part_n / 2);
     if (i == 0 && plan->take_turns) give_turn(c);
     if (behind == 0) release(c, at);
-    add_part(p, i / parts, i % parts, scales, mine, sums);
+    add_part(p, i / parts, i % parts, factors, mine, sums);
     if (behind >= flying) issue_part(c, o, i + flying, mine);
   }
 }
@@ -256,7 +266,10 @@ void gemm_promote(gemm_consumer *c, const gemm_pending *pending, gemm_item item,
   gen_value step = carried[STEP], next_scales[MOST_SCALES];
   gen_stage now = {carried[STAGE], carried[PARITY]};
   gen_pipeline_wait(b, &e->pipeline, now);
-  /* The next stage's are on their way while this one is multiplied. */
+  /* The next stage's are on their way while this one is multiplied. They take the registers of this one's,
+   * which are multiplied before: a copy would wait for them. */
+  gen_value factors[MOST_FACTORS];
+  if (n_scales > 0) make_factors(&p, carried + SCALES, factors);
   load_scales(&p, gen_add_imm(b, step, 1), next_scales);
   operands o = {.products = gemm_products(plan, plan->part_n),
                 .stage = gen_mul_imm(b, now.index, plan->stage_bytes)};
@@ -264,7 +277,7 @@ void gemm_promote(gemm_consumer *c, const gemm_pending *pending, gemm_item item,
   o.products.tiles = 1;
   o.a = gen_add(b, first_a, offset);
   o.b = gen_add(b, first_b, offset);
-  add_stage(&p, now, carried + SCALES, &o, carried + sums);
+  add_stage(&p, now, factors, &o, carried + sums);
   if (pending) gemm_store_pending(c, pending, step);
   gen_stage next = gen_pipeline_advance(b, &e->pipeline, now);
   carried[STEP] = gen_add_imm(b, step, 1);
