@@ -173,8 +173,6 @@ bool row_is_dense(const row_match *m, const row_plan *plan);
 uint64_t row_major(const row_match *m);
 /* Whether an access is another one for another row. */
 bool row_varies(const row_match *m, int access);
-/* Those that plans of few registers load when they need them: what is one for all rows is in a cache. */
-uint64_t row_late(const row_match *m, const row_plan *plan);
 /* Those that are copied ahead of their use. */
 uint64_t row_ahead(const row_match *m, const row_plan *plan);
 /* What serves every call that the plan's requirements exclude. */

@@ -73,7 +73,6 @@ static arke_status hold(row_emitter *e, row_state *row, held_row *held, arke_err
   const row_plan *plan = e->plan;
   uint64_t accesses = 0, given = row_ahead(e->m, plan);
   for (int p = e->k->first_pass; p <= e->k->last_pass; p++) accesses |= e->m->pass_reads[p];
-  accesses &= ~row_late(e->m, plan);
   for (int i = 0; i < plan->vectors; i++) {
     gen_value vector = gen_add_imm(e->b, e->start, (int64_t)i * row_team(plan));
     bool guarded = !plan->exact && (plan->peel || i == plan->vectors - 1);

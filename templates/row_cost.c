@@ -87,7 +87,7 @@ static double likely_registers(const row_match *m, const row_plan *plan) {
   /* The assembler widens narrow elements early and keeps them, unless it is told to leave registers. */
   if (!plan->crowd && !plan->ctas_per_sm) wide.narrow = false;
   double registers = row_registers(m, &wide) + plan->peel * peel_registers;
-  if (!row_late(m, &wide)) registers += weight_registers * plan->vector * shared_by_rows(m);
+  registers += weight_registers * plan->vector * shared_by_rows(m);
   double elements = plan->vector * plan->vectors * plan->rows_at_once;
   for (int i = 0; i < m->n_reductions && row_in_registers(plan); i++)
     if (row_is_position(&m->reductions[i])) registers += position_registers * elements;

@@ -101,21 +101,13 @@ bool row_varies(const row_match *m, int access) {
   return false;
 }
 
-uint64_t row_late(const row_match *m, const row_plan *plan) {
-  uint64_t late = 0;
-  for (int i = 0; i < m->form.n_accesses && (plan->narrow || plan->crowd); i++)
-    if (m->moving >> i & 1 && m->reads[i] && !row_varies(m, i)) late |= UINT64_C(1) << i;
-  return late & ~m->pass_reads[0];
-}
-
 /* Registers of one element: as it is loaded, and (`held`) what is read again from the first phase to the last
  * in the type it computes in. */
 static double registers_of_element(const row_match *m, const row_plan *plan, bool held) {
   double registers = 0;
   int vector = plan->vector;
-  uint64_t late = row_late(m, plan);
   for (int i = 0; i < m->form.n_accesses; i++) {
-    if (!m->reads[i] || !(m->moving >> i & 1) || late >> i & 1) continue;
+    if (!m->reads[i] || !(m->moving >> i & 1)) continue;
     int bits = access_bits(m, i);
     double loaded = ceil(bits * vector / 32.0) / vector;
     registers += held && m->kept >> i & 1 ? (bits > 32 ? 2 : 1) : loaded;
@@ -338,7 +330,7 @@ static bool is_a_crowd(const row_match *m, const target *t, const row_plan *plan
   double needed = row_registers(m, plan);
   int64_t shared = plan->shared_vectors * plan->shared_bytes * plan->threads * plan->groups;
   if (plan->crowd * (shared + DYNAMIC_ALIGNMENT) > t->smem_per_block_bytes) return false;
-  return own > 0.85 * needed && own < 1.4 * needed;
+  return own > 0.75 * needed && own < 1.4 * needed;
 }
 
 bool row_is_redundant(const row_match *m, const target *t, const config *c, const row_plan *plan) {

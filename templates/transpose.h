@@ -21,7 +21,6 @@ enum {
   TRANSPOSE_VECTOR,
   TRANSPOSE_PERSISTENT,
   TRANSPOSE_RASTER,
-  TRANSPOSE_STREAM,
   TRANSPOSE_N_PARAMS
 };
 
@@ -47,12 +46,11 @@ typedef struct transpose_plan {
   bool dense, wide_offsets;
   int tile_u, tile_v, threads;
   transpose_tiles tiles;
-  bool apart;   /* tiles without edges have code of their own, without bounds */
-  bool even;    /* tiles fill the problem's sizes: there are no bounds at all, and the call is to be so */
-  bool along_u; /* neighbouring CTAs have neighbouring u */
-  gen_cache loaded, stored; /* how turned reads and outputs ask for memory */
-  int load, store;          /* elements of a global access along u, along v */
-  int loads, stores;        /* of a thread in a tile */
+  bool apart;      /* tiles without edges have code of their own, without bounds */
+  bool even;       /* tiles fill the problem's sizes: there are no bounds at all, and the call is to be so */
+  bool along_u;    /* neighbouring CTAs have neighbouring u */
+  int load, store; /* elements of a global access along u, along v */
+  int loads, stores; /* of a thread in a tile */
   /* Where an element of a turned read lies: tile_offset + v * pitch + (u * bytes ^ twist(v)). */
   int lanes_v; /* threads side by side along v when reading */
   int unit;    /* bytes that stay together under the twist */

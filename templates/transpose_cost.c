@@ -76,8 +76,6 @@ double transpose_cost_ns(const ir_problem *p, const target *t, const target_rate
     double sm_ns = fmax(waves * alone_ns + issue_share * per_sm * issue_ns, per_sm * issue_ns);
     ns = rates->launch_ns + cbrt(pow(dram_ns, 3) + pow(sm_ns, 3));
     if (plan.tiles != TRANSPOSE_EACH_TILE) ns *= in_turn_share;
-    if (plan.loaded != GEN_CACHE_DEFAULT) ns *= 1.001; /* tried after the same without */
-    if (plan.stored != GEN_CACHE_DEFAULT) ns *= 1.001;
   }
   arena_release(&a);
   return ns;

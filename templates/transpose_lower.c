@@ -47,8 +47,6 @@ static arke_status make_way(const char *name, const transpose_plan *plan, const 
                                     .width = p->load,
                                     .dense = p->dense,
                                     .wide_offsets = p->wide_offsets,
-                                    .streamed = p->match.turned,
-                                    .loads = p->loaded,
                                     .fast_math = o && o->fast_math,
                                     .check_indices = o && o->check_indices};
   k->load_options.wide = lanes_wide(p->form, &k->load_options) & p->match.turned;
@@ -56,7 +54,6 @@ static arke_status make_way(const char *name, const transpose_plan *plan, const 
                                      .width = p->store,
                                      .dense = p->dense,
                                      .wide_offsets = p->wide_offsets,
-                                     .stores = p->stored,
                                      .fast_math = k->load_options.fast_math,
                                      .check_indices = k->load_options.check_indices,
                                      .user = k,

@@ -92,10 +92,7 @@ template_reason transpose_make_plan(const ir_form *form, const transpose_match *
                            .tile_u = c->values[TRANSPOSE_TILE_Y],
                            .threads = c->values[TRANSPOSE_THREADS],
                            .tiles = (transpose_tiles)c->values[TRANSPOSE_PERSISTENT],
-                           .along_u = c->values[TRANSPOSE_RASTER],
-                           .loaded = c->values[TRANSPOSE_STREAM] ? GEN_CACHE_EVICT_FIRST : GEN_CACHE_DEFAULT,
-                           .stored =
-                               c->values[TRANSPOSE_STREAM] == 2 ? GEN_CACHE_EVICT_FIRST : GEN_CACHE_DEFAULT};
+                           .along_u = c->values[TRANSPOSE_RASTER]};
   transpose_plan *p = plan;
   int n_turned = __builtin_popcountll(match->turned);
   if (n_turned > (int)COUNT_OF(p->access)) return TEMPLATE_SHARED_MEMORY;

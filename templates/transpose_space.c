@@ -21,10 +21,6 @@ static const space_param params[TRANSPOSE_N_PARAMS] = {
                           "neighbouring CTAs are neighbours along the outputs' rows (0) or the inputs' (1)",
                           2,
                           {0, 1}},
-    [TRANSPOSE_STREAM] = {"STREAM",
-                          "0: caches as they are; 1: what is read leaves L2 first; 2: and what is written",
-                          3,
-                          {0, 1, 2}},
 };
 static const space transpose_space = {"transpose", TRANSPOSE_N_PARAMS, params};
 
@@ -44,9 +40,6 @@ static bool too_large(const ir_form *form, int loop, int tile) {
   return tile > 8 && tile >= 2 * power_above(ir_form_extent(form, loop), 256);
 }
 
-/* Tensors that are small beside the caches. */
-enum { SMALL_BYTES = 8 << 20 };
-
 template_reason transpose_feasible(const ir_problem *p, const target *t, const config *c) {
   arena a = ARENA_INIT;
   ir_form form;
@@ -60,8 +53,6 @@ template_reason transpose_feasible(const ir_problem *p, const target *t, const c
     if (without == TEMPLATE_OK && narrower.load == plan.load && narrower.store == plan.store)
       reason = TEMPLATE_REDUNDANT;
   }
-  if (reason == TEMPLATE_OK && c->values[TRANSPOSE_STREAM] && ir_min_bytes(p) < SMALL_BYTES)
-    reason = TEMPLATE_REDUNDANT;
   if (reason == TEMPLATE_OK &&
       (too_large(&form, match.u, plan.tile_u) || too_large(&form, match.v, plan.tile_v)))
     reason = TEMPLATE_REDUNDANT;

@@ -75,8 +75,7 @@ static const struct {
     {both, "T=bf16 M=72 N=40", ""},
     {fixed, "T=bf16 M=72", ""},
     /* whole tiles alone */
-    {plain, "T=bf16 M=128 N=192", "TILE_X=64,TILE_Y=64,STREAM=1"},
-    {plain, "T=f32 M=130 N=192", "TILE_X=64,TILE_Y=64,STREAM=2"},
+    {plain, "T=bf16 M=128 N=192", "TILE_X=64,TILE_Y=64"},
     {plain, "T=f32 M=64 N=96", "TILE_X=32,TILE_Y=32,RASTER=0,PERSISTENT=1"},
     {plain, "T=bf16 M=256 N=192", "TILE_X=64,TILE_Y=64,PERSISTENT=2,THREADS=256"},
     {batched, "T=bf16 B=3 M=64 N=128", "TILE_X=64,TILE_Y=64"},
