@@ -91,11 +91,8 @@ int64_t gemm_extent(const gemm_match *match, int loop); /* in the match's proble
   X(CONSUMERS, "warp groups that multiply", 1, 2)                                                            \
   X(SCHEDULE,                                                                                                \
     "0: consumers share a tile; 1: ping-pong, each has its own and they take turns; 2: as 0, but a tile is " \
-    "stored under the products of the next; 3 to 5 where sums leave the matrix unit after each stage "       \
-    "(8-bit "                                                                                                \
-    "floats, scales of blocks), as 0, and 3: consumers multiply and add in turn; 4: as 3, A goes through "   \
-    "registers; 5: A goes through registers, two partial sums are in flight",                                \
-    0, 1, 2, 3, 4, 5)                                                                                        \
+    "stored under the products of the next",                                                                 \
+    0, 1, 2)                                                                                                 \
   X(CLUSTER_M, "CTAs of a cluster along M, which share the tile of B", 1, 2)                                 \
   X(CLUSTER_N, "CTAs of a cluster along N, which share the tile of A", 1, 2)                                 \
   X(RASTER, "0: tiles run along M first, 1: along N first", 0, 1)                                            \
@@ -132,6 +129,8 @@ typedef struct gemm_operand {
   int shares; /* CTAs of the cluster that share it; each loads copy_height / shares rows for all */
 } gemm_operand;
 
+enum { GEMM_MOST_SCALES = 16 }; /* within the sum, of a thread in a stage */
+
 typedef struct gemm_plan {
   gemm_match match; /* with SWAP the exchanged one: M, N, A and B are the kernel's */
   int block_m, block_n, block_k, stages, consumers, cluster_m, cluster_n, group;
@@ -144,11 +143,8 @@ typedef struct gemm_plan {
   int group_rows;   /* rows of the tile a consumer warp group owns */
   int accumulators; /* registers a thread, for all sums */
   int registers;    /* that a consumer's thread may have */
-  /* Sums that do not stay in the matrix unit (gemm_promote.c): columns of a partial sum, which is added to
-   * them after every stage, and how many are in flight. 0: they stay. */
-  int part_n, in_flight;
-  bool take_turns;  /* consumers multiply and add in turn */
-  bool a_registers; /* of A go to the matrix unit, loaded once for all parts */
+  int segment;      /* columns of a tile that share the scales of B within the sum */
+  int part_n; /* columns of the partial sums that leave the matrix unit; 0: sums stay (gemm_promote.c) */
   gemm_operand a, b;
   int stage_bytes;
   /* With EVEN and several sums: parts of B follow one another at the tile's width, not BLOCK_N. Copies bring

@@ -72,7 +72,7 @@ static gen_value multiply(gemm_consumer *c, int columns, const gemm_pending *pen
   gemm_emitter *e = c->e;
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  if (plan->in_flight > 0) {
+  if (plan->part_n > 0) {
     gemm_promote(c, pending, item, acc);
     return NULL;
   }
@@ -322,7 +322,6 @@ void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread) {
   c.walk.step = e->unit_step;
   c.walk.stage = gen_pipeline_consumer_start(e->b);
   gemm_store_init(e, &c.store, group, thread);
-  gemm_promote_begin(&c);
   if (e->plan->pingpong) {
     consume_pingpong(&c);
   } else if (e->plan->deferred) {
@@ -330,6 +329,5 @@ void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread) {
   } else {
     consume_cooperative(&c);
   }
-  gemm_promote_end(&c);
   if (e->plan->match.y.rank > 0) gemm_store_drain(e, &c.store);
 }

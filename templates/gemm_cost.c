@@ -72,7 +72,7 @@ static cost_inputs inputs_of(const gemm_plan *plan, const target_rates *rates) {
 
 /* Partial sums of a row tile in a stage; 1 where sums stay in the matrix unit. */
 static double parts_of(const gemm_plan *plan) {
-  return plan->in_flight > 0 ? (double)plan->block_n * plan->match.n_sums / plan->part_n : 1;
+  return plan->part_n > 0 ? (double)plan->block_n * plan->match.n_sums / plan->part_n : 1;
 }
 
 /* wgmma reads 64 rows of 32 bytes of A for each row tile, for each part of it, and those of B again for it;
@@ -80,14 +80,14 @@ static double parts_of(const gemm_plan *plan) {
 static double smem_bytes(const gemm_plan *plan) {
   double products = (double)plan->block_m / 64 * plan->block_k / plan->match.type.k;
   double narrow = !plan->b.k_major && plan->b.panel_width < 64 ? 1.6 : 1;
-  double rows = 64 * (plan->a_registers ? 1 : parts_of(plan));
+  double rows = 64 * parts_of(plan);
   return products * (rows + narrow * plan->block_n * plan->match.n_sums) * 32;
 }
 
-/* A group that multiplies alone, and has one partial sum at a time, multiplies nothing while it adds. */
+/* A group that multiplies alone multiplies nothing while it adds. */
 static double adding_ns(const gemm_plan *plan, double clock_hz) {
   bool alone = plan->pingpong || plan->consumers == 1;
-  if (plan->in_flight != 1 || !alone) return 0;
+  if (plan->part_n == 0 || !alone) return 0;
   double parts = parts_of(plan) * plan->group_rows / 64;
   return (plan->accumulators + part_clocks * parts) / clock_hz * 1e9;
 }

@@ -14,8 +14,7 @@ typedef struct register_split {
 } register_split;
 
 static register_split split_registers(const gemm_plan *plan) {
-  return plan->accumulators + plan->in_flight * plan->part_n / 2 > 128 ? (register_split){24, 240}
-                                                                       : (register_split){40, 232};
+  return plan->accumulators + plan->part_n / 2 > 128 ? (register_split){24, 240} : (register_split){40, 232};
 }
 
 /* Makes the barriers, and what else is in shared memory from the start, ready before any role or copy uses

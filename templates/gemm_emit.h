@@ -193,8 +193,6 @@ void gemm_descriptors(gemm_consumer *c, gen_value *a, gen_value *b);
 /* Accumulates the stages of `item` in partial sums, which are added to `acc`, where scales are to be
  * multiplied by them (gemm_promote.c). Nothing is left in flight. `pending` (NULL: none) is stored on the
  * way. */
-void gemm_promote_begin(gemm_consumer *c); /* before the first item, and after the last one */
-void gemm_promote_end(gemm_consumer *c);
 void gemm_promote(gemm_consumer *c, const gemm_pending *pending, gemm_item item, gen_value *acc);
 
 /* STREAM_K: by the producer, after the stages of `item`: the sums of the CTAs that computed the unit's

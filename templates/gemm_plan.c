@@ -89,8 +89,7 @@ template_reason gemm_check_numbers(const config *c) {
   const int *v = c->values;
   bool pingpong = v[GEMM_SCHEDULE] == 1, deferred = v[GEMM_SCHEDULE] == 2;
   bool stream = v[GEMM_STREAM_K], even = v[GEMM_EVEN], persistent = v[GEMM_PERSISTENT];
-  bool turns = v[GEMM_SCHEDULE] == 3 || v[GEMM_SCHEDULE] == 4;
-  if ((pingpong || turns) && v[GEMM_CONSUMERS] != 2) return TEMPLATE_SCHEDULE;
+  if (pingpong && v[GEMM_CONSUMERS] != 2) return TEMPLATE_SCHEDULE;
   /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
   if ((pingpong || deferred || stream || even) && !persistent) return TEMPLATE_SCHEDULE;
   /* Parts of tiles have unlike lengths; groups that take turns would wait for one another. */
@@ -151,36 +150,33 @@ static int chunk_blocks(const gemm_plan *plan) {
   return blocks < 1 ? 1 : blocks > most ? most : blocks;
 }
 
-static int parts_registers(const gemm_plan *plan) {
-  return plan->in_flight * plan->part_n / 2;
-}
-
 /* Sums of 8-bit floats leave the matrix unit after every stage, which has at most 128 terms: it adds them
  * with 13 fraction bits. So do those of terms with scales, which are the same for a stage. Parts are as wide
  * as the registers allow: a product reads its rows of A from shared memory whatever its columns. */
-static template_reason choose_parts(gemm_plan *plan, int schedule) {
+/* Tiles begin at multiples of their width, which may be anywhere in a block of columns. */
+static bool choose_segment(gemm_plan *plan) {
+  const gemm_match *match = &plan->match;
+  plan->segment = plan->block_n;
+  if (match->block == 0) return true;
+  while (match->block_n > 0 && (match->block_n % plan->segment || plan->block_n % plan->segment))
+    plan->segment -= 8;
+  return plan->segment > 0 &&
+         plan->group_rows / 32 + match->n_sums * plan->block_n / plan->segment <= GEMM_MOST_SCALES;
+}
+
+static template_reason choose_parts(gemm_plan *plan) {
   enum { WIDEST = 192, NARROWEST = 32 };
   const gemm_match *match = &plan->match;
   bool few_digits = match->type.a == DTYPE_E4M3 || match->type.a == DTYPE_E5M2;
-  if (!few_digits && match->block == 0) return schedule > 2 ? TEMPLATE_SCHEDULE : TEMPLATE_OK;
+  if (!few_digits && match->block == 0) return TEMPLATE_OK;
   if (plan->even) return TEMPLATE_SCHEDULE;
   if (match->block % plan->block_k) return TEMPLATE_TILE;
   if (match->type.bytes == 1 && plan->block_k > 128) return TEMPLATE_TILE;
-  plan->in_flight = schedule == 5 ? 2 : 1;
-  plan->take_turns = schedule == 3 || schedule == 4;
-  plan->a_registers = schedule > 3;
-  if (plan->a_registers && plan->block_k * match->type.bytes != SWIZZLE_BYTES) return TEMPLATE_TILE;
+  if (!choose_segment(plan)) return TEMPLATE_REGISTERS;
   int step = gen_wgmma_sum(match->type.a) == GEN_I32 ? 16 : 8; /* widths that there are */
-  /* Fragments of A fit beside them, but not those of two row tiles at a time. */
-  int fragments = plan->in_flight > 1 && plan->group_rows > 64 ? 16 : 0;
-  int free = plan->registers - plan->accumulators - CONSUMER_OVERHEAD_REGISTERS - fragments;
-  /* Columns of all row tiles. A turn is given when the first part is done, and the other group needs work
-   * that this one still has. */
-  int all = match->n_sums * plan->block_n * plan->group_rows / 64;
-  int least = plan->take_turns || plan->in_flight > 1 ? 2 : 1;
+  int free = plan->registers - plan->accumulators - CONSUMER_OVERHEAD_REGISTERS;
   for (plan->part_n = WIDEST; plan->part_n >= NARROWEST; plan->part_n -= step)
-    if (plan->block_n % plan->part_n == 0 && parts_registers(plan) <= free && least * plan->part_n <= all)
-      return TEMPLATE_OK;
+    if (plan->block_n % plan->part_n == 0 && plan->part_n / 2 <= free) return TEMPLATE_OK;
   return TEMPLATE_REGISTERS;
 }
 
@@ -242,11 +238,15 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   plan->registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
   /* A deferred tile waits as packed halves beside the next one's accumulators. */
   int waiting = plan->deferred ? plan->accumulators / match->n_sums / 2 : 0;
-  reason = choose_parts(plan, v[GEMM_SCHEDULE]);
+  reason = choose_parts(plan);
   if (reason != TEMPLATE_OK) return reason;
-  waiting += parts_registers(plan);
+  waiting += plan->part_n / 2;
   if (plan->accumulators + waiting + CONSUMER_OVERHEAD_REGISTERS > plan->registers) return TEMPLATE_REGISTERS;
   if (plan->cluster > 1 && !t->has.clusters) return TEMPLATE_CLUSTER;
+  /* Products of integers are of multiples of 16 columns, above 32. */
+  bool integers = gen_wgmma_sum(match->type.a) == GEN_I32;
+  if (integers && (plan->even || (match->n_sums * plan->block_n > 32 && match->n_sums * plan->block_n % 16)))
+    return TEMPLATE_TILE;
   /* Whole swizzles of K, and no more products of a stage than a group may have. */
   int row_bytes = plan->block_k * match->type.bytes;
   if (row_bytes % SWIZZLE_BYTES || row_bytes > 2 * SWIZZLE_BYTES) return TEMPLATE_TILE;
