@@ -30,6 +30,8 @@ static const double stream_ns = 5000, stream_sum_ns = 0.18;
 /* From a partial sum's last product to the next one's first, besides an addition a clock: fitted to 10
  * configurations of 8-bit floats. */
 static const double part_clocks = 140;
+/* Six instructions of two warps that share a scheduler, which is a guess. */
+static const double scale_clocks = 12;
 /* A stage that two CTAs must both have left takes a little longer. */
 static const double cluster_factor = 1.004;
 
@@ -84,6 +86,13 @@ static double smem_bytes(const gemm_plan *plan) {
   return products * (rows + narrow * plan->block_n * plan->match.n_sums) * 32;
 }
 
+/* Scales within the sum that a thread asks for in a stage, and their products. */
+static double scales_ns(const gemm_plan *plan, double clock_hz) {
+  if (plan->match.block == 0) return 0;
+  double segments = (double)plan->block_n * plan->match.n_sums / plan->segment;
+  return (plan->group_rows / 32 + segments) * scale_clocks / clock_hz * 1e9;
+}
+
 /* A group that multiplies alone multiplies nothing while it adds. */
 static double adding_ns(const gemm_plan *plan, double clock_hz) {
   bool alone = plan->pingpong || plan->consumers == 1;
@@ -108,7 +117,7 @@ static double step_ns(const cost_inputs *in) {
   double sum =
       pow(math, power) + pow(smem, power) + pow(l2, power) + pow(copies, power) + pow(sharers, power);
   return pow(sum, 1 / power) * (plan->cluster > 1 ? cluster_factor : 1) +
-         adding_ns(plan, in->rates->clock_hz);
+         adding_ns(plan, in->rates->clock_hz) + scales_ns(plan, in->rates->clock_hz);
 }
 
 static double tensor_bytes(const gemm_match *match, uint64_t accesses) {
