@@ -9,7 +9,7 @@ typedef struct fitted {
   contraction c;
   gemm_match match;
   template_reason reason;
-  strbuf detail;
+  const char *detail;
 } fitted;
 
 static const ir_op *parse(arena *a, const char *text) {
@@ -23,9 +23,11 @@ static fitted *fit(arena *a, const char *text, const char *bindings) {
   arke_error err = ARKE_ERROR_INIT;
   fitted *f = ARENA_NEW(a, fitted);
   ck_assert_ptr_nonnull(f);
-  *f = (fitted){.detail = STRBUF_INIT};
+  strbuf detail = STRBUF_INIT;
   ck_assert_msg(ir_problem_bind(parse(a, text), bindings, &f->p, &err) == ARKE_OK, "%s: %s", text, err.text);
-  f->reason = gemm_fit(&f->p, target_find("sm_90a", NULL), a, &f->c, &f->match, &f->detail);
+  f->reason = gemm_fit(&f->p, target_find("sm_90a", NULL), a, &f->c, &f->match, &detail);
+  f->detail = arena_strdup(a, strbuf_text(&detail));
+  strbuf_free(&detail);
   return f;
 }
 
@@ -53,7 +55,7 @@ START_TEST(products_are_recognised) {
   arena a = ARENA_INIT;
   bool other = strstr(products[_i].text, "other") != NULL;
   fitted *f = fit(&a, products[_i].text, other ? "T=bf16 R=64 S=64 U=64" : "T=bf16 M=64 N=64 K=64");
-  ck_assert_msg(f->reason == TEMPLATE_OK, "%s", strbuf_text(&f->detail));
+  ck_assert_msg(f->reason == TEMPLATE_OK, "%s", f->detail);
   ck_assert(f->match.bare);
   ck_assert_int_eq(tensor_of(f, &f->match.a), products[_i].a);
   ck_assert_int_eq(tensor_of(f, &f->match.b[0]), products[_i].b);
@@ -106,7 +108,7 @@ static const struct {
 START_TEST(contractions_are_recognised) {
   arena a = ARENA_INIT;
   fitted *f = fit(&a, contractions[_i].text, contractions[_i].bindings);
-  ck_assert_msg(f->reason == TEMPLATE_OK, "%s", strbuf_text(&f->detail));
+  ck_assert_msg(f->reason == TEMPLATE_OK, "%s", f->detail);
   ck_assert_int_eq(f->match.outer.n, contractions[_i].outer);
   ck_assert_int_eq(f->match.n_sums, contractions[_i].sums);
   ck_assert_int_eq(f->match.y.rank > 0, contractions[_i].copied);
@@ -132,7 +134,7 @@ START_TEST(other_operators_are_not_taken_for_products) {
   fitted *f =
       fit(&a, others[_i].text, strstr(others[_i].text, "N]") ? "T=bf16 M=64 N=64 K=64" : "T=bf16 M=64 K=64");
   ck_assert_int_eq(f->reason, TEMPLATE_OPERATOR);
-  ck_assert_msg(strstr(strbuf_text(&f->detail), others[_i].words), "%s", strbuf_text(&f->detail));
+  ck_assert_msg(strstr(f->detail, others[_i].words), "%s", f->detail);
   arena_release(&a);
 }
 END_TEST
