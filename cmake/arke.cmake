@@ -18,6 +18,12 @@ function(arke_module name)
   target_link_libraries(arke_${name} PUBLIC arke_options ${ARG_LIBS})
 endfunction()
 
+# Seconds that a program other than Check's may take as a test.
+set(ARKE_TEST_TIMEOUT 120)
+if(ARKE_SANITIZE)
+  set(ARKE_TEST_TIMEOUT 480)
+endif()
+
 # arke_test(name SOURCES … LIBS … [TIMEOUT s] [PLAIN]): a Check program `test_<name>` run by CTest. malloc and its kin
 # are wrapped so that tests/support/failing_alloc.h can fail the n-th allocation of any module. A TIMEOUT of 600 or more makes
 # a test long: it runs generated kernels by the hundred on the emulator. Long ones and PLAIN ones are neither built nor run with
