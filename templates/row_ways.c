@@ -175,14 +175,15 @@ arke_status row_ways(const ir_problem *p, const target *t, const config *c, cons
                      .fast_math = options && options->fast_math,
                      .check_indices = options && options->check_indices};
   o.wide = plan->peel ? row_major(fast) : lanes_wide(&fast->form, &o) | row_ahead(fast, plan);
-  TRY(make_way(fast, plan, &o, "row", a, &ways[0], err));
+  /* Rows of no element are the other way's alone: a search makes the first way of a configuration only. */
+  *n = 0;
+  if (row_columns(fast) > 0) TRY(make_way(fast, plan, &o, "row", a, &ways[(*n)++], err));
   lanes_options any_options = {.loop = any->column,
                                .width = 1,
                                .wide_offsets = true,
                                .fast_math = o.fast_math,
                                .check_indices = o.check_indices};
-  TRY(make_way(any, any_plan, &any_options, "row_of_any_view", a, &ways[1], err));
-  *n = 2;
+  TRY(make_way(any, any_plan, &any_options, "row_of_any_view", a, &ways[(*n)++], err));
   return ARKE_OK;
 }
 

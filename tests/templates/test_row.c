@@ -489,6 +489,27 @@ START_TEST(others_are_refused) {
 }
 END_TEST
 
+/* A search makes only the first way of a configuration: it serves the problem, also one whose rows have no
+ * element. */
+START_TEST(the_first_way_takes_rows_of_no_element) {
+  static const char *const texts[] = {
+      "s(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }",
+      "s(X: T[M,N]) -> (Y: T[M]) { Y[i] = max(j) X[i,j] }",
+      "s(X: T[M,N]) -> (Y: T[M]) { t[i] = sum(j) X[i,j] * X[i,j]; Y[i] = 1 - (sum(j) X[i,j] / t[i]) }",
+  };
+  arena a = ARENA_INIT;
+  for (size_t i = 0; i < COUNT_OF(texts); i++) {
+    template_case c = template_case_bind(&a, row(), texts[i], "T=bf16 M=9 N=0", "");
+    arke_error err = ARKE_ERROR_INIT;
+    lower_options options = {.first_way_only = true};
+    lowered l;
+    ck_assert_msg(c.k->lower(&c.p, c.t, &c.c, &options, &a, &l, &err) == ARKE_OK, "%s", err.text);
+    template_case_run_kernel(&c, l, NULL, 0);
+  }
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(planted_faults_are_found) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, row(), softmax, "T=f32 M=3 N=1024", CTAS(128, 4, 0, 1));
@@ -533,6 +554,7 @@ int main(void) {
   tcase_add_test(tests, other_sizes_take_the_other_way);
   tcase_add_loop_test(tests, axes_of_one_element_are_required, 0, 2);
   tcase_add_loop_test(tests, others_are_refused, 0, 7);
+  tcase_add_test(tests, the_first_way_takes_rows_of_no_element);
   tcase_add_test(tests, planted_faults_are_found);
   tcase_add_test(tests, allocation_failures_are_reported);
   suite_add_tcase(suite, tests);
