@@ -131,6 +131,12 @@ void gen_store_global_cached(gen_builder *b, gen_value value, gen_value address,
   gen_words_store(b, instruction, "l", value, address, gen_l2_policy(b, cache));
 }
 
+void gen_store_global_relaxed(gen_builder *b, gen_value value, gen_value address) {
+  unsigned bytes = value_bytes(b, value);
+  if (bytes > 16) gen_misuse(b, "a relaxed store of %u bytes", bytes);
+  gen_words_store(b, "st.relaxed.gpu.global", "l", value, address, NULL);
+}
+
 void gen_load_words(gen_builder *b, int bytes, gen_value address, bool constant, gen_cache cache,
                     gen_value *words) {
   if (bytes < 4) {

@@ -36,6 +36,9 @@ typedef enum gen_cache {
 gen_value gen_load_global_cached(gen_builder *b, gen_type type, int lanes, gen_value address, bool constant,
                                  gen_cache cache);
 void gen_store_global_cached(gen_builder *b, gen_value value, gen_value address, gen_cache cache);
+/* Where other threads of the GPU may store at the same time: one of them wins, and it is no data race
+ * (st.relaxed, PTX ISA, "Memory Consistency Model"). Up to 16 bytes. */
+void gen_store_global_relaxed(gen_builder *b, gen_value value, gen_value address);
 /* `bytes` (4 … 32) as i32 words: what gen_unpack takes and gen_pack gives. `words` has one for each 4 bytes;
  * 1 or 2 bytes are the low part of one word. */
 void gen_load_words(gen_builder *b, int bytes, gen_value address, bool constant, gen_cache cache,

@@ -36,6 +36,7 @@ typedef struct lanes_options {
   /* Cache advice: of loads of the accesses in `streamed` (bit i: access i), and of all stores. */
   uint64_t streamed;
   gen_cache loads, stores;
+  bool stores_meet;   /* several threads may store to one element, and any of them wins */
   bool fast_math;     /* approximate instructions whatever their error (lower_options) */
   bool check_indices; /* reads at gathered places outside give 0, and stores there do not happen */
   void *user;

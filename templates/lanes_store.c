@@ -34,6 +34,14 @@ static arke_status atomic(lanes *l, const storing *s, gen_value address, gen_val
   }
 }
 
+static void put(lanes *l, gen_value value, gen_value address) {
+  if (l->o.stores_meet) {
+    gen_store_global_relaxed(l->b, value, address);
+  } else {
+    gen_store_global_cached(l->b, value, address, l->o.stores);
+  }
+}
+
 static arke_status store_one(lanes *l, const storing *s, int lane, gen_value value, arke_error *err) {
   gen_value element;
   if (dtype_bits(s->type) < 8)
@@ -42,7 +50,7 @@ static arke_status store_one(lanes *l, const storing *s, int lane, gen_value val
   TRY(gen_convert(l->b, value, s->type, &element, err));
   gen_value address = lanes_element_address(l, s->to[lane].line, s->to[lane].at);
   if (s->update != IR_ASSIGN) return atomic(l, s, address, element, err);
-  gen_store_global_cached(l->b, element, address, l->o.stores);
+  put(l, element, address);
   return ARKE_OK;
 }
 
@@ -95,7 +103,7 @@ static void store_piece(lanes *l, const storing *s, int first, int n, const gen_
   } else if (bits < 32) {
     value = gen_trunc(b, words[0], bits == 16 ? GEN_I16 : GEN_I8);
   }
-  gen_store_global_cached(b, value, address, l->o.stores);
+  put(l, value, address);
 }
 
 static arke_status store_all(lanes *l, const storing *s, const gen_value *values, arke_error *err) {

@@ -29,6 +29,7 @@ static arke_status make_way(const char *name, const scatter_plan *plan, const lo
                                .width = p->width,
                                .dense = p->dense,
                                .wide_offsets = p->wide_offsets,
+                               .stores_meet = p->part->collides && !p->deterministic,
                                .fast_math = o && o->fast_math,
                                .check_indices = o && o->check_indices};
   if (p->lane >= 0) k->options.wide = lanes_wide(p->form, &k->options);

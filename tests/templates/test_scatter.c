@@ -17,6 +17,7 @@ static const char add[] =
 static const char in_place[] = "s(D: T[M], k: i64[K], X: T[K]) -> (D) { D[k[j]] += X[j] }";
 static const char index_add[] = "s(D: T[M,N], k: i32[K], X: T[K,N]) -> (D) { D[k[j],d] += X[j,d] }";
 static const char index_copy[] = "s(D: T[M,N], k: i32[K], X: T[K,N]) -> (D) { D[k[j],d] = 2 * X[j,d] }";
+static const char index_set[] = "s(D: T[M,N], k: i32[K]) -> (D) { D[k[j],d] = 2 }";
 static const char cache[] = "s(C: T[P,H,E], slot: i64[S], X: T[S,H,E]) -> (C) { C[slot[s],h,e] = X[s,h,e] }";
 static const char from_nothing[] = "s(k: i64[K], X: T[K]) -> (Y: T[M]) { Y[k[j]] += X[j] }";
 static const char most_of[] = "s(k: i64[K], X: T[K]) -> (Y: T[M]) { Y[k[j]] max= X[j] }";
@@ -67,6 +68,10 @@ static const struct {
     {index_add, "T=f16 M=30 N=71 K=20", "DETERMINISTIC=1", 1, 30},
     {index_copy, "T=bf16 M=30 N=72 K=30", "", 1, 0},
     {index_copy, "T=bf16 M=30 N=72 K=50", "DETERMINISTIC=1", 1, 30},
+    /* Many write the same to one place, from different CTAs: that is no race. */
+    {index_set, "T=bf16 M=30 N=72 K=90", "THREADS=64", 1, 30},
+    {index_set, "T=i8 M=30 N=71 K=90", "THREADS=64,VECTOR=1", 1, 30},
+    {index_set, "T=f32 M=30 N=72 K=90", "THREADS=64,VECTOR=4,UNROLL=2", 1, 30},
     {cache, "T=bf16 P=40 H=3 E=16 S=40", "", 1, 0},
     {cache, "T=e4m3 P=40 H=3 E=16 S=40", "VECTOR=16", 1, 0},
     {from_nothing, "T=f32 M=50 K=333", "", 0, 50},
