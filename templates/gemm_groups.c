@@ -47,14 +47,17 @@ static arke_status emit_list(gen_builder *b, const target *t, void *user, arke_e
   gen_launches_wait(b);
   TRY(group_tiles_find(b, &tiles, gen_param(b, k->rows), tile, &found, err));
   gen_value list = gen_param(b, k->list);
-  gen_if(b, &exists, found.exists, NULL, 0);
+  /* Ends that decrease make more tiles than there are entries for: those behind the last are left out. */
+  gen_value is_count = gen_compare(b, GEN_EQ, tile, most);
+  gen_value total = gen_select(b, found.exists, most, found.total);
+  gen_if(b, &exists, gen_and(b, found.exists, gen_compare(b, GEN_ULT, tile, most)), NULL, 0);
   gen_value entry[] = {found.row, found.end, found.group, gen_i32(b, 0)};
   gen_value at = gen_mul_imm(b, gen_zext(b, gen_add_imm(b, tile, 1), GEN_I64), ENTRY_BYTES);
   gen_store_global(b, gen_vector(b, entry, 4), gen_add(b, list, at)); /* all lanes the same */
   gen_else(b, &exists);
   gen_branch last;
-  gen_if(b, &last, gen_compare(b, GEN_EQ, tile, most), NULL, 0);
-  gen_store_global(b, found.total, list);
+  gen_if(b, &last, is_count, NULL, 0);
+  gen_store_global(b, total, list);
   gen_if_end(b, &last);
   gen_if_end(b, &exists);
   gen_if_end(b, &inside);

@@ -29,7 +29,7 @@ typedef struct group_tile {
  * of them, i32 or i64. Reads the ends: after gen_launches_wait. */
 arke_status group_tiles_find(gen_builder *b, const group_tiles *g, gen_value rows, gen_value tile,
                              group_tile *found, arke_error *err);
-/* No operator has more tiles, whatever its ends are. */
+/* No operator has more tiles, whatever its ends are, unless they decrease: then there may be any number. */
 const recipe_expr *group_tiles_most(const contraction *c, int block, arena *a);
 /* What group_tiles_find takes for granted. */
 void group_tiles_require(const contraction *c, recipe *rules, arena *a);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/emulator.h"
 #include "template_cases.h"
 
 static const kernel_template *mma(void) {
@@ -153,6 +154,27 @@ START_TEST(gathered_and_scattered_rows_are_right) {
 }
 END_TEST
 
+/* Ends that decrease make more tiles than there are entries for: what rows hold is undefined then, but
+ * nothing goes outside the list, and the list says how many it has. */
+START_TEST(decreasing_ends_stay_inside_the_list) {
+  static const double down[] = {300, 0, 300, 0, 300, 0, 300, 0, 300, 0, 300, 0};
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c =
+      template_case_bind(&a, template_find("gemm"), linear, "T=bf16 R=300 N=40 K=72 E=12", "BLOCK_M=64");
+  device *d;
+  fill(&c.p, ENDS(down), views);
+  lowered l = template_case_lower(&a, &c);
+  ck_assert_msg(device_open_emulator(c.t->name, 1, &d, &err) == ARKE_OK, "%s", err.text);
+  run_views_result r = run_views(d, &c.p, &l, 2, views, 7, 0);
+  ck_assert_msg(r.intact && !strstr(r.err.text, "outside") && !strstr(r.err.text, "nothing wrote"), "%s",
+                r.err.text);
+  d->ops->close(d);
+  arena_release(&a);
+}
+END_TEST
+
 /* By warp groups: every schedule, ends inside tiles and at their ends, the next group's rows beside them. */
 static const struct {
   const char *text, *bindings, *settings;
@@ -280,6 +302,7 @@ int main(void) {
   tcase_add_loop_test(tests, gathered_and_scattered_rows_are_right, 0, (int)COUNT_OF(places));
   tcase_add_loop_test(tests, groups_by_warp_groups_are_right, 0, (int)COUNT_OF(warp_groups));
   tcase_add_loop_test(tests, warp_groups_assemble, 0, 3);
+  tcase_add_test(tests, decreasing_ends_stay_inside_the_list);
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, small_problems_are_right);
   tcase_add_test(tests, what_has_no_groups_is_refused);
