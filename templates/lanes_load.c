@@ -95,6 +95,11 @@ static gen_value load_nibbles(lanes *l, const lanes_line *line, int64_t at, int 
   gen_value base = gen_param(b, l->slots->pointer[line->tensor]);
   gen_value offset = gen_add_imm(b, line->offset, at);
   gen_value address = gen_add(b, base, gen_ashr(b, offset, gen_i64(b, 1)));
+  if (n == 4) { /* of two bytes LLVM makes words with undefined upper halves, and permutes those */
+    gen_value both = load(l, line, GEN_I16, 1, address);
+    gen_value high = gen_trunc(b, gen_lshr(b, gen_zext(b, both, GEN_I32), gen_i32(b, 8)), GEN_I8);
+    return gen_vector(b, (gen_value[]){gen_trunc(b, both, GEN_I8), high}, 2);
+  }
   if (n > 1) return load(l, line, GEN_I8, n / 2, address);
   gen_value word = gen_zext(b, load(l, line, GEN_I8, 1, address), GEN_I32);
   gen_value index = gen_trunc(b, gen_and(b, offset, gen_i64(b, 1)), GEN_I32);

@@ -93,6 +93,11 @@ static const struct {
     {by_channel, "T=bf16 U=i8 M=2 N=24 K=272", ""},
     {by_channel, "T=bf16 U=e4m3 M=4 N=20 K=272",
      "MATH=0,VECTOR=16,SLOTS=2,UNROLL=1,ACROSS=1,WARPS_N=1,WARPS_K=2,SPLIT=1,STAGES=1"},
+    /* Two bytes of weights a vector. */
+    {by_channel, "T=bf16 U=i4 M=8 N=8 K=16",
+     "MATH=0,TOKENS=1,SLOTS=1,ACROSS=8,VECTOR=4,UNROLL=1,WARPS_N=1,WARPS_K=1,SPLIT=1,STAGES=1,STREAM=0"},
+    {by_channel, "T=f32 U=e2m1 M=3 N=8 K=64",
+     "MATH=0,TOKENS=1,SLOTS=1,ACROSS=1,VECTOR=4,UNROLL=1,WARPS_N=1,WARPS_K=1,SPLIT=1,STAGES=1,STREAM=0"},
     {by_channel, "T=f16 U=i4 M=1 N=20 K=272",
      "MATH=0,VECTOR=16,SLOTS=2,UNROLL=1,ACROSS=1,WARPS_N=1,WARPS_K=2,SPLIT=1,STAGES=1"},
     {by_group, "T=bf16 U=i4 M=2 N=20 G=5", ""},
