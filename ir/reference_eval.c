@@ -262,8 +262,11 @@ bool ref_element(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v,
   if (adds && x.integer && dtype_bits(ir_tensor_dtype(s->p, tensor)) <= 32)
     x.v.i = (int32_t)(uint32_t)(uint64_t)x.v.i; /* updates add in what the output computes in */
   if (!x.written) {
-    error_set(s->err, ARKE_ERR_INVALID, "reference", "no definition writes this element of %s",
-              s->p->op->tensors[tensor].name);
+    error_set(
+        s->err, ARKE_ERR_INVALID, "reference",
+        "no definition writes this element of %s, so it has no value to compare with; write all elements "
+        "first, or take the tensor as an argument and write it in place",
+        s->p->op->tensors[tensor].name);
     return false;
   }
   *v = x.v;
