@@ -21,8 +21,11 @@ static bool divide_integers(ref_machine *s, ref_definition *d, ref_node *e, int 
     } else if (e->varying && d->levels[e->scope].dead[l]) {
       e->v[l].i = 0;
     } else {
-      error_set(s->err, ARKE_ERR_ARGUMENT, "reference", "integer division by zero (%d:%d)", e->source->line,
-                e->source->column);
+      strbuf text = STRBUF_INIT;
+      ir_expr_print(s->p->op, d->source, e->source, &text);
+      error_set(s->err, ARKE_ERR_ARGUMENT, "reference", "integer division by zero (%d:%d) in %s",
+                e->source->line, e->source->column, strbuf_text(&text));
+      strbuf_free(&text);
       return false;
     }
   }
