@@ -1,5 +1,7 @@
 /* A small problem of the same kind: axes are halved, the longest first, as long as every element is still
  * written and what is read lies inside. */
+#include <string.h>
+
 #include "templates/lanes_index.h"
 #include "templates/map.h"
 
@@ -64,7 +66,31 @@ static int64_t written_elements(const map_match *m, int tensor) {
   return total;
 }
 
-/* Whether a problem is one as `original` is: whole outputs stay whole, and the configuration can run. */
+/* The plan of the first kernel, and for how many groups it has tiles; 0: there is none. */
+static int first_plan(const ir_problem *p, const target *t, const config *c, map_plan *plan) {
+  arena a = ARENA_INIT;
+  map_match m;
+  template_reason reason;
+  int n = 0;
+  if (map_match_make(p, true, &a, &m, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK) {
+    reason = map_plan_make(&m, t, c, plan);
+    if (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT) n = m.n_groups;
+  }
+  arena_release(&a);
+  return n;
+}
+
+/* Whether the first kernel of `original`, where it is made for whole tiles, finds whole ones in the other. */
+static bool fills_tiles(const ir_problem *p, const ir_problem *original, const target *t, const config *c) {
+  map_plan plan, first;
+  int n = first_plan(original, t, c, &first);
+  if (n == 0 || !first.whole) return true;
+  return first_plan(p, t, c, &plan) == n && plan.whole &&
+         memcmp(plan.tiles, first.tiles, (size_t)n * sizeof *plan.tiles) == 0;
+}
+
+/* Whether a problem is one as `original` is: whole outputs stay whole, and the configuration's first kernel
+ * can run. */
 static bool is_alike(const ir_problem *p, const ir_problem *original, const target *t, const config *c) {
   arena a = ARENA_INIT;
   map_match m, first;
@@ -80,7 +106,7 @@ static bool is_alike(const ir_problem *p, const ir_problem *original, const targ
   arena_release(&a);
   if (!alike) return false;
   reason = map_feasible(p, t, c);
-  return reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT;
+  return (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT) && fills_tiles(p, original, t, c);
 }
 
 /* --- halving --- */
@@ -144,7 +170,7 @@ void map_reduced_problem(const ir_problem *p, const target *t, const config *c, 
   const int *v = c->values;
   bool fixed[LIMIT_AXES + LIMIT_RANK] = {false};
   *reduced = *p;
-  /* Tiles for all CTAs, and a ragged one. */
+  /* Tiles for all CTAs, and a ragged one, unless the kernel is made for whole ones. */
   int64_t tiles = v[MAP_PERSISTENT] > 0 ? (int64_t)v[MAP_PERSISTENT] * sm_count + 1 : 3;
   int64_t most = tiles * v[MAP_VECTOR] * v[MAP_UNROLL] * v[MAP_THREADS];
   if (most > MOST_ELEMENTS) most = MOST_ELEMENTS;

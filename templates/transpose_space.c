@@ -101,12 +101,13 @@ static int64_t ragged(int64_t size, int tile) {
   return tile + (tile / 2 > e ? (tile / 2 + 15) / 16 * 16 : 0) + e;
 }
 
-static void reduce_loop(const ir_form *form, int loop, int tile, ir_problem *reduced, bool *set) {
+/* `even`: the kernel is made for whole tiles. */
+static void reduce_loop(const ir_form *form, int loop, int tile, bool even, ir_problem *reduced, bool *set) {
   const ir_loop *l = &form->loops[loop];
   for (int i = l->n_dims - 1; i >= 0 && tile > 0; i--) {
     int axis = l->dims[i].axis;
     if (axis < 0) continue;
-    int64_t size = ragged(form->problem->sizes[axis], tile);
+    int64_t size = even ? 2 * (int64_t)tile : ragged(form->problem->sizes[axis], tile);
     if (!set[axis] || reduced->sizes[axis] < size) reduced->sizes[axis] = size;
     set[axis] = true;
     tile = 0;
@@ -118,12 +119,15 @@ void transpose_reduced_problem(const ir_problem *p, const target *t, const confi
   arena a = ARENA_INIT;
   ir_form form;
   transpose_match match;
+  transpose_plan plan, whole;
   bool set[LIMIT_AXES] = {false};
-  (void)t;
   *reduced = *p;
   if (transpose_fit(p, true, &a, &form, &match, NULL) == TEMPLATE_OK) {
-    reduce_loop(&form, match.v, c->values[TRANSPOSE_TILE_X], reduced, set);
-    reduce_loop(&form, match.u, c->values[TRANSPOSE_TILE_Y], reduced, set);
+    bool even =
+        transpose_make_plan(&form, &match, t, c, true, c->values[TRANSPOSE_VECTOR], &plan) == TEMPLATE_OK &&
+        transpose_make_even(&plan, &whole);
+    reduce_loop(&form, match.v, c->values[TRANSPOSE_TILE_X], even, reduced, set);
+    reduce_loop(&form, match.u, c->values[TRANSPOSE_TILE_Y], even, reduced, set);
     int64_t most = 3;
     for (int i = 0; i < p->op->n_axes; i++) {
       int64_t e = evenness(p->sizes[i]);
