@@ -340,8 +340,9 @@ def from_workload(catalogue, row):
     types = row["dtypes"] if isinstance(row["dtypes"], dict) else {v: row["dtypes"] for v in type_variables(entry)}
     sizes = {k: [int(n) for n in str(v).split("x")] if k == "..." else v for k, v in row["sizes"].items()}
     problem = Problem(entry, sizes, types, row.get("attrs", {}))
-    problem.published_us = row.get("published_us")
-    problem.fill = row.get("fill", {})
+    note = row.get("note", {})  # what arke-tune does not read
+    problem.published_us = note.get("published_us")
+    problem.fill = note.get("fill", {})
     return problem
 
 

@@ -97,7 +97,8 @@ static const char *phase_name(tune_phase phase) {
 }
 
 void cli_progress_text(const tune_progress *now, bool color, strbuf *out) {
-  strbuf_addf(out, "%s %d/%d", phase_name(now->phase), now->done, now->total);
+  strbuf_add(out, phase_name(now->phase));
+  if (now->total > 0) strbuf_addf(out, " %d/%d", now->done, now->total); /* while ranking none is known */
   if (now->best_ns > 0) {
     strbuf_addf(out, "  best %s", color ? COLOR_GOOD : "");
     cli_time_print(now->best_ns, out);

@@ -11,7 +11,7 @@
 
 enum { MOST_BYTES = 16 << 20, MOST_PROBLEMS = 100000 };
 
-/* X(name): the fields of a problem. */
+/* X(name): the fields of a problem. `note` is for others that read the file. */
 #define PROBLEM_FIELDS(X)                                                                                    \
   X(op)                                                                                                      \
   X(define)                                                                                                  \
@@ -19,7 +19,8 @@ enum { MOST_BYTES = 16 << 20, MOST_PROBLEMS = 100000 };
   X(sizes)                                                                                                   \
   X(attrs)                                                                                                   \
   X(bucket)                                                                                                  \
-  X(weight)
+  X(weight)                                                                                                  \
+  X(note)
 
 static const char *const problem_fields[] = {
 #define X(name) #name,

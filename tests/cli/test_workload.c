@@ -21,6 +21,7 @@ START_TEST(lists_are_crossed_in_order) {
   arke_error err = ARKE_ERROR_INIT;
   ck_assert_int_eq(
       parse("{\"problems\": [{\"op\": \"matmul\", \"dtypes\": [\"bf16\", \"f16\"], \"weight\": 2.5,"
+            "\"note\": {\"any\": [\"thing\"]},"
             "\"sizes\": {\"M\": [64, 128], \"N\": 256, \"K\": [8, 16]}}]}",
             &w, &err),
       ARKE_OK);
