@@ -22,7 +22,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
-import torch  # noqa: E402
+try:
+    import torch  # noqa: E402
+except ImportError:
+    sys.exit(f"{sys.argv[0]}: needs PyTorch, which python3 does not find here")
 
 import arke  # noqa: E402
 import device_times  # noqa: E402
