@@ -31,7 +31,7 @@ static const ir_expr *condition_of(const ir_expr *e) {
   return e->n_args > 1 ? e->args[1] : NULL;
 }
 
-/* sum(n) exp(x - max(n) x) */
+/* sum(n) exp(x - max(n) x), which f32 holds as it does the maximum: of integers the difference is an integer. */
 static bool follow(const contraction_rows *rows, contraction_row_reduction *r) {
   const ir_expr *e = r->e->args[0];
   if (r->kind != IR_RED_SUM || r->type != DTYPE_F32 || e->node != IR_CALL) return false;
@@ -39,7 +39,7 @@ static bool follow(const contraction_rows *rows, contraction_row_reduction *r) {
   const ir_expr *difference = e->args[0];
   if (difference->node != IR_OPERATOR || difference->id != IR_OP_SUB || difference->n_args != 2) return false;
   int most = contraction_row_of(rows, difference->args[1]);
-  if (most < 0 || rows->list[most].kind != IR_RED_MAX) return false;
+  if (most < 0 || rows->list[most].kind != IR_RED_MAX || rows->list[most].type != DTYPE_F32) return false;
   const ir_expr *maximum = rows->list[most].e;
   if (maximum->args[0] != difference->args[0] || condition_of(maximum) != condition_of(r->e)) return false;
   r->maximum = most;

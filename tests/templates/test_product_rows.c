@@ -170,6 +170,11 @@ START_TEST(what_needs_the_product_is_refused) {
                    "f(X: T[M,K], W: T[N,K]) -> (z: f32[M]) { " PRODUCT "q[m] = (sum(n) P[m,n]) / N; "
                    "z[m] = sum(n) (P[m,n] - q[m]) * (P[m,n] - q[m]) }",
                    "T=bf16 M=40 N=64 K=32", TEMPLATE_OPERATOR);
+  /* The differences are integers. */
+  template_refuses(mma(),
+                   "f(X: T[M,K], W: T[N,K]) -> (z: f32[M]) { " PRODUCT "q[m] = max(n) P[m,n]; "
+                   "z[m] = sum(n) exp(P[m,n] - q[m]) }",
+                   "T=i8 M=40 N=64 K=32", TEMPLATE_OPERATOR);
 }
 END_TEST
 
