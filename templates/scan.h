@@ -92,6 +92,8 @@ typedef struct scan_plan {
 template_reason scan_plan_make(const scan_match *match, const target *t, const config *c, scan_plan *plan);
 int64_t scan_chunks(const scan_plan *plan); /* of a row */
 int64_t scan_owners(const scan_plan *plan); /* rows, or CTAs' widths of columns */
+/* Whether chunks that look back all have an SM at once, so that the first way has no tickets. */
+bool scan_runs_at_once(const scan_plan *plan, const target *t);
 int scan_element_registers(const scan_plan *plan);
 double scan_plan_cost_ns(const scan_plan *plan, const target_rates *rates);
 

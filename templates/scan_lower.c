@@ -212,9 +212,8 @@ arke_status scan_ways(const ir_problem *p, const target *t, const config *c, con
   if (reason == TEMPLATE_OK) reason = scan_plan_make(match, t, c, &plan);
   if (reason != TEMPLATE_OK)
     return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(reason));
-  /* By number where all chunks run at once: a ticket costs a round trip to memory. */
-  bool at_once = plan.place == SCAN_LOOK_BACK && scan_owners(&plan) <= t->rates.sm_count / scan_chunks(&plan);
-  if (at_once) TRY(add_way(&plan, true, false, o, a, ways, n, err));
+  /* By number there: a ticket costs a round trip to memory. */
+  if (scan_runs_at_once(&plan, t)) TRY(add_way(&plan, true, false, o, a, ways, n, err));
   TRY(add_way(&plan, true, true, o, a, ways, n, err));
   /* Rows of other lengths, or apart, but each as wide as before. */
   if (plan.place == SCAN_AHEAD) {

@@ -121,6 +121,10 @@ int64_t scan_chunks(const scan_plan *plan) {
   return ceildiv(ir_form_extent(&plan->match->form, plan->match->along), plan->chunk);
 }
 
+bool scan_runs_at_once(const scan_plan *plan, const target *t) {
+  return plan->place == SCAN_LOOK_BACK && scan_owners(plan) <= t->rates.sm_count / scan_chunks(plan);
+}
+
 int64_t scan_owners(const scan_plan *plan) {
   const scan_match *m = plan->match;
   int64_t rows = 1;
@@ -201,6 +205,15 @@ void scan_reduced_problem(const ir_problem *p, const target *t, const config *c,
         int64_t rows = (int64_t)sm_count * plan.resident * plan.stages + 1;
         ir_form_set_extent(&match.form, match.outer[i], i == match.n_outer - 1 ? rows : 1, reduced);
       }
+      arena_release(&a);
+      return;
+    }
+    if (scan_runs_at_once(&plan, t)) { /* so must these: a ragged chunk an SM, all of one row */
+      for (int i = 0; i < match.n_outer; i++) ir_form_set_extent(&match.form, match.outer[i], 1, reduced);
+      int64_t along = sm_count * plan.chunk - plan.chunk / 2;
+      if (!match.columns && along > plan.vector) along = along / plan.vector * plan.vector;
+      if (match.columns) ir_form_set_extent(&match.form, match.lane, plan.width, reduced);
+      ir_form_set_extent(&match.form, match.along, along, reduced);
       arena_release(&a);
       return;
     }

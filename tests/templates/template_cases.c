@@ -75,17 +75,9 @@ void template_case_run_kernel(const template_case *c, lowered l, const run_view 
   check(c, run(c, &l, views), way);
 }
 
-/* Tensors without gaps take the first way, unless sizes are not for it: the others need no compiling then. */
+/* Where the first way is expected it is alone, as in a search, which compiles no other. */
 void template_case_run(arena *a, const template_case *c, const run_view *views, int way) {
-  if (!views) {
-    lowered first = lower(a, c, true);
-    run_views_result r = run(c, &first, NULL);
-    if (r.status != ARKE_ERR_SHAPE) {
-      check(c, r, way);
-      return;
-    }
-  }
-  template_case_run_kernel(c, template_case_lower(a, c), views, way);
+  template_case_run_kernel(c, lower(a, c, !views && way == 0), views, way);
 }
 
 void template_case_run_reduced(arena *a, const template_case *c) {
@@ -94,7 +86,8 @@ void template_case_run_reduced(arena *a, const template_case *c) {
   template_reason reason = c->k->feasible(&small.p, c->t, &c->c);
   ck_assert_msg(reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT, "%s: %s", c->p.op->text,
                 template_reason_name(reason));
-  template_case_run(a, &small, NULL, -1);
+  template_case_run(a, &small, NULL, 0);
+  template_case_run_kernel(&small, lower(a, c, true), NULL, 0);
 }
 
 static void assemble(const template_case *c, const lowered *l) {

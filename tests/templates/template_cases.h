@@ -22,7 +22,8 @@ lowered template_case_lower(arena *a, const template_case *c);
 void template_case_run(arena *a, const template_case *c, const run_view *views, int way);
 /* The same with a kernel that was lowered for another problem of its kind. */
 void template_case_run_kernel(const template_case *c, lowered l, const run_view *views, int way);
-/* The template's small problem for the configuration is feasible, and right. */
+/* The template's small problem for the configuration is feasible, and right, also by the first kernel made
+ * for the large one: a search without a GPU tries that. */
 void template_case_run_reduced(arena *a, const template_case *c);
 /* Assembles without spills, where there is an assembler. */
 void template_case_assemble(arena *a, const template_case *c);
