@@ -2,7 +2,6 @@
 #include "templates/attention.h"
 
 #include <math.h>
-#include <stdarg.h>
 
 #include "templates/in_place.h"
 
@@ -10,17 +9,6 @@ typedef struct matcher {
   attention_match *m;
   strbuf *detail;
 } matcher;
-
-static bool refuse(matcher *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool refuse(matcher *w, const char *format, ...) {
-  if (w->detail) {
-    va_list args;
-    va_start(args, format);
-    strbuf_vaddf(w->detail, format, args);
-    va_end(args);
-  }
-  return false;
-}
 
 /* --- expressions --- */
 
@@ -100,7 +88,7 @@ static bool sort_reductions(matcher *w, term *t) {
     if (e->id == IR_RED_MAX) {
       place = &m->largest;
     } else if (e->id != IR_RED_SUM) {
-      return refuse(w, "a reduction is neither a sum nor a maximum");
+      return template_say(w->detail, "a reduction is neither a sum nor a maximum");
     } else if (is_weight(e->args[0])) {
       place = &m->total;
     } else if (!reduces(e->args[0])) {
@@ -108,14 +96,15 @@ static bool sort_reductions(matcher *w, term *t) {
     } else {
       place = &m->weighted;
     }
-    if (*place) return refuse(w, "there is more than one of a part of attention");
+    if (*place) return template_say(w->detail, "there is more than one of a part of attention");
     *place = e;
   }
   if (!m->product || !m->largest || !m->weighted)
-    return refuse(w, "there is no product, softmax of it along one of its axes, and product of that");
+    return template_say(w->detail,
+                        "there is no product, softmax of it along one of its axes, and product of that");
   return collect_term(form, m->weighted->args[0], t) && t->weight && t->value
              ? true
-             : refuse(w, "the outer sum is not one of weights times values");
+             : template_say(w->detail, "the outer sum is not one of weights times values");
 }
 
 /* The weight is exp(score - largest), with a largest of -inf as 0 or not. */
@@ -133,16 +122,20 @@ static bool match_weight(matcher *w, const term *t) {
       low = low->args[0]->node == IR_FLOAT && low->args[0]->number == (double)INFINITY ? low : NULL;
     else if (low && !(low->node == IR_FLOAT && low->number == -(double)INFINITY))
       low = NULL;
-    if (!low || c->args[0] != m->largest || !is_zero) return refuse(w, "a score is not compared with -inf");
+    if (!low || c->args[0] != m->largest || !is_zero)
+      return template_say(w->detail, "a score is not compared with -inf");
     from = from->args[2];
   }
   if (from != m->largest || m->largest->args[0] != score)
-    return refuse(w, "a weight is not that of a score less the largest one");
+    return template_say(w->detail, "a weight is not that of a score less the largest one");
   if (m->total && m->total->args[0] != t->weight)
-    return refuse(w, "weights are added up that are not applied");
-  if (m->total && m->total->index != m->weighted->index) return refuse(w, "sums are over different loops");
-  if (m->largest->index != m->weighted->index) return refuse(w, "sums are over different loops");
-  if (!reduces_only(score, &m->product, 1)) return refuse(w, "a score has reductions of its own");
+    return template_say(w->detail, "weights are added up that are not applied");
+  if (m->total && m->total->index != m->weighted->index)
+    return template_say(w->detail, "sums are over different loops");
+  if (m->largest->index != m->weighted->index)
+    return template_say(w->detail, "sums are over different loops");
+  if (!reduces_only(score, &m->product, 1))
+    return template_say(w->detail, "a score has reductions of its own");
   m->key = m->weighted->index;
   m->depth = m->product->index;
   m->divisor = t->divisor;
@@ -189,20 +182,21 @@ static bool check_operand(matcher *w, const ir_expr *read, unsigned plain, int l
   const ir_access *x = &form->accesses[read->id];
   const ir_tensor *t = &form->problem->op->tensors[x->tensor];
   unsigned seen = 0;
-  if (x->other) return refuse(w, "%s has values outside itself", t->name);
+  if (x->other) return template_say(w->detail, "%s has values outside itself", t->name);
   for (int s = 0; s < x->n; s++) {
     const ir_expr *e = x->subscripts[s].e;
-    if (x->subscripts[s].leading) return refuse(w, "%s has leading axes", t->name);
+    if (x->subscripts[s].leading) return template_say(w->detail, "%s has leading axes", t->name);
     unsigned free = ir_form_free(form, e);
     if (!(free & plain)) continue;
-    if (e->node != IR_INDEX || (seen & free)) return refuse(w, "%s is not read row by row", t->name);
+    if (e->node != IR_INDEX || (seen & free))
+      return template_say(w->detail, "%s is not read row by row", t->name);
     seen |= free;
   }
-  if (seen != plain) return refuse(w, "%s is not read row by row", t->name);
-  if (x->n > 5) return refuse(w, "%s has more than 5 axes", t->name);
+  if (seen != plain) return template_say(w->detail, "%s is not read row by row", t->name);
+  if (x->n > 5) return template_say(w->detail, "%s has more than 5 axes", t->name);
   const ir_expr *inner = x->subscripts[x->n - 1].e;
   return (inner->node == IR_INDEX && inner->id == last) ||
-         refuse(w, "rows of %s do not run along the axis that is summed or stored", t->name);
+         template_say(w->detail, "rows of %s do not run along the axis that is summed or stored", t->name);
 }
 
 static unsigned loops_of(const ir_form *form, const ir_expr *read) {
@@ -235,7 +229,7 @@ static bool match_product(matcher *w, unsigned outer, const contraction_loops *o
   const ir_expr *reads[2] = {NULL};
   m->factor = 1;
   if (!collect_product(m, m->product->args[0], reads) || !reads[1] || !(m->factor > 0))
-    return refuse(w, "the inner sum is not one of products of two reads");
+    return template_say(w->detail, "the inner sum is not one of products of two reads");
   const ir_expr *x = reads[0], *y = reads[1];
   bool swap = loops_of(form, x) >> m->key & 1;
   const ir_expr *q = swap ? y : x, *k = swap ? x : y;
@@ -247,7 +241,7 @@ static bool match_product(matcher *w, unsigned outer, const contraction_loops *o
   unsigned spoken = condition_of(m->weighted) ? ir_form_free(form, condition_of(m->weighted)) & own : 0;
   for (int i = 0; i < order->n; i++)
     if ((spoken ? spoken : own) >> order->loops[i] & 1) m->query = order->loops[i];
-  if (m->query < 0) return refuse(w, "queries and keys have the same loops");
+  if (m->query < 0) return template_say(w->detail, "queries and keys have the same loops");
   unsigned inner = 1u << m->depth;
   return check_operand(w, q, 1u << m->query | inner, m->depth) &&
          check_operand(w, k, 1u << m->key | inner, m->depth);
@@ -275,22 +269,22 @@ static bool match_outputs(matcher *w, const term *t, contraction_loops *order) {
     contraction_loops loops;
     if (out->update != IR_ASSIGN || out->positions >= 0 ||
         !plain_loops(form, &form->accesses[out->access], &loops))
-      return refuse(w, "an output is not written once at each of its indices");
+      return template_say(w->detail, "an output is not written once at each of its indices");
     if (form->problem->op->tensors[form->accesses[out->access].tensor].alias >= 0)
-      return refuse(w, "an output is written in place");
+      return template_say(w->detail, "an output is written in place");
     const ir_expr *statistics[] = {m->largest, m->total};
     if (reduces_only(out->value, statistics, 2)) continue;
-    if (m->output >= 0) return refuse(w, "there are two outputs of weights times values");
+    if (m->output >= 0) return template_say(w->detail, "there are two outputs of weights times values");
     m->output = o;
     *order = loops;
   }
-  if (m->output < 0) return refuse(w, "no output has weights times values");
+  if (m->output < 0) return template_say(w->detail, "no output has weights times values");
   m->o = form->outputs[m->output].access;
   m->v = t->value->id;
   m->wide = order->loops[order->n - 1];
   const ir_expr *known[] = {m->largest, m->total, m->weighted};
   return reduces_only(form->outputs[m->output].value, known, 3) ||
-         refuse(w, "an output needs more than weights and their sum");
+         template_say(w->detail, "an output needs more than weights and their sum");
 }
 
 /* Statistics have a value for each query, and are written once. */
@@ -303,10 +297,10 @@ static bool check_statistics(matcher *w, unsigned outer) {
     for (int s = 0; s < x->n; s++) loops |= ir_form_free(form, x->subscripts[s].e);
     if (o == m->output) continue;
     if (loops != (outer & ~(1u << m->wide)) || ir_form_free(form, form->outputs[o].value) & ~loops)
-      return refuse(w, "an output has not one value for each query");
+      return template_say(w->detail, "an output has not one value for each query");
     for (int before = 0; before < form->n_outputs; before++)
       if (before != o && form->accesses[form->outputs[before].access].tensor == x->tensor)
-        return refuse(w, "an output is written twice");
+        return template_say(w->detail, "an output is written twice");
   }
   return true;
 }
@@ -320,18 +314,19 @@ static bool match_bounds(matcher *w) {
   for (int i = 0; i < 3; i++) {
     if (!of[i]) continue;
     if (!attention_add_bounds(&m->form, m->query, m->key, condition_of(of[i]), &all[i]))
-      return refuse(w, "which keys a query sees is not told by comparisons of their indices");
-    if (!attention_same_bounds(&all[0], &all[i])) return refuse(w, "sums are over different keys");
+      return template_say(w->detail, "which keys a query sees is not told by comparisons of their indices");
+    if (!attention_same_bounds(&all[0], &all[i]))
+      return template_say(w->detail, "sums are over different keys");
   }
   if (!attention_add_bounds(&m->form, m->query, m->key, condition_of(m->product), &inner) || inner.n > 0)
-    return refuse(w, "the inner sum has a condition");
+    return template_say(w->detail, "the inner sum has a condition");
   m->bounds = all[0];
   for (int i = 0; i < inner.n_shares; i++) {
     bool known = false;
     for (int k = 0; k < m->bounds.n_shares; k++)
       known |= m->bounds.shares[k][0].axis == inner.shares[i][0].axis &&
                m->bounds.shares[k][1].axis == inner.shares[i][1].axis;
-    if (!known) return refuse(w, "keys and values are shared differently");
+    if (!known) return template_say(w->detail, "keys and values are shared differently");
   }
   return true;
 }
@@ -345,7 +340,7 @@ static bool match(matcher *w) {
   contraction_loops order = {0};
   if (!sort_reductions(w, &t) || !match_weight(w, &t) || !match_outputs(w, &t, &order)) return false;
   unsigned outer = order.set;
-  if (outer >> m->key & 1) return refuse(w, "an output is over the keys");
+  if (outer >> m->key & 1) return template_say(w->detail, "an output is over the keys");
   if (!match_product(w, outer, &order)) return false;
   if (!check_operand(w, t.value, 1u << m->key | 1u << m->wide, m->wide)) return false;
   for (int i = 0; i < order.n; i++) {
@@ -354,10 +349,12 @@ static bool match(matcher *w) {
     m->batch.loops[m->batch.n++] = order.loops[i];
   }
   unsigned row = m->batch.set | 1u << m->query;
-  if (ir_form_free(form, m->body) & ~(row | 1u << m->key)) return refuse(w, "a score has loops of its own");
-  if (m->divisor && ir_form_free(form, m->divisor) & ~row) return refuse(w, "a divisor depends on the key");
+  if (ir_form_free(form, m->body) & ~(row | 1u << m->key))
+    return template_say(w->detail, "a score has loops of its own");
+  if (m->divisor && ir_form_free(form, m->divisor) & ~row)
+    return template_say(w->detail, "a divisor depends on the key");
   if (m->divisor && !reduces_only(m->divisor, (const ir_expr *[]){m->largest, m->total}, 2))
-    return refuse(w, "a divisor needs more than the weights");
+    return template_say(w->detail, "a divisor needs more than the weights");
   if (!check_statistics(w, outer) || !match_bounds(w)) return false;
   m->type = t.rounded;
   split_scale(m);
@@ -371,7 +368,7 @@ template_reason attention_match_op(const ir_problem *p, arena *a, attention_matc
   arke_status made = ir_form_make(p, a, &m->form, NULL);
   if (status) *status = made;
   if (made != ARKE_OK) {
-    refuse(&w, "the operator has no form");
+    template_say(w.detail, "the operator has no form");
     return TEMPLATE_OPERATOR;
   }
   return match(&w) ? TEMPLATE_OK : TEMPLATE_OPERATOR;

@@ -1,6 +1,5 @@
 /* The tiling space, and what a point of it is. */
 #include <math.h>
-#include <stdarg.h>
 
 #include "generator/gen_tma.h"
 #include "templates/attention.h"
@@ -30,15 +29,6 @@ static const int consumer_registers[] = {0, 232, 240, 160};
 
 enum { MOST_COLUMNS = 256, MOST_EXTENT = (1 << 30) - 4096 };
 
-static void say(strbuf *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(strbuf *detail, const char *format, ...) {
-  if (!detail) return;
-  va_list args;
-  va_start(args, format);
-  strbuf_vaddf(detail, format, args);
-  va_end(args);
-}
-
 /* --- fitting --- */
 
 static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
@@ -46,23 +36,23 @@ static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
   for (int l = 0; l < m->form.n_loops; l++) {
     int64_t n = ir_form_extent(&m->form, l);
     if (n >= 1 && n <= MOST_EXTENT) continue;
-    say(detail, "an axis (%s) has %lld elements; the attention template takes 1 to %d", m->form.loops[l].name,
-        (long long)n, MOST_EXTENT);
+    template_say(detail, "an axis (%s) has %lld elements; the attention template takes 1 to %d",
+                 m->form.loops[l].name, (long long)n, MOST_EXTENT);
     return TEMPLATE_SIZE;
   }
   if (!attention_shares_divide(p, &m->bounds)) {
-    say(detail, "the query heads are not a multiple of those of keys and values");
+    template_say(detail, "the query heads are not a multiple of those of keys and values");
     return TEMPLATE_SIZE;
   }
   int64_t depth = ir_form_extent(&m->form, m->depth), wide = ir_form_extent(&m->form, m->wide);
   if (depth > MOST_COLUMNS || wide > MOST_COLUMNS) {
-    say(detail, "heads of %lld and %lld elements; the attention template takes up to %d", (long long)depth,
-        (long long)wide, MOST_COLUMNS);
+    template_say(detail, "heads of %lld and %lld elements; the attention template takes up to %d",
+                 (long long)depth, (long long)wide, MOST_COLUMNS);
     return TEMPLATE_SIZE;
   }
   if (depth % 8 || wide % 8) {
-    say(detail, "heads of %lld and %lld elements; the attention template takes multiples of 8",
-        (long long)depth, (long long)wide);
+    template_say(detail, "heads of %lld and %lld elements; the attention template takes multiples of 8",
+                 (long long)depth, (long long)wide);
     return TEMPLATE_ALIGNMENT;
   }
   return TEMPLATE_OK;
@@ -73,14 +63,15 @@ template_reason attention_fit(const ir_problem *p, const target *t, arena *a, at
   template_reason reason = attention_match_op(p, a, m, detail, status);
   if (reason != TEMPLATE_OK) return reason;
   if (!t->has.tma || !t->has.wgmma || !t->has.setmaxnreg) {
-    say(detail, "%s has no warp-group matrix unit with tensor copies", t->name);
+    template_say(detail, "%s has no warp-group matrix unit with tensor copies", t->name);
     return TEMPLATE_TARGET;
   }
   const ir_access *x = m->form.accesses;
   dtype type = ir_tensor_dtype(p, x[m->q].tensor);
   if ((type != DTYPE_BF16 && type != DTYPE_F16) || ir_tensor_dtype(p, x[m->k].tensor) != type ||
       ir_tensor_dtype(p, x[m->v].tensor) != type || m->type != type) {
-    say(detail,
+    template_say(
+        detail,
         "the attention template takes bf16 or f16, the same for Q, K, V and what weights are cast to");
     return TEMPLATE_DTYPE;
   }

@@ -1,8 +1,6 @@
 /* Which forms are contractions, and what plays which part in them. */
 #include "templates/contraction.h"
 
-#include <stdarg.h>
-
 #include "templates/in_place.h"
 #include "templates/kernel_lower.h"
 
@@ -14,17 +12,6 @@ typedef struct matcher {
   bool scattered;  /* outputs may be written at gathered places */
   uint64_t opened; /* by number in the list of reductions: part of a sum that was matched */
 } matcher;
-
-static bool refuse(matcher *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool refuse(matcher *w, const char *format, ...) {
-  if (w->detail) {
-    va_list args;
-    va_start(args, format);
-    strbuf_vaddf(w->detail, format, args);
-    va_end(args);
-  }
-  return false;
-}
 
 /* --- expressions --- */
 
@@ -220,7 +207,8 @@ static contraction_loops pick(unsigned set, const contraction_loops *order) {
 static bool take_sides(matcher *w, const contraction_loops *order, division *d) {
   contraction *c = w->c;
   unsigned batch = d->loops[0] & d->loops[1], x = d->loops[0] & ~batch, y = d->loops[1] & ~batch;
-  if (!x && !y) return refuse(w, "both operands of a product have the same loops of the output");
+  if (!x && !y)
+    return template_say(w->detail, "both operands of a product have the same loops of the output");
   if (c->n_sums == 0) {
     bool swap = innermost(x, order) > innermost(y, order);
     c->batch = pick(batch, order);
@@ -229,7 +217,8 @@ static bool take_sides(matcher *w, const contraction_loops *order, division *d) 
   }
   d->first_is_b = x == c->n.set && y == c->m.set;
   bool same = d->first_is_b || (x == c->m.set && y == c->n.set);
-  return (same && batch == c->batch.set) || refuse(w, "sums of products have different operands");
+  return (same && batch == c->batch.set) ||
+         template_say(w->detail, "sums of products have different operands");
 }
 
 /* --- sums --- */
@@ -245,15 +234,17 @@ static bool open_sum(matcher *w, const ir_expr *e, const ir_expr **list, int n, 
     for (int i = 0; i < n; i++)
       if (list[i] == e) w->opened |= UINT64_C(1) << i;
     if (e->n_args > 1) {
-      if (s->n_conditions == CONTRACTION_CONDITIONS) return refuse(w, "a sum has too many conditions");
+      if (s->n_conditions == CONTRACTION_CONDITIONS)
+        return template_say(w->detail, "a sum has too many conditions");
       s->conditions[s->n_conditions++] = e->args[1];
     }
     e = e->args[0];
   }
   *body = e;
-  if (k.n == 0) return refuse(w, "a reduction is not a sum");
-  if (k.set & w->outer) return refuse(w, "a sum is over a loop of the output");
-  if (w->c->n_sums > 0 && k.set != w->c->k.set) return refuse(w, "sums are over different loops");
+  if (k.n == 0) return template_say(w->detail, "a reduction is not a sum");
+  if (k.set & w->outer) return template_say(w->detail, "a sum is over a loop of the output");
+  if (w->c->n_sums > 0 && k.set != w->c->k.set)
+    return template_say(w->detail, "sums are over different loops");
   if (w->c->n_sums == 0) w->c->k = k;
   return true;
 }
@@ -265,7 +256,7 @@ static bool sort_factors(matcher *w, const factors *all, factors *terms, contrac
   for (int i = 0; i < all->n; i++) {
     bool reduces = false;
     uint64_t reads = reads_of(w->c, all->list[i], &reduces);
-    if (reduces) return refuse(w, "a factor of a product needs a reduction of its own");
+    if (reduces) return template_say(w->detail, "a factor of a product needs a reduction of its own");
     if (ir_form_free(form, all->list[i]) & w->c->k.set) {
       terms->list[terms->n++] = all->list[i];
     } else {
@@ -273,20 +264,21 @@ static bool sort_factors(matcher *w, const factors *all, factors *terms, contrac
       w->c->epilogue |= reads;
     }
   }
-  return terms->n >= 2 || refuse(w, "a sum is not one of products");
+  return terms->n >= 2 || template_say(w->detail, "a sum is not one of products");
 }
 
 static bool check_loops(matcher *w, const contraction_sum *s) {
   const contraction *c = w->c;
   unsigned known = c->batch.set | c->m.set | c->n.set;
   for (int i = 0; i < s->n_scales; i++)
-    if (ir_form_free(&c->form, s->scales[i]) & ~known) return refuse(w, "a factor has loops of its own");
+    if (ir_form_free(&c->form, s->scales[i]) & ~known)
+      return template_say(w->detail, "a factor has loops of its own");
   for (int i = 0; i < s->n_conditions; i++) {
     bool reduces = false;
     reads_of(c, s->conditions[i], &reduces);
-    if (reduces) return refuse(w, "a condition needs a reduction");
+    if (reduces) return template_say(w->detail, "a condition needs a reduction");
     if (ir_form_free(&c->form, s->conditions[i]) & ~(known | c->k.set))
-      return refuse(w, "a condition has loops of its own");
+      return template_say(w->detail, "a condition has loops of its own");
   }
   return true;
 }
@@ -298,9 +290,11 @@ static bool match_sum(matcher *w, const ir_expr *e, const ir_expr **list, int n,
   const ir_expr *body = NULL;
   factors all = {0}, terms;
   division d = {0};
-  if (c->n_sums == CONTRACTION_SUMS) return refuse(w, "there are more than %d sums", CONTRACTION_SUMS);
+  if (c->n_sums == CONTRACTION_SUMS)
+    return template_say(w->detail, "there are more than %d sums", CONTRACTION_SUMS);
   if (!open_sum(w, e, list, n, &s, &body)) return false;
-  if (!collect_factors(&c->form, body, &all)) return refuse(w, "a product has too many factors");
+  if (!collect_factors(&c->form, body, &all))
+    return template_say(w->detail, "a product has too many factors");
   if (!sort_factors(w, &all, &terms, &s)) return false;
   if (!divide(c, &terms, w->outer, &d) || !take_sides(w, order, &d) || !check_loops(w, &s)) return false;
   unsigned every = (1u << terms.n) - 1, chosen = d.first_is_b ? every & ~d.first : d.first;
@@ -319,13 +313,13 @@ static bool match_sums(matcher *w, const contraction_loops *order) {
   const ir_form *form = &w->c->form;
   const ir_expr *list[64];
   int n = ir_form_reductions(form, list, COUNT_OF(list));
-  if (n == 0) return refuse(w, "nothing is reduced");
-  if (n >= (int)COUNT_OF(list)) return refuse(w, "there are too many reductions");
+  if (n == 0) return template_say(w->detail, "nothing is reduced");
+  if (n >= (int)COUNT_OF(list)) return template_say(w->detail, "there are too many reductions");
   /* Inner ones come first: what is opened from outside is not one of its own. */
   for (int i = n - 1; i >= 0; i--)
     if (!(w->opened >> i & 1) && !is_elsewhere(w->c, list[i]) && !match_sum(w, list[i], list, n, order))
       return false;
-  return w->c->n_sums > 0 || refuse(w, "nothing is reduced but to count ends");
+  return w->c->n_sums > 0 || template_say(w->detail, "nothing is reduced but to count ends");
 }
 
 /* Columns that rows are reduced over: as if the outputs had them, innermost. */
@@ -333,11 +327,12 @@ static bool match_rows(matcher *w, contraction_loops *order) {
   contraction *c = w->c;
   const contraction_rows *rows = &c->rows;
   if (rows->n == 0) return true;
-  if (w->outer >> rows->column & 1) return refuse(w, "an output has the columns that are reduced");
+  if (w->outer >> rows->column & 1)
+    return template_say(w->detail, "an output has the columns that are reduced");
   for (int i = 0; i < rows->n; i++) {
     const ir_expr *e = rows->list[i].e;
     if (ir_form_free(&c->form, e) & ~w->outer)
-      return refuse(w, "rows have loops that the outputs do not have");
+      return template_say(w->detail, "rows have loops that the outputs do not have");
     for (int k = 0; k < e->n_args; k++) c->epilogue |= reads_of(c, e->args[k], NULL);
   }
   order->loops[order->n++] = rows->column;
@@ -349,9 +344,9 @@ static bool match_rows(matcher *w, contraction_loops *order) {
 static bool match_groups(matcher *w) {
   const contraction *c = w->c;
   if (!c->groups.of) return true;
-  if (!w->grouped) return refuse(w, "rows have groups");
+  if (!w->grouped) return template_say(w->detail, "rows have groups");
   return (c->m.n == 1 && c->m.loops[0] == c->groups.row) ||
-         refuse(w, "rows of groups are not the rows of the product");
+         template_say(w->detail, "rows of groups are not the rows of the product");
 }
 
 /* --- outputs --- */
@@ -389,12 +384,12 @@ static bool match_outputs(matcher *w, contraction_loops *order) {
       known = take_left(w, x->subscripts[s].e, &seen, o == 0 ? order : NULL, &gathered);
     bool adds = out->update != IR_ASSIGN && gathered && form->problem->op->tensors[x->tensor].alias >= 0;
     if (!known || (out->update != IR_ASSIGN && !adds) || out->positions >= 0)
-      return refuse(w, "an output is not written once at each of its indices");
+      return template_say(w->detail, "an output is not written once at each of its indices");
     for (int before = 0; before < o; before++)
       if (form->accesses[form->outputs[before].access].tensor == x->tensor)
-        return refuse(w, "an output is written twice");
+        return template_say(w->detail, "an output is written twice");
     if (o == 0) order->set = seen;
-    if (seen != order->set) return refuse(w, "outputs have different loops");
+    if (seen != order->set) return template_say(w->detail, "outputs have different loops");
     w->c->epilogue |= reads_of(w->c, out->value, NULL);
   }
   w->outer = order->set;
@@ -432,33 +427,40 @@ template_reason contraction_match_more(const ir_problem *p, bool merged, unsigne
   if (made == ARKE_OK && merged) made = ir_form_merge(&plain, a, &c->form, NULL);
   if (status) *status = made;
   if (made != ARKE_OK) {
-    refuse(&w, "the operator has no form");
+    template_say(w.detail, "the operator has no form");
     return TEMPLATE_OPERATOR;
   }
   if (!merged) c->form = plain;
   if (c->form.n_outputs == 0 || c->form.n_accesses > 64) {
-    refuse(&w, "there are too many reads");
+    template_say(w.detail, "there are too many reads");
     return TEMPLATE_OPERATOR;
   }
   const char *why;
   c->groups = contraction_find_groups(&c->form);
   if ((allowed & CONTRACTION_REDUCED) && !contraction_find_rows(&c->form, c->groups.of, &c->rows, &why)) {
-    refuse(&w, "%s", why);
+    template_say(w.detail, "%s", why);
     return TEMPLATE_OPERATOR;
   }
   if (!match_outputs(&w, &order) || !match_rows(&w, &order) || !match_sums(&w, &order) || !match_groups(&w))
     return TEMPLATE_OPERATOR;
   if (c->rows.n > 0 && (c->n.n != 1 || c->n.loops[0] != c->rows.column)) {
-    refuse(&w, "rows are reduced over other loops than a product's columns");
+    template_say(w.detail, "rows are reduced over other loops than a product's columns");
     return TEMPLATE_OPERATOR;
   }
   if ((c->batch.set | c->m.set | c->n.set) != w.outer) {
-    refuse(&w, "the output has loops that no operand has");
+    template_say(w.detail, "the output has loops that no operand has");
     return TEMPLATE_OPERATOR;
   }
   if (!is_safe(c)) {
-    refuse(&w, "a tensor is read elsewhere than it is written in place");
+    template_say(w.detail, "a tensor is read elsewhere than it is written in place");
     return TEMPLATE_OPERATOR;
+  }
+  for (int o = 0; o < c->form.n_outputs; o++) {
+    int tensor = c->form.accesses[c->form.outputs[o].access].tensor;
+    if (dtype_bits(ir_tensor_dtype(p, tensor)) >= 8) continue;
+    template_say(w.detail, "outputs are stored one by one, and two elements of %s share a byte",
+                 p->op->tensors[tensor].name);
+    return TEMPLATE_DTYPE;
   }
   return TEMPLATE_OK;
 }

@@ -84,8 +84,9 @@ enum {
 
 /* Whether the operator is a contraction. `merged`: by the merged form, which is right for tensors without
  * gaps alone, and in which a batch that only one operand has is part of its rows. TEMPLATE_OPERATOR with a
- * sentence in `detail` (may be NULL) where it is none. `status` (may be NULL) tells a lack of memory from
- * that. Memory is the arena's; `p` must outlive it. Sizes play no part: any may be 0. */
+ * sentence in `detail` (may be NULL) where it is none, TEMPLATE_DTYPE where two elements of an output share a
+ * byte. `status` (may be NULL) tells a lack of memory from that. Memory is the arena's; `p` must outlive it.
+ * Sizes play no part: any may be 0. */
 template_reason contraction_match(const ir_problem *p, bool merged, arena *a, contraction *c, strbuf *detail,
                                   arke_status *status);
 /* The same for a template that takes more: `allowed` is a set of CONTRACTION_GROUPED…. */

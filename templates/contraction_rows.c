@@ -31,7 +31,8 @@ static const ir_expr *condition_of(const ir_expr *e) {
   return e->n_args > 1 ? e->args[1] : NULL;
 }
 
-/* sum(n) exp(x - max(n) x), which f32 holds as it does the maximum: of integers the difference is an integer. */
+/* sum(n) exp(x - max(n) x), which f32 holds as it does the maximum: of integers the difference is an integer.
+ */
 static bool follow(const contraction_rows *rows, contraction_row_reduction *r) {
   const ir_expr *e = r->e->args[0];
   if (r->kind != IR_RED_SUM || r->type != DTYPE_F32 || e->node != IR_CALL) return false;

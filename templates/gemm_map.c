@@ -13,25 +13,11 @@ static int swizzle_number(gen_swizzle s) {
   return 0;
 }
 
-static const recipe_expr *size_of_dim(const ir_op *op, ir_dim dim, arena *a) {
-  const recipe_expr *factor = recipe_const(a, dim.factor);
-  if (dim.axis < 0) return factor;
-  const recipe_expr *size = recipe_var(a, op->axes[dim.axis]);
-  return dim.factor == 1 ? size : recipe_binary(a, RECIPE_MUL, factor, size);
-}
-
 /* Elements of a dimension of the map: where a loop is the subscript as many as it has, so that copies read
  * zeros and write nothing past its end; else all there are. */
 static const recipe_expr *elements(const ir_form *form, const ir_access *x, int s, arena *a) {
-  const ir_subscript *sub = &x->subscripts[s];
-  const ir_op *op = form->problem->op;
-  if (sub->e->node == IR_INDEX) return kernel_extent(form, sub->e->id, a);
-  const recipe_expr *e = sub->leading ? recipe_var(a, RECIPE_LEADING) : NULL;
-  for (int d = sub->first < 0 ? 0 : sub->first; d < sub->first + sub->count; d++) {
-    const recipe_expr *size = size_of_dim(op, op->tensors[x->tensor].dims[d], a);
-    e = e ? recipe_binary(a, RECIPE_MUL, e, size) : size;
-  }
-  return e;
+  const ir_expr *e = x->subscripts[s].e;
+  return e->node == IR_INDEX ? kernel_extent(form, e->id, a) : kernel_size(form, x, s, a);
 }
 
 recipe_tensormap gemm_map(const gemm_match *match, const gemm_view *view, int width, int height,
@@ -61,7 +47,7 @@ static void require_joined(const ir_form *form, const ir_access *x, int s, recip
     const recipe_expr *outer =
         kernel_variable(op, x->tensor, leading ? "lead" : "stride", leading ? 0 : d - 1, a);
     const recipe_expr *inner = kernel_variable(op, x->tensor, "stride", d, a);
-    inner = recipe_binary(a, RECIPE_MUL, inner, size_of_dim(op, op->tensors[x->tensor].dims[d], a));
+    inner = recipe_binary(a, RECIPE_MUL, inner, kernel_dim(op, op->tensors[x->tensor].dims[d], a));
     kernel_require(rules, a, recipe_binary(a, RECIPE_SUB, outer, inner), 0, 0, why);
     kernel_require(rules, a, recipe_binary(a, RECIPE_SUB, inner, outer), 0, 0, why);
   }

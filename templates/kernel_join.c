@@ -15,18 +15,11 @@ typedef struct joining {
 
 /* --- temporaries --- */
 
-static const recipe_expr *dim_size(const ir_op *op, ir_dim dim, arena *a) {
-  const recipe_expr *factor = recipe_const(a, dim.factor);
-  if (dim.axis < 0) return factor;
-  const recipe_expr *size = recipe_var(a, op->axes[dim.axis]);
-  return dim.factor == 1 ? size : recipe_binary(a, RECIPE_MUL, factor, size);
-}
-
 /* Elements from dimension `first` on; -1: those of the leading axes too. */
 static const recipe_expr *elements_from(const ir_op *op, const ir_tensor *t, int first, arena *a) {
   const recipe_expr *e = first < 0 && t->any_rank ? recipe_var(a, RECIPE_LEADING) : recipe_const(a, 1);
   for (int i = first < 0 ? 0 : first; i < t->rank; i++)
-    e = recipe_binary(a, RECIPE_MUL, e, dim_size(op, t->dims[i], a));
+    e = recipe_binary(a, RECIPE_MUL, e, kernel_dim(op, t->dims[i], a));
   return e;
 }
 

@@ -70,7 +70,7 @@ static const recipe_expr *product(arena *a, const recipe_expr *x, const recipe_e
   return recipe_binary(a, RECIPE_MUL, x, y);
 }
 
-static const recipe_expr *dim_size(const ir_op *op, ir_dim dim, arena *a) {
+const recipe_expr *kernel_dim(const ir_op *op, ir_dim dim, arena *a) {
   const recipe_expr *factor = recipe_const(a, dim.factor);
   return dim.axis < 0 ? factor : product(a, factor, recipe_var(a, op->axes[dim.axis]));
 }
@@ -84,7 +84,7 @@ const recipe_expr *kernel_variable(const ir_op *op, int tensor, const char *what
 const recipe_expr *kernel_extent(const ir_form *form, int loop, arena *a) {
   const ir_loop *l = &form->loops[loop];
   const recipe_expr *e = l->leading ? recipe_var(a, RECIPE_LEADING) : recipe_const(a, 1);
-  for (int i = 0; i < l->n_dims; i++) e = product(a, e, dim_size(form->problem->op, l->dims[i], a));
+  for (int i = 0; i < l->n_dims; i++) e = product(a, e, kernel_dim(form->problem->op, l->dims[i], a));
   return e;
 }
 
@@ -93,7 +93,7 @@ const recipe_expr *kernel_size(const ir_form *form, const ir_access *access, int
   const ir_subscript *subscript = &access->subscripts[s];
   const recipe_expr *e = subscript->leading ? recipe_var(a, RECIPE_LEADING) : recipe_const(a, 1);
   for (int i = subscript->first < 0 ? 0 : subscript->first; i < subscript->first + subscript->count; i++)
-    e = product(a, e, dim_size(op, op->tensors[access->tensor].dims[i], a));
+    e = product(a, e, kernel_dim(op, op->tensors[access->tensor].dims[i], a));
   return e;
 }
 
@@ -105,7 +105,7 @@ const recipe_expr *kernel_stride(const ir_form *form, const ir_access *access, i
     return kernel_variable(op, access->tensor, last < 0 ? "lead" : "stride", last < 0 ? 0 : last, a);
   const recipe_expr *e = recipe_const(a, 1);
   for (int i = last + 1; i < t->rank; i++)
-    if (!ir_form_is_one(form, t->dims[i])) e = product(a, e, dim_size(op, t->dims[i], a));
+    if (!ir_form_is_one(form, t->dims[i])) e = product(a, e, kernel_dim(op, t->dims[i], a));
   return e;
 }
 

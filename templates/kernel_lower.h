@@ -68,6 +68,8 @@ void kernel_require_ones(recipe *rules, const ir_form *form, arena *a);
 
 /* A variable of recipes: "X.stride1", "X.lead0"; with number -1 "X.span". */
 const recipe_expr *kernel_variable(const ir_op *op, int tensor, const char *what, int number, arena *a);
+/* Elements of a dimension. */
+const recipe_expr *kernel_dim(const ir_op *op, ir_dim dim, arena *a);
 /* Recipe expressions of a form's loops and of a tensor's strides; NULL: out of memory. */
 const recipe_expr *kernel_extent(const ir_form *form, int loop, arena *a);
 /* Elements of the dimensions that subscript `s` of an access indexes. */

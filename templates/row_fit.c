@@ -1,17 +1,7 @@
-#include <stdarg.h>
 #include <string.h>
 
 #include "templates/in_place.h"
 #include "templates/row.h"
-
-static void say(strbuf *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(strbuf *detail, const char *format, ...) {
-  if (!detail) return;
-  va_list args;
-  va_start(args, format);
-  strbuf_vaddf(detail, format, args);
-  va_end(args);
-}
 
 /* --- what an expression uses --- */
 
@@ -114,18 +104,18 @@ static template_reason match_reductions(row_match *m, bool online, strbuf *detai
   const ir_expr *list[ROW_MAX_REDUCTIONS + 1];
   int n = ir_form_reductions(form, list, ROW_MAX_REDUCTIONS + 1);
   if (n == 0) {
-    say(detail, "the row template takes operators that reduce, and nothing is reduced here");
+    template_say(detail, "the row template takes operators that reduce, and nothing is reduced here");
     return TEMPLATE_OPERATOR;
   }
   if (n > ROW_MAX_REDUCTIONS) {
-    say(detail, "the row template takes at most %d reductions", ROW_MAX_REDUCTIONS);
+    template_say(detail, "the row template takes at most %d reductions", ROW_MAX_REDUCTIONS);
     return TEMPLATE_OPERATOR;
   }
   m->column = list[0]->index;
   for (int i = 0; i < n; i++) {
     if (list[i]->index != m->column) {
-      say(detail, "the row template reduces one loop; here both %s and %s are reduced",
-          form->loops[m->column].name, form->loops[list[i]->index].name);
+      template_say(detail, "the row template reduces one loop; here both %s and %s are reduced",
+                   form->loops[m->column].name, form->loops[list[i]->index].name);
       return TEMPLATE_OPERATOR;
     }
     row_reduction *r = &m->reductions[i];
@@ -146,7 +136,8 @@ static template_reason match_reductions(row_match *m, bool online, strbuf *detai
     m->n_reductions = i + 1;
   }
   if (m->n_phases <= ROW_MAX_PHASES) return TEMPLATE_OK;
-  say(detail, "the row template takes at most %d reductions that need each other's results", ROW_MAX_PHASES);
+  template_say(detail, "the row template takes at most %d reductions that need each other's results",
+               ROW_MAX_PHASES);
   return TEMPLATE_OPERATOR;
 }
 
@@ -173,12 +164,13 @@ static template_reason match_outputs(row_match *m, strbuf *detail) {
     const char *name = op->tensors[form->accesses[o->access].tensor].name;
     if (o->update != IR_ASSIGN || o->positions >= 0 ||
         !plain_loops(form, &form->accesses[o->access], &loops)) {
-      say(detail, "the row template writes every element of an output once; %s is scattered or sorted", name);
+      template_say(
+          detail, "the row template writes every element of an output once; %s is scattered or sorted", name);
       return TEMPLATE_OPERATOR;
     }
     if (i == 0) rows = loops & ~column;
     if ((loops & ~column) != rows) {
-      say(detail, "the row template wants all outputs over the same rows; %s has others", name);
+      template_say(detail, "the row template wants all outputs over the same rows; %s has others", name);
       return TEMPLATE_OPERATOR;
     }
     m->outputs[i] = (row_output){.by_element = loops & column, .phase = phases_behind(m, o->value)};
@@ -188,7 +180,8 @@ static template_reason match_outputs(row_match *m, strbuf *detail) {
   for (int i = 0; i < m->n_reductions; i++) {
     unsigned others = ir_form_free(form, m->reductions[i].e) & ~rows;
     if (!others) continue;
-    say(detail, "the row template reduces rows alone; a reduction here differs from element to element");
+    template_say(detail,
+                 "the row template reduces rows alone; a reduction here differs from element to element");
     return TEMPLATE_OPERATOR;
   }
   return TEMPLATE_OK;
@@ -266,7 +259,7 @@ static template_reason match_accesses(row_match *m, bool merged, strbuf *detail)
     if (last > m->outputs[i].phase) m->outputs[i].phase = last;
     m->in_place = m->in_place || last >= 0;
     if (last < 0 || m->outputs[i].by_element) continue;
-    say(detail, "the row template cannot write the value of a row over an input it reads");
+    template_say(detail, "the row template cannot write the value of a row over an input it reads");
     return TEMPLATE_OPERATOR;
   }
   for (int pass = 0; pass <= m->n_phases; pass++) {
@@ -277,18 +270,21 @@ static template_reason match_accesses(row_match *m, bool merged, strbuf *detail)
   for (int i = 0; i < form->n_accesses; i++)
     if (m->reads[i]) m->needs[i] = phases_behind(m, m->reads[i]);
   if (!in_place_is_safe(form)) {
-    say(detail, "the row template reads of an input that is written in place only what it then writes there");
+    template_say(
+        detail, "the row template reads of an input that is written in place only what it then writes there");
     return TEMPLATE_OPERATOR;
   }
   if (is_contraction(m)) {
-    say(detail,
+    template_say(
+        detail,
         "the row template takes reductions of rows; here every row of one tensor meets those of another");
     return TEMPLATE_OPERATOR;
   }
   /* Any view is right whatever is contiguous, and may have axes of one element where the merged form has
    * none. */
   if (!merged || !across || along & seen) return TEMPLATE_OK;
-  say(detail, "the row template reduces the contiguous axis; %s is not it", form->loops[m->column].name);
+  template_say(detail, "the row template reduces the contiguous axis; %s is not it",
+               form->loops[m->column].name);
   return TEMPLATE_OPERATOR;
 }
 
@@ -308,7 +304,7 @@ arke_status row_match_make(const ir_problem *p, bool merged, bool online, arena 
   if (status == ARKE_OK && merged) status = ir_form_merge_across_ones(&form, a, &m->form, &why);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, "generate");
   if (status != ARKE_OK) {
-    say(detail, "%s", why.text);
+    template_say(detail, "%s", why.text);
     return ARKE_OK;
   }
   m->walked = ARENA_NEW_N(a, int, (size_t)m->form.n_nodes);
@@ -318,8 +314,8 @@ arke_status row_match_make(const ir_problem *p, bool merged, bool online, arena 
   if (*reason == TEMPLATE_OK) *reason = match_accesses(m, merged, detail);
   for (int i = p->op->n_inputs; i < p->op->n_args && *reason == TEMPLATE_OK; i++) {
     if (storable(p, i)) continue;
-    say(detail, "the row template stores bytes or more; %s is %s", p->op->tensors[i].name,
-        dtype_name(ir_tensor_dtype(p, i)));
+    template_say(detail, "the row template stores bytes or more; %s is %s", p->op->tensors[i].name,
+                 dtype_name(ir_tensor_dtype(p, i)));
     *reason = TEMPLATE_DTYPE;
   }
   return ARKE_OK;
@@ -341,7 +337,7 @@ template_reason row_fits(const ir_problem *p, const target *t, strbuf *detail) {
   row_match m;
   template_reason reason;
   if (row_match_make(p, true, false, &a, &m, &reason, detail, NULL) != ARKE_OK) {
-    say(detail, "out of memory");
+    template_say(detail, "out of memory");
     reason = TEMPLATE_OPERATOR;
   }
   arena_release(&a);

@@ -1,18 +1,6 @@
 /* Which forms are prefix reductions, and what a problem has against it. */
-#include <stdarg.h>
 
 #include "templates/scan.h"
-
-static bool say(strbuf *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool say(strbuf *detail, const char *format, ...) {
-  if (detail) {
-    va_list args;
-    va_start(args, format);
-    strbuf_vaddf(detail, format, args);
-    va_end(args);
-  }
-  return false;
-}
 
 static bool is_index(const ir_expr *e, int loop) {
   return e->node == IR_INDEX && e->id == loop;
@@ -69,23 +57,24 @@ static bool match_term(scan_match *m, const ir_expr *e, strbuf *detail) {
   ir_operator relation;
   int along;
   if (e->n_args < 2 || !match_condition(e->args[1], e->index, &relation, &along))
-    return say(detail, "the scan template takes reductions over t: t <= j (or <, >=, >) of an output's j");
+    return template_say(detail,
+                        "the scan template takes reductions over t: t <= j (or <, >=, >) of an output's j");
   bool suffix = relation == IR_OP_GE || relation == IR_OP_GT;
   *term = (scan_term){.node = e,
                       .op = (ir_reduction)e->id,
                       .loop = e->index,
                       .exclusive = relation == IR_OP_LT || relation == IR_OP_GT};
   if (term->op != IR_RED_SUM && term->op != IR_RED_PROD && term->op != IR_RED_MAX && term->op != IR_RED_MIN)
-    return say(detail, "the scan template takes sum, prod, max and min");
+    return template_say(detail, "the scan template takes sum, prod, max and min");
   if (!accumulator(ir_form_type(form, e), &term->type))
-    return say(detail, "the scan template accumulates numbers");
+    return template_say(detail, "the scan template accumulates numbers");
   /* An inner scan's j would be the outer one's t, which no output has. */
   if (form->loops[along].reduced || !same_range(&form->loops[along], &form->loops[e->index]))
-    return say(detail, "the prefixes of a scan are those of an output's whole axis");
+    return template_say(detail, "the prefixes of a scan are those of an output's whole axis");
   if (ir_form_free(form, e->args[0]) >> along & 1)
-    return say(detail, "what a scan adds up must not depend on how far it goes");
+    return template_say(detail, "what a scan adds up must not depend on how far it goes");
   if (m->n_terms > 0 && (m->along != along || m->suffix != suffix))
-    return say(detail, "the scans of one operator go along one axis in one direction");
+    return template_say(detail, "the scans of one operator go along one axis in one direction");
   m->along = along;
   m->suffix = suffix;
   m->n_terms++;
@@ -95,8 +84,8 @@ static bool match_term(scan_match *m, const ir_expr *e, strbuf *detail) {
 static bool match_terms(scan_match *m, strbuf *detail) {
   const ir_expr *list[SCAN_MAX_TERMS + 1];
   int n = ir_form_reductions(&m->form, list, SCAN_MAX_TERMS + 1);
-  if (n == 0) return say(detail, "nothing is reduced");
-  if (n > SCAN_MAX_TERMS) return say(detail, "a scan has at most %d reductions", SCAN_MAX_TERMS);
+  if (n == 0) return template_say(detail, "nothing is reduced");
+  if (n > SCAN_MAX_TERMS) return template_say(detail, "a scan has at most %d reductions", SCAN_MAX_TERMS);
   for (int i = 0; i < n; i++) {
     if (!match_term(m, list[i], detail)) return false;
   }
@@ -128,17 +117,17 @@ static bool match_outputs(scan_match *m, strbuf *detail) {
     const ir_access *written = &form->accesses[out->access];
     unsigned seen = 0;
     if (out->update != IR_ASSIGN || out->positions >= 0)
-      return say(detail, "the scan template writes each element once");
+      return template_say(detail, "the scan template writes each element once");
     for (int s = 0; s < written->n; s++) {
       const ir_expr *e = written->subscripts[s].e;
       if (e->node != IR_INDEX || seen >> e->id & 1)
-        return say(detail, "the scan template writes each element once");
+        return template_say(detail, "the scan template writes each element once");
       seen |= 1u << e->id;
     }
-    if (seen != left_loops(form)) return say(detail, "all outputs of a scan have all of its axes");
+    if (seen != left_loops(form)) return template_say(detail, "all outputs of a scan have all of its axes");
     int lane = unit_loop(form, out->access);
     if (lane < 0 || (m->lane >= 0 && m->lane != lane))
-      return say(detail, "the outputs of a scan are contiguous along one axis");
+      return template_say(detail, "the outputs of a scan are contiguous along one axis");
     m->lane = lane;
   }
   m->columns = m->lane != m->along;
@@ -188,23 +177,23 @@ template_reason scan_fit(const ir_problem *p, const target *t, arena *a, scan_ma
   (void)t; /* shuffles and atomics are on every target */
   *match = (scan_match){.along = -1};
   if (ir_form_make(p, a, &match->form, err) != ARKE_OK) {
-    say(detail, "%s", err->text);
+    template_say(detail, "%s", err->text);
     return TEMPLATE_OPERATOR;
   }
   if (!match_terms(match, detail) || !match_outputs(match, detail)) return TEMPLATE_OPERATOR;
   if (!safe_in_place(match)) {
-    say(detail, "a scan in place may read what it writes only at the same place");
+    template_say(detail, "a scan in place may read what it writes only at the same place");
     return TEMPLATE_OPERATOR;
   }
   if (!whole_bytes(p)) {
-    say(detail, "the scan template takes elements of whole bytes");
+    template_say(detail, "the scan template takes elements of whole bytes");
     return TEMPLATE_DTYPE;
   }
   for (int l = 0; l < match->form.n_loops; l++) {
     int64_t n = ir_form_extent(&match->form, l);
     if (n >= 1 && n < INT64_C(1) << 40) continue;
-    say(detail, "axis %s has %lld elements; the scan template takes 1 to 2^40", match->form.loops[l].name,
-        (long long)n);
+    template_say(detail, "axis %s has %lld elements; the scan template takes 1 to 2^40",
+                 match->form.loops[l].name, (long long)n);
     return TEMPLATE_SIZE;
   }
   return TEMPLATE_OK;

@@ -183,11 +183,6 @@ template_reason skinny_match_make(const ir_problem *p, bool merged, arena *a, sk
   if (!float_type && m->type != DTYPE_I32 && m->type != DTYPE_I64)
     return refuse(detail, TEMPLATE_DTYPE, "sums are of f32, f64, i32 or i64");
   m->matrix = m->type == DTYPE_F32 ? matrix_type(m) : DTYPE_F32;
-  for (int o = 0; o < c->form.n_outputs; o++) {
-    int tensor = c->form.accesses[c->form.outputs[o].access].tensor;
-    if (dtype_bits(ir_tensor_dtype(p, tensor)) < 8)
-      return refuse(detail, TEMPLATE_DTYPE, "outputs are stored one by one, and two of these share a byte");
-  }
   return TEMPLATE_OK;
 }
 

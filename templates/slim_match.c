@@ -102,11 +102,6 @@ template_reason slim_match_make(const ir_problem *p, bool merged, arena *a, slim
       return refuse(detail, TEMPLATE_OPERATOR, "a sum leaves out terms by a condition");
     if (c->sums[i].type != DTYPE_F32) return refuse(detail, TEMPLATE_DTYPE, "sums are of f32");
   }
-  for (int o = 0; o < c->form.n_outputs; o++) {
-    int tensor = c->form.accesses[c->form.outputs[o].access].tensor;
-    if (dtype_bits(ir_tensor_dtype(p, tensor)) < 8)
-      return refuse(detail, TEMPLATE_DTYPE, "outputs are stored one by one, and two of these share a byte");
-  }
   return TEMPLATE_OK;
 }
 

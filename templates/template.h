@@ -39,6 +39,9 @@ typedef enum template_reason {
 const char *template_reason_name(template_reason r); /* "shared_memory" */
 const char *template_reason_text(template_reason r);
 
+/* Adds a sentence to `detail` (NULL: to nothing). False, which is what matchers return with it. */
+bool template_say(strbuf *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* What lowering a configuration yields. All memory is the arena's. */
 typedef struct lowered {
   const char *ptx;

@@ -1,3 +1,4 @@
+#include <stdarg.h>
 #include <string.h>
 
 #include "templates/attention.h"
@@ -206,4 +207,13 @@ const char *template_reason_name(template_reason r) {
 
 const char *template_reason_text(template_reason r) {
   return (unsigned)r < COUNT_OF(reasons) ? reasons[r].text : "unknown reason";
+}
+
+bool template_say(strbuf *detail, const char *format, ...) {
+  if (!detail) return false;
+  va_list args;
+  va_start(args, format);
+  strbuf_vaddf(detail, format, args);
+  va_end(args);
+  return false;
 }

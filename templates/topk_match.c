@@ -1,18 +1,6 @@
 /* Which forms are selections of the largest, and what a problem has against it. */
-#include <stdarg.h>
 
 #include "templates/topk.h"
-
-static bool say(strbuf *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool say(strbuf *detail, const char *format, ...) {
-  if (detail) {
-    va_list args;
-    va_start(args, format);
-    strbuf_vaddf(detail, format, args);
-    va_end(args);
-  }
-  return false;
-}
 
 static bool compared_as(dtype d, gen_type *type) {
   switch (d) {
@@ -42,20 +30,21 @@ static bool match_form(topk_match *m, strbuf *detail) {
   const ir_expr *reductions[2];
   unsigned values, positions;
   if (form->n_outputs != 1 || out->positions < 0 || out->rank_loop < 0)
-    return say(detail, "the topk template takes (V[…,r], I[…,r]) = topk(t) of an expression");
+    return template_say(detail, "the topk template takes (V[…,r], I[…,r]) = topk(t) of an expression");
   if (out->value->node != IR_REDUCE || ir_form_reductions(form, reductions, 2) != 1)
-    return say(detail, "the candidates of a topk have no reductions of their own");
+    return template_say(detail, "the candidates of a topk have no reductions of their own");
   if (out->update != IR_ASSIGN || !is_plain(&form->accesses[out->access], &values) ||
       !is_plain(&form->accesses[out->positions], &positions) || values != positions)
-    return say(detail, "the topk template writes each winner once, to plain places");
+    return template_say(detail, "the topk template writes each winner once, to plain places");
   m->value = out->value->args[0];
   m->condition = out->value->n_args > 1 ? out->value->args[1] : NULL;
   m->along = out->value->index;
   m->rank = out->rank_loop;
-  if (values >> m->along & 1) return say(detail, "the candidates of a topk are along an axis of their own");
+  if (values >> m->along & 1)
+    return template_say(detail, "the candidates of a topk are along an axis of their own");
   for (int l = 0; l < form->n_loops; l++) {
     if (l == m->along || l == m->rank) continue;
-    if (!(values >> l & 1)) return say(detail, "the outputs of a topk have all of its other axes");
+    if (!(values >> l & 1)) return template_say(detail, "the outputs of a topk have all of its other axes");
     m->outer[m->n_outer++] = l;
   }
   return true;
@@ -75,8 +64,8 @@ static template_reason check_sizes(const topk_match *m, strbuf *detail) {
     int64_t n = ir_form_extent(&m->form, l), least = l == m->along ? 0 : 1;
     int64_t most = l == m->rank ? TOPK_MOST : INT32_MAX - (1 << 20);
     if (n >= least && n <= most) continue;
-    say(detail, "axis %s has %lld elements; the topk template takes %lld to %lld", m->form.loops[l].name,
-        (long long)n, (long long)least, (long long)most);
+    template_say(detail, "axis %s has %lld elements; the topk template takes %lld to %lld",
+                 m->form.loops[l].name, (long long)n, (long long)least, (long long)most);
     return TEMPLATE_SIZE;
   }
   return TEMPLATE_OK;
@@ -87,21 +76,21 @@ template_reason topk_fit(const ir_problem *p, const target *t, arena *a, topk_ma
   (void)t; /* shuffles and atomics are on every target */
   *match = (topk_match){.along = -1};
   if (ir_form_make(p, a, &match->form, err) != ARKE_OK) {
-    say(detail, "%s", err->text);
+    template_say(detail, "%s", err->text);
     return TEMPLATE_OPERATOR;
   }
   if (!match_form(match, detail)) return TEMPLATE_OPERATOR;
   if (in_place(match)) {
-    say(detail, "the topk template does not write in place");
+    template_say(detail, "the topk template does not write in place");
     return TEMPLATE_OPERATOR;
   }
   if (!compared_as(ir_form_type(&match->form, match->value), &match->type)) {
-    say(detail, "the topk template compares numbers");
+    template_say(detail, "the topk template compares numbers");
     return TEMPLATE_DTYPE;
   }
   for (int i = 0; i < p->op->n_args; i++) {
     if (dtype_bits(ir_tensor_dtype(p, i)) >= 8) continue;
-    say(detail, "the topk template takes elements of whole bytes");
+    template_say(detail, "the topk template takes elements of whole bytes");
     return TEMPLATE_DTYPE;
   }
   return check_sizes(match, detail);

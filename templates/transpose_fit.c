@@ -1,19 +1,7 @@
 /* Which forms are transposes. */
-#include <stdarg.h>
 
 #include "templates/in_place.h"
 #include "templates/transpose.h"
-
-static bool say(strbuf *detail, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool say(strbuf *detail, const char *format, ...) {
-  if (detail) {
-    va_list args;
-    va_start(args, format);
-    strbuf_vaddf(detail, format, args);
-    va_end(args);
-  }
-  return false;
-}
 
 /* The loop whose steps are one element of the access; -1: none, or two (X[i + j]). */
 static int unit_loop(const ir_form *form, int access) {
@@ -40,22 +28,23 @@ static bool outputs_are_plain(const ir_form *form, transpose_match *match, strbu
     const ir_access *written = &form->accesses[out->access];
     unsigned seen = 0;
     if (out->update != IR_ASSIGN || out->positions >= 0)
-      return say(detail, "the transpose template writes each element once");
+      return template_say(detail, "the transpose template writes each element once");
     for (int s = 0; s < written->n; s++) {
       const ir_expr *e = written->subscripts[s].e;
       if (e->node != IR_INDEX || seen >> e->id & 1)
-        return say(detail, "the transpose template writes each element once");
+        return template_say(detail, "the transpose template writes each element once");
       seen |= 1u << e->id;
     }
     if (seen != (1u << form->n_loops) - 1)
-      return say(detail, "the transpose template has no reductions, and outputs over all of its loops");
+      return template_say(detail,
+                          "the transpose template has no reductions, and outputs over all of its loops");
     int v = unit_loop(form, out->access);
     if (v < 0 || (match->v >= 0 && match->v != v))
-      return say(detail, "the outputs of a transpose run along one loop");
+      return template_say(detail, "the outputs of a transpose run along one loop");
     match->v = v;
     for (int before = 0; before < o; before++) {
       if (form->accesses[form->outputs[before].access].tensor == written->tensor)
-        return say(detail, "the transpose template writes each element once");
+        return template_say(detail, "the transpose template writes each element once");
     }
   }
   return match->v >= 0;
@@ -65,7 +54,7 @@ bool transpose_match_form(const ir_form *form, transpose_match *match, strbuf *d
   const ir_expr *reduction;
   *match = (transpose_match){.u = -1};
   if (ir_form_reductions(form, &reduction, 1) > 0)
-    return say(detail, "the transpose template has no reductions");
+    return template_say(detail, "the transpose template has no reductions");
   if (form->n_outputs == 0 || form->n_accesses > 64 || !outputs_are_plain(form, match, detail)) return false;
   for (int i = 0; i < form->n_accesses; i++) {
     if (is_output_access(form, i)) continue;
@@ -75,8 +64,9 @@ bool transpose_match_form(const ir_form *form, transpose_match *match, strbuf *d
     if (match->u < 0) match->u = u;
     if (u == match->u) match->turned |= UINT64_C(1) << i;
   }
-  if (match->u < 0) return say(detail, "every read runs along the loop that the outputs run along");
-  if (!in_place_is_safe(form)) return say(detail, "a tensor is read elsewhere than it is written in place");
+  if (match->u < 0) return template_say(detail, "every read runs along the loop that the outputs run along");
+  if (!in_place_is_safe(form))
+    return template_say(detail, "a tensor is read elsewhere than it is written in place");
   return true;
 }
 
@@ -86,19 +76,19 @@ template_reason transpose_fit(const ir_problem *p, bool merged, arena *a, ir_for
   if (ir_form_make(p, a, &plain, NULL) != ARKE_OK ||
       (merged && (ir_form_drop_ones(&plain, a, &longer, NULL) != ARKE_OK ||
                   ir_form_merge(&longer, a, form, NULL) != ARKE_OK))) {
-    say(detail, "the operator has no form");
+    template_say(detail, "the operator has no form");
     return TEMPLATE_OPERATOR;
   }
   if (!merged) *form = plain;
   for (int t = 0; t < p->op->n_args; t++) {
     if (dtype_bits(ir_tensor_dtype(p, t)) >= 8) continue;
-    say(detail, "the transpose template takes no 4-bit elements");
+    template_say(detail, "the transpose template takes no 4-bit elements");
     return TEMPLATE_DTYPE;
   }
   if (!transpose_match_form(form, match, detail)) return TEMPLATE_OPERATOR;
   for (int l = 0; l < form->n_loops; l++) {
     if (ir_form_extent(form, l) >= 1) continue;
-    say(detail, "an axis is empty");
+    template_say(detail, "an axis is empty");
     return TEMPLATE_SIZE;
   }
   return TEMPLATE_OK;

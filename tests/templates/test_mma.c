@@ -287,6 +287,8 @@ START_TEST(large_tensors_have_wide_offsets) {
 END_TEST
 
 START_TEST(what_is_no_contraction_is_refused) {
+  template_refuses(mma(), "m(X: T[M,K], W: T[N,K]) -> (Y: i4[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }",
+                   "T=i8 M=8 N=8 K=16", TEMPLATE_DTYPE);
   template_refuses(mma(), "m(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=f32 M=8 N=8",
                    TEMPLATE_OPERATOR);
   template_refuses(mma(),
