@@ -228,10 +228,11 @@ static bool is_contiguous(const gemm_match *match, const gemm_view *view, int lo
   return view->rank > 0 && ir_form_free(&match->c->form, x->subscripts[view->subscript[0]].e) >> loop & 1;
 }
 
-/* Whether an axis of the tile is contiguous in a tensor that copies take. */
+/* Whether an axis of the tile is contiguous in a tensor that copies take or whose lines are fetched ahead. */
 static bool lines_up(const gemm_match *match, int loop) {
   bool any = is_contiguous(match, &match->a, loop) || is_contiguous(match, &match->y, loop);
   for (int i = 0; i < match->n_sums; i++) any = any || is_contiguous(match, &match->b[i], loop);
+  for (int i = 0; i < match->n_reads; i++) any = any || is_contiguous(match, &match->reads[i], loop);
   return any;
 }
 
