@@ -1,6 +1,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "templates/attend.h"
 #include "templates/attention.h"
 #include "templates/column.h"
 #include "templates/compose.h"
@@ -44,6 +45,19 @@ static const kernel_template templates[] = {
      .judge = attention_judge,
      .lower = attention_lower,
      .reduced_problem = attention_reduced_problem},
+    {.name = "attend",
+     .meaning =
+         "two products with a softmax between them for few queries: keys split, copies and products by warps",
+     .fits = attend_fits,
+     .space = attend_space_of,
+     .defaults = attend_defaults,
+     .feasible = attend_feasible,
+     .cost_ns = attend_cost_ns,
+     .prepare = attend_prepare,
+     .judge = attend_judge,
+     .lower = attend_lower,
+     .ways = attend_ways,
+     .reduced_problem = attend_reduced_problem},
     {.name = "skinny",
      .meaning = "products where one side has few rows: a stream of the other one",
      .fits = skinny_fits,

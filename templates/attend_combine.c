@@ -1,0 +1,108 @@
+/* Tiles whose keys are shared by several CTAs: their parts in the workspace, and the kernel that combines
+ * them, in the order of the keys, so that results do not depend on who is first. A thread has a run of
+ * columns of a row. */
+#include "generator/gen_barrier.h"
+#include "generator/gen_control.h"
+#include "generator/gen_memory.h"
+#include "templates/attend.h"
+
+enum { AT_ONCE = 8 }; /* parts that a thread loads together */
+
+int attend_part_columns(const attend_plan *p) {
+  return ((int)ir_form_extent(&p->match->form, p->match->wide) + 3) / 4 * 4;
+}
+
+/* Parts of a row lie together. */
+static gen_value part_number(attend_emitter *e, gen_value row, gen_value split) {
+  gen_builder *b = e->b;
+  return gen_add(b, gen_mul_imm(b, row, e->p->split), gen_zext(b, split, GEN_I64));
+}
+
+gen_value attend_part_address(attend_emitter *e, gen_value row, gen_value split, gen_value column) {
+  gen_builder *b = e->b;
+  gen_value line = gen_mul_imm(b, part_number(e, row, split), 4 * (int64_t)attend_part_columns(e->p));
+  gen_value at = gen_add(b, line, gen_zext(b, gen_mul_imm(b, column, 4), GEN_I64));
+  return gen_add(b, gen_param(b, e->k->parts), at);
+}
+
+gen_value attend_statistics_address(attend_emitter *e, gen_value row, gen_value split) {
+  gen_builder *b = e->b;
+  gen_value at = gen_mul_imm(b, part_number(e, row, split), 8);
+  return gen_add(b, gen_param(b, e->k->statistics), at);
+}
+
+static attend_merged load_part(attend_emitter *e, gen_value row, gen_value split, gen_value column) {
+  gen_builder *b = e->b;
+  int width = e->p->epilogue.width, each = width < 4 ? width : 4;
+  attend_merged part;
+  gen_value statistics = gen_load_global(b, GEN_F32, 2, attend_statistics_address(e, row, split), true);
+  gen_value from = attend_part_address(e, row, split, column);
+  part.largest = gen_lane(b, statistics, 0);
+  part.total = gen_lane(b, statistics, 1);
+  for (int i = 0; i < width; i += each) {
+    gen_value v = gen_load_global(b, GEN_F32, each, gen_add_imm(b, from, 4 * (int64_t)i), true);
+    for (int j = 0; j < each; j++) part.sums[i + j] = each == 1 ? v : gen_lane(b, v, j);
+  }
+  return part;
+}
+
+static int pack(const attend_merged *all, int width, gen_value *values) {
+  values[0] = all->largest;
+  values[1] = all->total;
+  for (int i = 0; i < width; i++) values[2 + i] = all->sums[i];
+  return 2 + width;
+}
+
+static void unpack(const gen_value *values, int width, attend_merged *all) {
+  all->largest = values[0];
+  all->total = values[1];
+  for (int i = 0; i < width; i++) all->sums[i] = values[2 + i];
+}
+
+static void merge_parts(attend_emitter *e, gen_value row, gen_value column, attend_merged *all) {
+  gen_builder *b = e->b;
+  int width = e->p->epilogue.width, each = e->p->split < AT_ONCE ? e->p->split : AT_ONCE;
+  gen_value carried[3 + LANES_MAX] = {gen_i32(b, 0)};
+  gen_loop loop;
+  attend_merge_start(b, width, all);
+  int n = pack(all, width, carried + 1);
+  gen_loop_begin(b, &loop, carried, 1 + n);
+  gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, carried[0], e->p->split));
+  attend_merged parts[AT_ONCE];
+  for (int i = 0; i < each; i++) parts[i] = load_part(e, row, gen_add_imm(b, carried[0], i), column);
+  unpack(carried + 1, width, all);
+  attend_merge(b, width, all, parts, each);
+  pack(all, width, carried + 1);
+  carried[0] = gen_add_imm(b, carried[0], each);
+  gen_loop_end(b, &loop);
+  unpack(carried + 1, width, all);
+}
+
+arke_status attend_combine_emit(gen_builder *b, const target *t, void *user, arke_error *err) {
+  (void)t;
+  const attend_kernel *k = user;
+  attend_emitter *e = ARENA_NEW(k->a, attend_emitter);
+  gen_branch branch;
+  attend_merged all;
+  attend_row row;
+  if (!e) return error_memory(err, "generate");
+  *e = (attend_emitter){.b = b, .k = k, .p = k->p, .m = k->p->match};
+  int runs = (int)ir_form_extent(&e->m->form, e->m->wide) / e->p->epilogue.width;
+  gen_launches_release(b);
+  gen_value cta = gen_zext(b, gen_ctaid_x(b), GEN_I64);
+  gen_value item =
+      gen_add(b, gen_mul_imm(b, cta, ATTEND_COMBINE_THREADS), gen_zext(b, gen_tid_x(b), GEN_I64));
+  gen_if(b, &branch, gen_compare(b, GEN_ULT, item, gen_param(b, k->items)), NULL, 0);
+  gen_value line = gen_udiv(b, item, gen_i64(b, runs));
+  gen_value run = gen_trunc(b, gen_sub(b, item, gen_mul_imm(b, line, runs)), GEN_I32);
+  gen_value column = gen_mul_imm(b, run, e->p->epilogue.width);
+  gen_value rows = gen_zext(b, gen_param(b, k->rows), GEN_I64);
+  e->unit = gen_trunc(b, gen_udiv(b, line, rows), GEN_I32);
+  attend_find_unit(e);
+  attend_find_row(e, gen_trunc(b, gen_urem(b, line, rows), GEN_I32), &row);
+  gen_launches_wait(b);
+  merge_parts(e, line, column, &all);
+  TRY(attend_store(e, &row, column, &all, err));
+  gen_if_end(b, &branch);
+  return ARKE_OK;
+}

@@ -1,0 +1,129 @@
+/* The time of a configuration: what streams keys and values, what an SM does for each step of them, and what
+ * tiles and the second kernel cost beside. */
+#include <math.h>
+
+#include "templates/attend.h"
+
+/* Guesses, to be fitted to measured times. */
+static const double copy_latency_ns = 900, /* from a copy's issue to its bytes, while memory is busy */
+    sm_bytes_per_ns = 60,                  /* that an SM takes in */
+    dram_efficiency = 0.92,                /* of the measured rate */
+    matrix_efficiency = 0.55,              /* of the target's rate, which is that of warp groups */
+    start_ns = 1800,                       /* of a CTA: its place, queries, the first keys */
+    end_ns = 1200,                         /* sums through shared memory, outputs */
+    mma_latency_clocks = 34, softmax_clocks = 220, step_clocks = 60,     /* of a step that waits for itself */
+    exp_per_clock = 16, smem_bytes_per_clock = 110, issue_per_clock = 3, /* of an SM */
+    combine_ns = 2000; /* the second kernel, started early */
+
+/* A bound's value for a query; false where tensors tell. */
+static bool bound_value(const ir_form *form, const attention_bound *b, double query, double *v) {
+  *v = (double)b->query * query + (double)b->rest.constant;
+  for (int i = 0; i < b->rest.n; i++) {
+    int64_t x;
+    if (!lanes_static_value(form, b->rest.terms[i].e, &x)) return false;
+    *v += (double)b->rest.terms[i].coefficient * (double)x;
+  }
+  return true;
+}
+
+/* Keys that any row of a tile sees. */
+static double visible_keys(const attend_plan *p, double tile, double rows, double pack) {
+  const attention_match *m = p->match;
+  double first = floor(tile * p->block_m / pack),
+         last = floor((fmin((tile + 1) * p->block_m, rows) - 1) / pack);
+  double from = 0, below = (double)ir_form_extent(&m->form, m->key);
+  for (int i = 0; i < m->bounds.n; i++) {
+    const attention_bound *b = &m->bounds.list[i];
+    double x, y;
+    if (!bound_value(&m->form, b, first, &x) || !bound_value(&m->form, b, last, &y)) continue;
+    if (b->upper) {
+      below = fmin(below, fmax(x, y));
+    } else {
+      from = fmax(from, fmin(x, y));
+    }
+  }
+  return fmax(0, below - from);
+}
+
+enum { MOST_SAMPLES = 16 };
+
+/* Of a tile on average. */
+static double keys_of_tiles(const attend_plan *p, double tiles, double rows, double pack) {
+  double sum = 0, n = fmin(tiles, MOST_SAMPLES);
+  for (int i = 0; i < (int)n; i++)
+    sum += visible_keys(p, n < 2 ? 0 : floor(i * (tiles - 1) / (n - 1)), rows, pack);
+  return n > 0 ? sum / n : 0;
+}
+
+typedef struct step_time {
+  double busy, alone; /* of an SM; of a set that waits for itself, ns */
+} step_time;
+
+static step_time time_of_step(const attend_plan *p, const target_rates *rates) {
+  double ns_per_clock = 1e9 / rates->clock_hz, keys = p->block_n, warps = p->set_threads / 32.0;
+  double depth = p->tiles[ATTEND_K].padded, wide = p->warp_columns * p->warps_e;
+  double flops = 2.0 * p->block_m * keys * (depth * p->warps_e + wide);
+  double math = flops / (rates->f16_flops_per_s * matrix_efficiency / rates->sm_count) * 1e9;
+  double read = warps * keys * (depth + p->warp_columns) * 2, written = p->stage_bytes;
+  if (!p->hold_q) read += warps * 16 * p->fragments * depth * 2;
+  double scores = (double)p->block_m * keys * p->warps_e;
+  double vectors = (double)p->stage_bytes / 16;
+  double instructions =
+      flops / (2.0 * 16 * 8 * 16) + read / 512 + scores * 8 / 32 + vectors * 4 / 32 + warps * 80;
+  if (!p->copied) instructions += vectors * 8 * 12 / 32;
+  double busy = fmax(read + written, 0) / smem_bytes_per_clock;
+  busy = fmax(busy, fmax(instructions / issue_per_clock, scores / exp_per_clock)) * ns_per_clock;
+  double chain =
+      depth / 16 * mma_latency_clocks + keys / 16 * mma_latency_clocks + softmax_clocks + step_clocks;
+  step_time t = {.busy = p->sets * fmax(busy, math), .alone = chain * ns_per_clock};
+  if (!p->copied) t.alone += copy_latency_ns * ceil(vectors / p->set_threads);
+  t.alone = fmax(t.alone, p->sets * fmax(busy, math));
+  return t;
+}
+
+static double resident(const attend_plan *p, const target *t) {
+  double registers = fmin(p->live_registers + 16, t->max_registers_per_thread);
+  double n = fmin(floor(t->registers_per_sm / (registers * p->threads)),
+                  floor((double)t->smem_per_block_bytes / (p->smem_bytes + 1024)));
+  return fmax(1, fmin(n, floor(2048.0 / p->threads)));
+}
+
+double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_rates *rates) {
+  const attention_match *m = p->match;
+  double units = (double)attend_units(m, &p->rows), pack = (double)attend_pack(m, &p->rows);
+  double rows = (double)ir_form_extent(&m->form, m->query) * pack, tiles = ceil(rows / p->block_m);
+  double keys = keys_of_tiles(p, tiles, rows, pack), ctas = units * tiles * p->split;
+  double per_key = 2 * (p->tiles[ATTEND_K].columns + (p->v_is_k ? 0 : p->tiles[ATTEND_V].columns));
+  double steps = ceil(ceil(keys / (p->block_n * p->sets)) / p->split);
+  step_time step = time_of_step(p, rates);
+  double per_sm = ceil(ctas / rates->sm_count), at_once = fmin(per_sm, resident(p, t));
+  if (ctas == 0) return rates->launch_ns;
+  double rounds = ceil(per_sm / at_once);
+  /* What is under way covers the latency of memory. */
+  double flight = at_once * p->sets * (p->stages - 1) * (double)p->block_n * per_key;
+  double rate = fmin(flight / copy_latency_ns, sm_bytes_per_ns);
+  double bytes = steps * p->sets * p->block_n * per_key;
+  double stream = fmax(per_sm * bytes / rate, fmax(per_sm * steps * step.busy, rounds * steps * step.alone));
+  double all = units * keys * per_key + 4 * units * rows * (p->tiles[ATTEND_V].columns);
+  double dram = all / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
+  double l2 = units * tiles * keys * per_key / rates->l2_bytes_per_s * 1e9;
+  double time = pow(pow(stream, 4) + pow(fmax(dram, l2), 4), 0.25);
+  time += rounds * (start_ns + end_ns * (0.5 + p->sets * p->block_m / 128.0));
+  if (p->split > 1) {
+    double parts = 8.0 * units * rows * p->split * p->tiles[ATTEND_V].columns;
+    time += combine_ns + parts / (rates->l2_bytes_per_s * 0.5) * 1e9 + 20.0 * p->split;
+  }
+  return time + rates->launch_ns;
+}
+
+double attend_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
+  arena a = ARENA_INIT;
+  attention_match m;
+  attend_plan plan;
+  double ns = INFINITY;
+  if (attend_fit(p, t, &a, &m, NULL, NULL) == TEMPLATE_OK &&
+      attend_plan_make(&m, t, c, attend_can_copy(&m), &plan) == TEMPLATE_OK)
+    ns = attend_plan_cost_ns(&plan, t, rates);
+  arena_release(&a);
+  return ns;
+}

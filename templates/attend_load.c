@@ -1,0 +1,308 @@
+/* Tiles: from global to shared memory, copied or through registers. What no row of the tile sees counts as
+ * zeros and is not read: neither its place in a table of pages nor, were it NaN, its value may matter. */
+#include "generator/gen_bits.h"
+#include "generator/gen_control.h"
+#include "generator/gen_convert.h"
+#include "generator/gen_cp_async.h"
+#include "generator/gen_memory.h"
+#include "templates/attend.h"
+#include "templates/lanes_pointer.h"
+
+#define STAGE "generate"
+
+/* What a thread keeps of K or V. */
+typedef struct attend_copy {
+  lanes *l;         /* the unit's loops are set; outer of those that are used in a step */
+  gen_value base;   /* plain: where the unit's first key lies, i64 */
+  gen_value stride; /* and how far it is to the next, in bytes, i64 */
+} attend_copy;
+
+static int vectors_of(const attend_tile *t) {
+  return t->rows * t->vectors;
+}
+
+static arke_status evaluator(attend_emitter *e, int tile, const attend_copy *outer, lanes **l,
+                             arke_error *err) {
+  const attention_match *m = e->m;
+  lanes_options o = e->p->tiles[tile].options;
+  if (outer) {
+    o.outer = outer->l;
+    o.own = 1u << m->key | 1u << e->p->tiles[tile].loop;
+  }
+  TRY(lanes_create(e->b, &m->form, &o, &e->k->tile_slots[tile], e->k->a, l, err));
+  return ARKE_OK;
+}
+
+static void set_unit(attend_emitter *e, lanes *l) {
+  attend_set_row(e, l, &e->rows[0]);
+}
+
+/* Where vector `at` (i32) lies: a row, and a vector of it. */
+typedef struct vector_place {
+  gen_value exists; /* NULL: it does */
+  gen_value row, vector;
+} vector_place;
+
+static vector_place place_of(gen_builder *b, const attend_tile *t, gen_value at, bool all_exist) {
+  vector_place v = {.exists = all_exist ? NULL : gen_compare_imm(b, GEN_ULT, at, vectors_of(t))};
+  v.row = gen_udiv(b, at, gen_i32(b, t->vectors));
+  v.vector = gen_sub(b, at, gen_mul_imm(b, v.row, t->vectors));
+  return v;
+}
+
+static gen_value shared_address(gen_builder *b, const attend_tile *t, gen_value tile, const vector_place *v) {
+  gen_value at = gen_add(b, gen_mul_imm(b, v->row, t->pitch_bytes), gen_mul_imm(b, v->vector, t->width * 2));
+  return gen_add(b, tile, at);
+}
+
+/* --- padding --- */
+
+/* Columns past the last one, of so many tiles that are `distance` bytes apart, by `threads` threads. */
+static void clear_padding(gen_builder *b, const attend_tile *t, gen_value first, int tiles, int distance,
+                          gen_value thread, int threads) {
+  int each = t->padded - t->columns;
+  gen_loop loop;
+  if (each == 0) return;
+  gen_value carried[] = {thread};
+  gen_loop_begin(b, &loop, carried, 1);
+  gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, carried[0], (int64_t)tiles * t->rows * each));
+  gen_value line = gen_udiv(b, carried[0], gen_i32(b, each));
+  gen_value column = gen_sub(b, carried[0], gen_mul_imm(b, line, each));
+  gen_value tile = gen_udiv(b, line, gen_i32(b, t->rows));
+  gen_value row = gen_sub(b, line, gen_mul_imm(b, tile, t->rows));
+  gen_value at = gen_add(b, gen_add(b, first, gen_mul_imm(b, tile, distance)),
+                         gen_add(b, gen_mul_imm(b, row, t->pitch_bytes), gen_mul_imm(b, column, 2)));
+  gen_store_shared(b, gen_trunc(b, gen_i32(b, 0), GEN_I16), gen_add_imm(b, at, 2 * (int64_t)t->columns));
+  carried[0] = gen_add_imm(b, carried[0], threads);
+  gen_loop_end(b, &loop);
+}
+
+/* --- before the first step --- */
+
+static arke_status pointer_at(attend_emitter *e, int tile, lanes *l, gen_value key, gen_value *address,
+                              arke_error *err) {
+  const attend_tile *t = &e->p->tiles[tile];
+  lanes_set(l, t->loop, attend_index(e, gen_i32(e->b, 0)));
+  lanes_set(l, e->m->key, attend_index(e, key));
+  return lanes_pointer(l, t->access, address, err);
+}
+
+static arke_status init_tile(attend_emitter *e, int tile, arke_error *err) {
+  gen_builder *b = e->b;
+  const attend_tile *t = &e->p->tiles[tile];
+  attend_copy *c = e->copies[tile] = ARENA_NEW(e->k->a, attend_copy);
+  if (!c) return error_memory(err, STAGE);
+  TRY(evaluator(e, tile, NULL, &c->l, err));
+  set_unit(e, c->l);
+  if (e->p->copied && t->plain) {
+    gen_value next;
+    TRY(pointer_at(e, tile, c->l, gen_i32(b, 0), &c->base, err));
+    TRY(pointer_at(e, tile, c->l, gen_i32(b, 1), &next, err));
+    c->stride = gen_sub(b, next, c->base);
+    return ARKE_OK;
+  }
+  const ir_access *x = &e->m->form.accesses[t->access];
+  for (int s = 0; s < x->n; s++)
+    TRY(lanes_prepare(c->l, x->subscripts[s].e, 1u << e->m->key | 1u << t->loop, err));
+  return ARKE_OK;
+}
+
+arke_status attend_load_init(attend_emitter *e, arke_error *err) {
+  const attend_plan *p = e->p;
+  for (int tile = ATTEND_K; tile < ATTEND_TILES; tile++) {
+    if (tile == ATTEND_V && p->v_is_k) break;
+    TRY(init_tile(e, tile, err));
+    int offset = tile == ATTEND_K ? p->k_offset_bytes : p->v_offset_bytes;
+    clear_padding(e->b, &p->tiles[tile], gen_add_imm(e->b, e->ring, offset), p->stages, p->stage_bytes,
+                  e->set_thread, p->set_threads);
+  }
+  return ARKE_OK;
+}
+
+/* --- copied --- */
+
+/* The keys of a thread's vectors in a step, and where they lie. */
+typedef struct copied_vector {
+  vector_place at;
+  gen_value address, visible;
+} copied_vector;
+
+static gen_value is_visible(attend_emitter *e, gen_value key) {
+  gen_builder *b = e->b;
+  return gen_compare(b, GEN_ULT, gen_sub(b, key, e->from), gen_sub(b, e->below, e->from));
+}
+
+/* The nearest key that some row sees, if any does. */
+static gen_value visible_key(attend_emitter *e, gen_value key) {
+  gen_builder *b = e->b;
+  return gen_smin(b, gen_smax(b, key, e->from), gen_add_imm(b, e->below, -1));
+}
+
+static arke_status find_address(attend_emitter *e, int tile, lanes *l, gen_value key, copied_vector *v,
+                                arke_error *err) {
+  gen_builder *b = e->b;
+  const attend_tile *t = &e->p->tiles[tile];
+  const attend_copy *c = e->copies[tile];
+  if (t->plain) {
+    gen_value in_row = gen_zext(b, gen_mul_imm(b, v->at.vector, t->width * 2), GEN_I64);
+    gen_value first = gen_add(b, c->base, in_row);
+    v->address = gen_add(b, first, gen_mul(b, gen_zext(b, key, GEN_I64), c->stride));
+    return ARKE_OK;
+  }
+  lanes_set(l, e->m->key, attend_index(e, visible_key(e, key)));
+  lanes_set(l, t->loop, attend_index(e, gen_mul_imm(b, v->at.vector, t->width)));
+  return lanes_pointer(l, t->access, &v->address, err);
+}
+
+/* Where the threads are a multiple of a row's vectors, a thread's next vector is some rows further, and its
+ * address some strides. */
+static arke_status find_vectors(attend_emitter *e, int tile, gen_value first_key, copied_vector *v, int n,
+                                arke_error *err) {
+  gen_builder *b = e->b;
+  const attend_tile *t = &e->p->tiles[tile];
+  const attend_copy *c = e->copies[tile];
+  int threads = e->p->set_threads, total = vectors_of(t);
+  bool regular = t->plain && threads % t->vectors == 0;
+  lanes *l = NULL;
+  if (!t->plain) TRY(evaluator(e, tile, c, &l, err));
+  if (l) set_unit(e, l);
+  for (int i = 0; i < n; i++) {
+    bool whole = (i + 1) * threads <= total;
+    if (regular && i > 0) {
+      int rows = threads / t->vectors;
+      v[i].at.row = gen_add_imm(b, v[0].at.row, (int64_t)i * rows);
+      v[i].at.vector = v[0].at.vector;
+      v[i].at.exists = whole ? NULL : gen_compare_imm(b, GEN_ULT, v[i].at.row, t->rows);
+      v[i].address = gen_add(b, v[i - 1].address, gen_mul_imm(b, c->stride, rows));
+    } else {
+      v[i].at = place_of(b, t, gen_add_imm(b, e->set_thread, (int64_t)i * threads), whole);
+      TRY(find_address(e, tile, l, gen_add(b, first_key, v[i].at.row), &v[i], err));
+    }
+    v[i].visible = is_visible(e, gen_add(b, first_key, v[i].at.row));
+  }
+  return ARKE_OK;
+}
+
+static void issue_copy(gen_builder *b, const attend_tile *t, gen_value tile, const copied_vector *v) {
+  gen_branch branch;
+  int bytes = t->width * 2;
+  gen_value available = gen_select(b, v->visible, gen_i32(b, bytes), gen_i32(b, 0));
+  if (v->at.exists) gen_if(b, &branch, v->at.exists, NULL, 0);
+  gen_cp_async(b, shared_address(b, t, tile, &v->at), v->address, bytes, available);
+  if (v->at.exists) gen_if_end(b, &branch);
+}
+
+/* All addresses first: places of pages are loaded together. */
+static arke_status copy_step(attend_emitter *e, int tile, gen_value first_key, gen_value to,
+                             arke_error *err) {
+  copied_vector v[64];
+  const attend_tile *t = &e->p->tiles[tile];
+  int n = (vectors_of(t) + e->p->set_threads - 1) / e->p->set_threads;
+  TRY(find_vectors(e, tile, first_key, v, n, err));
+  for (int i = 0; i < n; i++) issue_copy(e->b, t, to, &v[i]);
+  return ARKE_OK;
+}
+
+/* --- through registers --- */
+
+/* Elements of a vector as they are multiplied, or zeros. */
+static arke_status put_vector(attend_emitter *e, const attend_tile *t, lanes *l, gen_value visible,
+                              gen_value to, arke_error *err) {
+  gen_builder *b = e->b;
+  dtype stored = ir_tensor_dtype(e->m->form.problem, e->m->form.accesses[t->access].tensor);
+  gen_value values[LANES_MAX], words[LANES_MAX];
+  int n;
+  TRY(lanes_elements(l, t->access, values, &n, err));
+  for (int i = 0; i < t->width; i++) {
+    values[i] = gen_widen(b, stored, values[i < n ? i : 0]);
+    if (!gen_is_float(b, values[i])) values[i] = gen_int_to_float(b, values[i], GEN_F32, true);
+  }
+  gen_pack(b, e->m->type, values, t->width, words);
+  int count = gen_packed_words(e->m->type, t->width);
+  for (int i = 0; i < count; i++) words[i] = gen_select(b, visible, words[i], gen_i32(b, 0));
+  gen_value all = count > 1 ? gen_vector(b, words, count) : words[0];
+  gen_store_shared(b, t->width == 1 ? gen_trunc(b, words[0], GEN_I16) : all, to);
+  return ARKE_OK;
+}
+
+static arke_status put_step(attend_emitter *e, int tile, gen_value first_key, gen_value to, arke_error *err) {
+  gen_builder *b = e->b;
+  const attend_tile *t = &e->p->tiles[tile];
+  gen_value carried[] = {e->set_thread};
+  gen_loop loop;
+  lanes *l;
+  gen_loop_begin(b, &loop, carried, 1);
+  gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, carried[0], vectors_of(t)));
+  vector_place v = place_of(b, t, carried[0], true);
+  gen_value key = gen_add(b, first_key, v.row);
+  TRY(evaluator(e, tile, e->copies[tile], &l, err));
+  set_unit(e, l);
+  lanes_set(l, e->m->key, attend_index(e, visible_key(e, key)));
+  lanes_set(l, t->loop, attend_index(e, gen_mul_imm(b, v.vector, t->width)));
+  TRY(put_vector(e, t, l, is_visible(e, key), shared_address(b, t, to, &v), err));
+  carried[0] = gen_add_imm(b, carried[0], e->p->set_threads);
+  gen_loop_end(b, &loop);
+  return ARKE_OK;
+}
+
+/* --- steps --- */
+
+arke_status attend_load_step(attend_emitter *e, gen_value step, gen_value stage, arke_error *err) {
+  gen_builder *b = e->b;
+  const attend_plan *p = e->p;
+  gen_value key = gen_mul_imm(b, step, (int64_t)p->sets * p->block_n);
+  if (p->sets > 1) key = gen_add(b, key, gen_mul_imm(b, e->set, p->block_n));
+  for (int tile = ATTEND_K; tile < ATTEND_TILES; tile++) {
+    if (tile == ATTEND_V && p->v_is_k) break;
+    gen_value to = gen_add_imm(b, stage, tile == ATTEND_K ? p->k_offset_bytes : p->v_offset_bytes);
+    TRY(p->copied ? copy_step(e, tile, key, to, err) : put_step(e, tile, key, to, err));
+  }
+  return ARKE_OK;
+}
+
+/* --- queries --- */
+
+static arke_status load_query(attend_emitter *e, const vector_place *v, arke_error *err) {
+  gen_builder *b = e->b;
+  const attend_tile *t = &e->p->tiles[ATTEND_Q];
+  attend_row row;
+  lanes *l;
+  gen_branch branch;
+  if (v->exists) gen_if(b, &branch, v->exists, NULL, 0);
+  attend_find_row(e, gen_add(b, gen_mul_imm(b, e->tile, e->p->block_m), v->row), &row);
+  TRY(evaluator(e, ATTEND_Q, NULL, &l, err));
+  attend_set_row(e, l, &row);
+  lanes_set(l, t->loop, attend_index(e, gen_mul_imm(b, v->vector, t->width)));
+  gen_value to = shared_address(b, t, e->smem_q, v);
+  if (e->p->copied) {
+    int bytes = t->width * 2;
+    gen_value address, available = gen_select(b, row.exists, gen_i32(b, bytes), gen_i32(b, 0));
+    TRY(lanes_pointer(l, t->access, &address, err));
+    gen_cp_async(b, to, address, bytes, available);
+  } else {
+    TRY(put_vector(e, t, l, row.exists, to, err));
+  }
+  if (v->exists) gen_if_end(b, &branch);
+  return ARKE_OK;
+}
+
+arke_status attend_load_queries(attend_emitter *e, arke_error *err) {
+  gen_builder *b = e->b;
+  const attend_tile *t = &e->p->tiles[ATTEND_Q];
+  int threads = e->p->threads, total = vectors_of(t);
+  clear_padding(b, t, e->smem_q, 1, 0, e->thread, threads);
+  for (int at = 0; e->p->copied && at < total; at += threads) {
+    vector_place v = place_of(b, t, gen_add_imm(b, e->thread, at), at + threads <= total);
+    TRY(load_query(e, &v, err));
+  }
+  if (e->p->copied) return ARKE_OK;
+  gen_value carried[] = {e->thread};
+  gen_loop loop;
+  gen_loop_begin(b, &loop, carried, 1);
+  gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, carried[0], total));
+  vector_place v = place_of(b, t, carried[0], true);
+  TRY(load_query(e, &v, err));
+  carried[0] = gen_add_imm(b, carried[0], threads);
+  gen_loop_end(b, &loop);
+  return ARKE_OK;
+}

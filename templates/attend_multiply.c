@@ -1,0 +1,96 @@
+/* Products of a step by warps, out of shared memory. A row there is an odd number of chunks of 16 bytes. */
+#include "templates/attend.h"
+
+static gen_value bits_of(gen_builder *b, gen_value x, int shift, int mask) {
+  return gen_and(b, shift ? gen_lshr(b, x, gen_i32(b, shift)) : x, gen_i32(b, mask));
+}
+
+/* The address that a lane gives for the four matrices at the first row and chunk of a tile: 8 rows further
+ * where `row` of the matrix' number (0 … 3) is set, and the next chunk where `chunk` is. */
+static gen_value lane_address(attend_emitter *e, const attend_tile *t, gen_value tile, int row_bit,
+                              int chunk_bit) {
+  gen_builder *b = e->b;
+  gen_value in = bits_of(b, e->lane, 0, 7), row = bits_of(b, e->lane, 3 + row_bit, 1),
+            chunk = bits_of(b, e->lane, 3 + chunk_bit, 1);
+  row = gen_add(b, in, gen_mul_imm(b, row, 8));
+  return gen_add(b, tile, gen_add(b, gen_mul_imm(b, row, t->pitch_bytes), gen_mul_imm(b, chunk, 16)));
+}
+
+static gen_mma_type product_type(const attend_emitter *e) {
+  return e->m->type == DTYPE_BF16 ? GEN_MMA_BF16 : GEN_MMA_F16;
+}
+
+/* --- queries --- */
+
+static gen_value query_address(attend_emitter *e) {
+  const attend_tile *t = &e->p->tiles[ATTEND_Q];
+  gen_value first = gen_add(e->b, e->smem_q, gen_mul_imm(e->b, e->warp_row, t->pitch_bytes));
+  return lane_address(e, t, first, 0, 1);
+}
+
+/* Words of fragment f at step k of the depth. */
+static void load_query(attend_emitter *e, gen_value address, int f, int k, gen_value words[4]) {
+  const attend_tile *t = &e->p->tiles[ATTEND_Q];
+  gen_ldmatrix_x4(e->b, false, gen_add_imm(e->b, address, 16 * (int64_t)f * t->pitch_bytes + 32 * k), words);
+}
+
+void attend_hold_queries(attend_emitter *e, gen_value *words) {
+  int steps = e->p->tiles[ATTEND_K].padded / 16;
+  gen_value address = query_address(e);
+  for (int f = 0; f < e->p->fragments; f++)
+    for (int k = 0; k < steps; k++) load_query(e, address, f, k, &words[(f * steps + k) * 4]);
+}
+
+/* --- scores --- */
+
+void attend_multiply_keys(attend_emitter *e, const gen_value *held, gen_value stage, gen_value *s) {
+  gen_builder *b = e->b;
+  const attend_plan *p = e->p;
+  const attend_tile *t = &p->tiles[ATTEND_K];
+  int steps = t->padded / 16, own = p->block_n / 2;
+  gen_value keys = lane_address(e, t, gen_add_imm(b, stage, p->k_offset_bytes), 1, 0);
+  gen_value queries = held ? NULL : query_address(e);
+  for (int i = 0; i < p->fragments * own; i++) s[i] = gen_f32(b, 0);
+  for (int k = 0; k < steps; k++) {
+    gen_value q[ATTEND_MOST_FRAGMENTS][4];
+    for (int f = 0; f < p->fragments; f++) {
+      if (!held) load_query(e, queries, f, k, q[f]);
+      for (int i = 0; held && i < 4; i++) q[f][i] = held[(f * steps + k) * 4 + i];
+    }
+    for (int n = 0; n < p->block_n / 16; n++) {
+      gen_value words[4];
+      gen_ldmatrix_x4(b, false, gen_add_imm(b, keys, 16 * (int64_t)n * t->pitch_bytes + 32 * k), words);
+      for (int f = 0; f < p->fragments; f++)
+        for (int half = 0; half < 2; half++)
+          gen_mma(b, product_type(e), product_type(e), q[f], &words[2 * half],
+                  &s[f * own + 4 * (2 * n + half)]);
+    }
+  }
+}
+
+/* --- sums --- */
+
+void attend_multiply_values(attend_emitter *e, const gen_value *s, gen_value stage, gen_value *sums) {
+  gen_builder *b = e->b;
+  const attend_plan *p = e->p;
+  const attend_tile *t = &p->tiles[ATTEND_V];
+  int own = p->block_n / 2, of_sums = p->warp_columns / 2;
+  gen_value values = lane_address(e, t, gen_add_imm(b, stage, p->v_offset_bytes), 0, 1);
+  values = gen_add(b, values, gen_mul_imm(b, e->warp_column, 2));
+  for (int k = 0; k < p->block_n / 16; k++) {
+    gen_value weights[ATTEND_MOST_FRAGMENTS][4];
+    for (int f = 0; f < p->fragments; f++)
+      for (int i = 0; i < 4; i++) {
+        const gen_value *pair = &s[f * own + 8 * k + 2 * i];
+        weights[f][i] = gen_pack_halves(b, e->m->type, pair[0], pair[1]);
+      }
+    for (int n = 0; n < p->warp_columns / 16; n++) {
+      gen_value words[4];
+      gen_ldmatrix_x4(b, true, gen_add_imm(b, values, 16 * (int64_t)k * t->pitch_bytes + 32 * n), words);
+      for (int f = 0; f < p->fragments; f++)
+        for (int half = 0; half < 2; half++)
+          gen_mma(b, product_type(e), product_type(e), weights[f], &words[2 * half],
+                  &sums[f * of_sums + 4 * (2 * n + half)]);
+    }
+  }
+}

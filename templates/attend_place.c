@@ -1,0 +1,167 @@
+/* Where a CTA is, which keys its rows see, and which of them are its own. */
+#include "generator/gen_bits.h"
+#include "generator/gen_control.h"
+#include "templates/attend.h"
+
+enum { FAR = 1 << 30 }; /* past every key and query: sizes are below it */
+
+gen_value attend_index(const attend_emitter *e, gen_value x) {
+  return e->p->wide_offsets && gen_type_of(e->b, x) == GEN_I32 ? gen_sext(e->b, x, GEN_I64) : x;
+}
+
+gen_value attend_extent(const attend_emitter *e, int loop) {
+  return gen_param(e->b, e->k->extents[loop]);
+}
+
+/* --- rows --- */
+
+void attend_find_unit(attend_emitter *e) {
+  gen_builder *b = e->b;
+  gen_value rest = e->unit;
+  for (int i = e->m->batch.n - 1; i >= 0; i--) {
+    if (e->p->rows.of[i].share == ATTEND_PACKED) {
+      e->units[i] = gen_i32(b, 0);
+      continue;
+    }
+    gen_value n = gen_param(b, e->k->units[i]), of = gen_udiv(b, rest, n);
+    e->units[i] = gen_sub(b, rest, gen_mul(b, of, n));
+    rest = of;
+  }
+}
+
+void attend_find_row(attend_emitter *e, gen_value number, attend_row *row) {
+  gen_builder *b = e->b;
+  gen_value rows = gen_param(b, e->k->rows), pack = gen_param(b, e->k->pack);
+  row->exists = gen_compare(b, GEN_ULT, number, rows);
+  row->number = gen_umin(b, number, gen_add_imm(b, rows, -1));
+  row->query = gen_udiv(b, row->number, pack);
+  gen_value rest = gen_sub(b, row->number, gen_mul(b, row->query, pack));
+  for (int i = e->m->batch.n - 1; i >= 0; i--) {
+    if (e->p->rows.of[i].share == ATTEND_UNIT) {
+      row->batch[i] = e->units[i];
+      continue;
+    }
+    gen_value own = gen_param(b, e->k->own[i]), of = gen_udiv(b, rest, own);
+    row->batch[i] = gen_add(b, gen_mul(b, e->units[i], own), gen_sub(b, rest, gen_mul(b, of, own)));
+    rest = of;
+  }
+}
+
+void attend_set_row(attend_emitter *e, lanes *l, const attend_row *row) {
+  for (int i = 0; i < e->m->batch.n; i++) lanes_set(l, e->m->batch.loops[i], attend_index(e, row->batch[i]));
+  lanes_set(l, e->m->query, attend_index(e, row->query));
+}
+
+/* --- bounds --- */
+
+/* The value of a bound without the query's part, i64. */
+static arke_status rest_of(attend_emitter *e, const lanes_sum *sum, gen_value *value, arke_error *err) {
+  gen_builder *b = e->b;
+  *value = gen_i64(b, sum->constant);
+  for (int i = 0; i < sum->n; i++) {
+    gen_value v[LANES_MAX];
+    int n;
+    TRY(lanes_eval(e->l, sum->terms[i].e, v, &n, err));
+    if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
+    *value = gen_add(b, *value, gen_mul_imm(b, v[0], sum->terms[i].coefficient));
+  }
+  return ARKE_OK;
+}
+
+/* A bound for one query, i32, between -FAR and FAR. */
+static gen_value bound_at(attend_emitter *e, const attention_bound *bound, gen_value rest, gen_value query) {
+  gen_builder *b = e->b;
+  gen_value v = rest;
+  if (bound->query) v = gen_add(b, rest, gen_mul_imm(b, gen_sext(b, query, GEN_I64), bound->query));
+  v = gen_smin(b, gen_smax(b, v, gen_i64(b, -FAR)), gen_i64(b, FAR));
+  return gen_trunc(b, v, GEN_I32);
+}
+
+/* Of every row of the thread, and of the tile: bounds grow or fall with the query, so that their ends are at
+ * the tile's first or last one. */
+static arke_status find_keys(attend_emitter *e, arke_error *err) {
+  gen_builder *b = e->b;
+  const attention_bounds *bounds = &e->m->bounds;
+  int n = 2 * e->p->fragments;
+  gen_value keys = attend_extent(e, e->m->key), none = gen_i32(b, 0);
+  e->from = e->all_from = none;
+  e->below = e->all_below = keys;
+  for (int r = 0; r < n; r++) {
+    e->row_from[r] = none;
+    e->row_below[r] = keys;
+  }
+  for (int i = 0; i < bounds->n; i++) {
+    const attention_bound *bound = &bounds->list[i];
+    gen_value rest;
+    TRY(rest_of(e, &bound->rest, &rest, err));
+    gen_value at_first = bound_at(e, bound, rest, e->first), at_last = bound_at(e, bound, rest, e->last);
+    gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
+    if (bound->upper) {
+      e->below = gen_smin(b, e->below, high);
+      e->all_below = gen_smin(b, e->all_below, low);
+    } else {
+      e->from = gen_smax(b, e->from, low);
+      e->all_from = gen_smax(b, e->all_from, high);
+    }
+    for (int r = 0; r < n; r++) {
+      gen_value v = bound_at(e, bound, rest, e->rows[r].query);
+      if (bound->upper) {
+        e->row_below[r] = gen_smin(b, e->row_below[r], v);
+      } else {
+        e->row_from[r] = gen_smax(b, e->row_from[r], v);
+      }
+    }
+  }
+  return ARKE_OK;
+}
+
+/* --- the CTA's --- */
+
+/* Steps in which the tile sees anything are shared evenly; there may be none. */
+static void find_steps(attend_emitter *e) {
+  gen_builder *b = e->b;
+  int step = e->p->block_n * e->p->sets;
+  gen_value below = gen_smax(b, e->below, e->from), some = gen_compare(b, GEN_SLT, e->from, below);
+  gen_value begin = gen_udiv(b, e->from, gen_i32(b, step)), end = gen_ceildiv_imm(b, below, step);
+  end = gen_select(b, some, end, begin);
+  e->begin = begin;
+  e->end = end;
+  if (e->p->split == 1) return;
+  int bits = __builtin_ctz((unsigned)e->p->split);
+  gen_value n = gen_sub(b, end, begin), each = gen_lshr(b, n, gen_i32(b, bits));
+  gen_value rest = gen_and(b, n, gen_i32(b, e->p->split - 1));
+  e->begin = gen_add(b, begin, gen_add(b, gen_mul(b, e->split, each), gen_umin(b, e->split, rest)));
+  gen_value more = gen_zext(b, gen_compare(b, GEN_ULT, e->split, rest), GEN_I32);
+  e->end = gen_add(b, e->begin, gen_add(b, each, more));
+}
+
+/* Rows of the thread: a row of every 8 of the warp's. */
+static void find_thread_rows(attend_emitter *e, gen_value first) {
+  gen_builder *b = e->b;
+  gen_value in = gen_add(b, e->warp_row, gen_lshr(b, e->lane, gen_i32(b, 2)));
+  for (int r = 0; r < 2 * e->p->fragments; r++)
+    attend_find_row(e, gen_add(b, first, gen_add_imm(b, in, 8 * r)), &e->rows[r]);
+}
+
+arke_status attend_find_place(attend_emitter *e, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value cta = gen_ctaid_x(b), tiles = gen_param(b, e->k->tiles);
+  if (e->p->split > 1) {
+    e->split = gen_and(b, cta, gen_i32(b, e->p->split - 1));
+    cta = gen_lshr(b, cta, gen_i32(b, __builtin_ctz((unsigned)e->p->split)));
+  }
+  e->unit = gen_udiv(b, cta, tiles);
+  e->tile = gen_sub(b, cta, gen_mul(b, e->unit, tiles));
+  attend_find_unit(e);
+  gen_value first = gen_mul_imm(b, e->tile, e->p->block_m), rows = gen_param(b, e->k->rows);
+  gen_value last = gen_add_imm(b, gen_umin(b, gen_add_imm(b, first, e->p->block_m), rows), -1);
+  e->first = gen_udiv(b, first, gen_param(b, e->k->pack));
+  e->last = gen_udiv(b, last, gen_param(b, e->k->pack));
+  find_thread_rows(e, first);
+  /* Bounds depend on the unit's indices alone. */
+  attend_set_row(e, e->l, &e->rows[0]);
+  TRY(find_keys(e, err));
+  find_steps(e);
+  lanes_forget(e->l);
+  return ARKE_OK;
+}

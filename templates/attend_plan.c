@@ -1,0 +1,218 @@
+/* What a configuration is: tiles, where they lie, and what a thread holds. */
+#include "templates/attend.h"
+
+enum {
+  MOST_EXTENT = (1 << 30) - 4096,
+  MOST_COLUMNS = 1024,
+  MOST_COPIES = 32, /* that a thread issues of a tile in a step */
+  OVERHEAD_REGISTERS = 56,
+  STATIC_SMEM_BYTES = 1024
+};
+
+/* --- fitting --- */
+
+/* Whether every value of a dtype is one of `type`, too. */
+static bool is_exact(dtype from, dtype type) {
+  return from == type || from == DTYPE_E4M3 || from == DTYPE_E5M2 || from == DTYPE_I8;
+}
+
+static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
+  const ir_form *form = &m->form;
+  for (int l = 0; l < form->n_loops; l++) {
+    int64_t n = ir_form_extent(form, l), least = l == m->depth || l == m->wide ? 1 : 0;
+    if (n >= least && n <= MOST_EXTENT) continue;
+    template_say(detail, "an axis (%s) has %lld elements; the attend template takes %d to %d",
+                 form->loops[l].name, (long long)n, (int)least, MOST_EXTENT);
+    return TEMPLATE_SIZE;
+  }
+  attend_rows rows;
+  attend_rows_find(m, &rows);
+  bool divides = attention_shares_divide(form->problem, &m->bounds);
+  for (int i = 0; i < m->batch.n; i++) divides = divides && attend_own(m, &rows, i) > 0;
+  if (!divides) {
+    template_say(detail, "the query heads are not a multiple of those of keys and values");
+    return TEMPLATE_SIZE;
+  }
+  int64_t depth = ir_form_extent(form, m->depth), wide = ir_form_extent(form, m->wide);
+  if (depth <= MOST_COLUMNS && wide <= MOST_COLUMNS) return TEMPLATE_OK;
+  template_say(detail, "heads of %lld and %lld elements; the attend template takes up to %d",
+               (long long)depth, (long long)wide, MOST_COLUMNS);
+  return TEMPLATE_SIZE;
+}
+
+template_reason attend_fit(const ir_problem *p, const target *t, arena *a, attention_match *m, strbuf *detail,
+                           arke_status *status) {
+  template_reason reason = attention_match_op(p, a, m, detail, status);
+  if (reason != TEMPLATE_OK) return reason;
+  if (!t->has.mma_sync || !t->has.cp_async) {
+    template_say(detail, "%s has no products of warps with asynchronous copies", t->name);
+    return TEMPLATE_TARGET;
+  }
+  const ir_access *x = m->form.accesses;
+  int operands[] = {m->q, m->k, m->v};
+  bool exact = m->type == DTYPE_BF16 || m->type == DTYPE_F16;
+  for (int i = 0; i < 3; i++) exact = exact && is_exact(ir_tensor_dtype(p, x[operands[i]].tensor), m->type);
+  if (exact) return fit_sizes(m, detail);
+  template_say(detail,
+               "the attend template casts weights to bf16 or f16, which must hold Q, K and V exactly");
+  return TEMPLATE_DTYPE;
+}
+
+/* --- tiles --- */
+
+static int ceil_to(int64_t x, int step) {
+  return (int)((x + step - 1) / step * step);
+}
+
+/* Whether each key is one step of one dimension away from the one before. */
+static bool is_plain(const attention_match *m, int access) {
+  const ir_access *x = &m->form.accesses[access];
+  int n = 0;
+  for (int s = 0; s < x->n; s++) {
+    if (!(ir_form_free(&m->form, x->subscripts[s].e) >> m->key & 1)) continue;
+    if (++n > 1 || x->subscripts[s].e->node != IR_INDEX) return false;
+  }
+  return n == 1;
+}
+
+static void choose_vectors(const attend_plan *p, attend_tile *t) {
+  const ir_form *form = &p->match->form;
+  lanes_options *o = &t->options;
+  *o = (lanes_options){.loop = t->loop, .width = 8, .wide_offsets = p->wide_offsets};
+  while (t->columns % o->width) o->width /= 2;
+  if (p->copied) o->wide = lanes_wide(form, o) & UINT64_C(1) << t->access;
+  t->width = o->width;
+  t->vectors = t->columns / t->width;
+}
+
+static attend_tile make_tile(const attend_plan *p, int access, int loop, int rows, int padded) {
+  attend_tile t = {.access = access,
+                   .loop = loop,
+                   .rows = rows,
+                   .columns = (int)ir_form_extent(&p->match->form, loop),
+                   .padded = padded,
+                   .pitch_bytes = (padded / 8 | 1) * 16,
+                   .plain = is_plain(p->match, access)};
+  t.bytes = rows * t.pitch_bytes;
+  choose_vectors(p, &t);
+  return t;
+}
+
+static bool can_copy(const attend_plan *p, const attend_tile *t) {
+  const ir_form *form = &p->match->form;
+  const ir_access *x = &form->accesses[t->access];
+  return t->width == 8 && (t->options.wide >> t->access & 1) &&
+         ir_tensor_dtype(form->problem, x->tensor) == p->match->type;
+}
+
+/* Whether two accesses are of the same elements, where `x_loop` of one stands for `y_loop` of the other. */
+static bool same_elements(const ir_form *form, int x, int x_loop, int y, int y_loop) {
+  const ir_access *a = &form->accesses[x], *b = &form->accesses[y];
+  if (a->tensor != b->tensor || a->n != b->n) return false;
+  for (int s = 0; s < a->n; s++) {
+    const ir_expr *e = a->subscripts[s].e, *f = b->subscripts[s].e;
+    bool inner = e->node == IR_INDEX && e->id == x_loop && f->node == IR_INDEX && f->id == y_loop;
+    if (e != f && !inner) return false;
+  }
+  return ir_form_extent(form, x_loop) == ir_form_extent(form, y_loop);
+}
+
+static template_reason make_tiles(attend_plan *p) {
+  const attention_match *m = p->match;
+  int depth = ceil_to(ir_form_extent(&m->form, m->depth), 16);
+  int wide = ceil_to(ir_form_extent(&m->form, m->wide), 16 * p->warps_e);
+  p->warp_columns = wide / p->warps_e;
+  p->v_is_k = same_elements(&m->form, m->k, m->depth, m->v, m->wide) && wide <= depth;
+  p->tiles[ATTEND_Q] = make_tile(p, m->q, m->depth, p->block_m, depth);
+  p->tiles[ATTEND_K] = make_tile(p, m->k, m->depth, p->block_n, depth);
+  p->tiles[ATTEND_V] = p->v_is_k ? p->tiles[ATTEND_K] : make_tile(p, m->v, m->wide, p->block_n, wide);
+  p->v_offset_bytes = p->v_is_k ? 0 : p->tiles[ATTEND_K].bytes;
+  p->stage_bytes = p->tiles[ATTEND_K].bytes + (p->v_is_k ? 0 : p->tiles[ATTEND_V].bytes);
+  p->ring_offset_bytes = p->tiles[ATTEND_Q].bytes;
+  for (int i = 0; p->copied && i < ATTEND_TILES; i++) {
+    const attend_tile *t = &p->tiles[i];
+    if (!can_copy(p, t)) return TEMPLATE_ALIGNMENT;
+    int threads = i == ATTEND_Q ? p->threads : p->set_threads;
+    if (t->rows * t->vectors > MOST_COPIES * threads) return TEMPLATE_REGISTERS;
+  }
+  return TEMPLATE_OK;
+}
+
+bool attend_can_copy(const attention_match *m) {
+  attend_plan p = {.match = m,
+                   .copied = true,
+                   .block_m = 16,
+                   .block_n = 16,
+                   .warps_e = 1,
+                   .set_threads = 1024,
+                   .threads = 1024};
+  return make_tiles(&p) == TEMPLATE_OK;
+}
+
+/* --- the end --- */
+
+static void choose_epilogue(attend_plan *p) {
+  const ir_form *form = &p->match->form;
+  lanes_options *o = &p->epilogue;
+  int bits = dtype_bits(ir_tensor_dtype(form->problem, form->accesses[p->match->o].tensor));
+  *o = (lanes_options){.loop = p->match->wide, .width = 1, .wide_offsets = p->wide_offsets};
+  if (!p->copied) return;
+  for (o->width = bits >= 32 ? 4 : 8; o->width > 1; o->width /= 2) {
+    if (ir_form_extent(form, o->loop) % o->width) continue;
+    o->wide = lanes_wide(form, o);
+    if (o->wide >> p->match->o & 1) return;
+  }
+  o->wide = 0;
+}
+
+static template_reason place(attend_plan *p, const target *t) {
+  int rows = p->sets * p->block_m;
+  p->staged_pitch_bytes = p->warp_columns * p->warps_e * 4 + 32; /* rows begin 8 banks apart */
+  p->statistics_offset_bytes = rows * p->staged_pitch_bytes;
+  int staged = p->statistics_offset_bytes + rows * 8;
+  p->smem_bytes = p->ring_offset_bytes + p->sets * p->stages * p->stage_bytes;
+  if (p->smem_bytes < staged) p->smem_bytes = staged;
+  return p->smem_bytes > t->smem_per_block_bytes - STATIC_SMEM_BYTES ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
+}
+
+/* --- the plan --- */
+
+static template_reason check_registers(attend_plan *p, const target *t) {
+  int sums = p->fragments * p->warp_columns / 2, scores = p->fragments * p->block_n / 2;
+  if (sums > ATTEND_MOST_SUMS || scores > ATTEND_MOST_SCORES) return TEMPLATE_REGISTERS;
+  p->live_registers = sums + scores + OVERHEAD_REGISTERS;
+  if (p->hold_q) p->live_registers += p->fragments * p->tiles[ATTEND_K].padded / 4;
+  int most = t->registers_per_sm / p->threads;
+  if (most > t->max_registers_per_thread) most = t->max_registers_per_thread;
+  return p->live_registers > most ? TEMPLATE_REGISTERS : TEMPLATE_OK;
+}
+
+template_reason attend_plan_make(const attention_match *m, const target *t, const config *c, bool copied,
+                                 attend_plan *p) {
+  const int *v = c->values;
+  int set_warps = v[ATTEND_WARPS_M] * v[ATTEND_WARPS_E];
+  if (v[ATTEND_BLOCK_M] % (16 * v[ATTEND_WARPS_M])) return TEMPLATE_TILE;
+  *p = (attend_plan){.match = m,
+                     .block_m = v[ATTEND_BLOCK_M],
+                     .block_n = v[ATTEND_BLOCK_N],
+                     .stages = copied ? v[ATTEND_STAGES] : 2,
+                     .warps_m = v[ATTEND_WARPS_M],
+                     .warps_e = v[ATTEND_WARPS_E],
+                     .sets = v[ATTEND_SETS],
+                     .split = v[ATTEND_SPLIT],
+                     .hold_q = v[ATTEND_HOLD_Q],
+                     .copied = copied,
+                     .fragments = v[ATTEND_BLOCK_M] / (16 * v[ATTEND_WARPS_M]),
+                     .set_threads = 32 * set_warps,
+                     .threads = 32 * set_warps * v[ATTEND_SETS],
+                     .wide_offsets = !copied || lanes_need_wide_offsets(&m->form)};
+  if (p->fragments > ATTEND_MOST_FRAGMENTS) return TEMPLATE_TILE;
+  if (p->threads > t->max_threads_per_block || p->threads > 512) return TEMPLATE_THREADS;
+  attend_rows_find(m, &p->rows);
+  template_reason reason = make_tiles(p);
+  if (reason == TEMPLATE_OK) reason = check_registers(p, t);
+  if (reason != TEMPLATE_OK) return reason;
+  p->scores = (lanes_options){.loop = -1, .width = 1, .wide_offsets = p->wide_offsets};
+  choose_epilogue(p);
+  return place(p, t);
+}
