@@ -23,7 +23,7 @@ typedef struct list_kernel {
 } list_kernel;
 
 const recipe_expr *gemm_group_tiles(const gemm_plan *plan, arena *a) {
-  return group_tiles_most(plan->match.c, plan->block_m, a);
+  return group_tiles_most(&plan->match.c->form, &plan->match.c->groups, plan->block_m, a);
 }
 
 const recipe_expr *gemm_group_bytes(const gemm_plan *plan, arena *a) {
@@ -36,8 +36,12 @@ static arke_status emit_list(gen_builder *b, const target *t, void *user, arke_e
   (void)t;
   const list_kernel *k = user;
   const gemm_plan *plan = k->plan;
-  group_tiles tiles = {
-      .c = plan->match.c, .slots = &k->slots, .options = plan->indices, .block = plan->block_m, .a = k->a};
+  group_tiles tiles = {.form = &plan->match.c->form,
+                       .groups = &plan->match.c->groups,
+                       .slots = &k->slots,
+                       .options = plan->indices,
+                       .block = plan->block_m,
+                       .a = k->a};
   group_tile found;
   gen_branch inside, exists;
   gen_launches_release(b);

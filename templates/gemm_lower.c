@@ -173,7 +173,7 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
   if (is_computed(match)) lanes_require(form, &plan->indices, r, a);
   if (match->block > 0) lanes_require(form, &plan->scales, r, a);
   if (match->grouped) {
-    group_tiles_require(match->c, r, a);
+    group_tiles_require(&match->c->form, &match->c->groups, r, a);
     if (match->y.rank > 0)
       kernel_require(r, a, extent(plan, match->n, a), 8, 0, "ends of groups are stored 16 bytes at a time");
   }

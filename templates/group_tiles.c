@@ -9,18 +9,18 @@ enum {
   ROUND = 32 * EACH
 };
 
-const recipe_expr *group_tiles_most(const contraction *c, int block, arena *a) {
+const recipe_expr *group_tiles_most(const ir_form *form, const contraction_groups *groups, int block,
+                                    arena *a) {
   /* Every group, and the rows past the last end, may leave one tile partly empty:
    * sum(ceil(n / block)) <= (rows + (groups + 1) * (block - 1)) / block. */
-  const recipe_expr *rows = contraction_extent_recipe(c, &c->m, a);
-  const recipe_expr *groups = kernel_extent(&c->form, c->groups.loop, a);
-  return recipe_binary(a, RECIPE_ADD, recipe_binary(a, RECIPE_CEILDIV, rows, recipe_const(a, block)), groups);
+  const recipe_expr *rows = kernel_extent(form, groups->row, a), *n = kernel_extent(form, groups->loop, a);
+  return recipe_binary(a, RECIPE_ADD, recipe_binary(a, RECIPE_CEILDIV, rows, recipe_const(a, block)), n);
 }
 
-void group_tiles_require(const contraction *c, recipe *rules, arena *a) {
-  kernel_require(rules, a, contraction_extent_recipe(c, &c->m, a), 0, INT32_MAX / 2,
+void group_tiles_require(const ir_form *form, const contraction_groups *groups, recipe *rules, arena *a) {
+  kernel_require(rules, a, kernel_extent(form, groups->row, a), 0, INT32_MAX / 2,
                  "rows of groups are counted in 32 bits");
-  kernel_require(rules, a, kernel_extent(&c->form, c->groups.loop, a), 0, INT32_MAX / 2,
+  kernel_require(rules, a, kernel_extent(form, groups->loop, a), 0, INT32_MAX / 2,
                  "groups are counted in 32 bits");
 }
 
@@ -50,9 +50,9 @@ static arke_status load_ends(gen_builder *b, const group_tiles *g, gen_value row
     lanes *l;
     gen_value value, number = gen_add_imm(b, first, i), at = gen_smin(b, number, last);
     int n;
-    TRY(lanes_create(b, &g->c->form, &o, g->slots, g->a, &l, err));
-    lanes_set(l, g->c->groups.loop, o.wide_offsets ? gen_zext(b, at, GEN_I64) : at);
-    TRY(lanes_elements(l, g->c->groups.ends, &value, &n, err));
+    TRY(lanes_create(b, g->form, &o, g->slots, g->a, &l, err));
+    lanes_set(l, g->groups->loop, o.wide_offsets ? gen_zext(b, at, GEN_I64) : at);
+    TRY(lanes_elements(l, g->groups->ends, &value, &n, err));
     ends[i] = gen_select(b, gen_compare(b, GEN_SLT, number, groups), clamp(b, value, rows), rows);
   }
   gen_if_end(b, &branch);
@@ -117,8 +117,8 @@ arke_status group_tiles_find(gen_builder *b, const group_tiles *g, gen_value row
   lanes *l;
   gen_loop loop;
   gen_value c[N_CARRIED];
-  TRY(lanes_create(b, &g->c->form, &o, g->slots, g->a, &l, err));
-  gen_value groups = as_i32(b, lanes_extent(l, g->c->groups.loop));
+  TRY(lanes_create(b, g->form, &o, g->slots, g->a, &l, err));
+  gen_value groups = as_i32(b, lanes_extent(l, g->groups->loop));
   gen_value lane = gen_and(b, gen_tid_x(b), gen_i32(b, 31));
   rows = as_i32(b, rows);
   for (int i = 0; i < N_CARRIED; i++) c[i] = gen_i32(b, 0);

@@ -4,16 +4,17 @@
 #ifndef ARKE_TEMPLATES_GROUP_TILES_H
 #define ARKE_TEMPLATES_GROUP_TILES_H
 
-#include "templates/contraction.h"
+#include "templates/contraction_groups.h"
 #include "templates/kernel_lower.h"
 #include "templates/lanes.h"
 
 /* What group_tiles_find looks at: the operator's ends, by an evaluator's parameters. */
 typedef struct group_tiles {
-  const contraction *c;
+  const ir_form *form;
+  const contraction_groups *groups;
   const lanes_args *slots; /* declared with `options` */
   lanes_options options;   /* `dense`, `wide_offsets` and the checks are taken from there */
-  int block;               /* rows of a tile, a power of two */
+  int block;               /* rows of a tile */
   arena *a;
 } group_tiles;
 
@@ -30,8 +31,9 @@ typedef struct group_tile {
 arke_status group_tiles_find(gen_builder *b, const group_tiles *g, gen_value rows, gen_value tile,
                              group_tile *found, arke_error *err);
 /* No operator has more tiles, whatever its ends are, unless they decrease: then there may be any number. */
-const recipe_expr *group_tiles_most(const contraction *c, int block, arena *a);
+const recipe_expr *group_tiles_most(const ir_form *form, const contraction_groups *groups, int block,
+                                    arena *a);
 /* What group_tiles_find takes for granted. */
-void group_tiles_require(const contraction *c, recipe *rules, arena *a);
+void group_tiles_require(const ir_form *form, const contraction_groups *groups, recipe *rules, arena *a);
 
 #endif

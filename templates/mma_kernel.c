@@ -54,8 +54,12 @@ static void find_tile(mma_emitter *e) {
 /* In groups, rows of tiles are as many as there may be at most: *exists tells whether this one is there. */
 static arke_status find_group(mma_emitter *e, gen_value *exists, arke_error *err) {
   const mma_plan *p = e->p;
-  group_tiles tiles = {
-      .c = e->c, .slots = &e->k->epilogue_slots, .options = p->epilogue, .block = p->block_m, .a = e->k->a};
+  group_tiles tiles = {.form = &e->c->form,
+                       .groups = &e->c->groups,
+                       .slots = &e->k->epilogue_slots,
+                       .options = p->epilogue,
+                       .block = p->block_m,
+                       .a = e->k->a};
   group_tile t;
   TRY(group_tiles_find(e->b, &tiles, gen_param(e->b, e->k->m), e->tile_m, &t, err));
   e->m0 = mma_index(e, t.row);

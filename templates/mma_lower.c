@@ -53,7 +53,7 @@ static arke_status make_product(const mma_plan *p, const char *name, arena *a, k
                        .user = k};
   declare(k, &l->args, true);
   const recipe_expr *steps = ceildiv(a, contraction_extent_recipe(c, &c->k, a), p->block_k);
-  const recipe_expr *tiles_m = c->groups.of ? group_tiles_most(c, p->block_m, a)
+  const recipe_expr *tiles_m = c->groups.of ? group_tiles_most(&c->form, &c->groups, p->block_m, a)
                                             : ceildiv(a, contraction_extent_recipe(c, &c->m, a), p->block_m);
   const recipe_expr *tiles_n = ceildiv(a, contraction_extent_recipe(c, &c->n, a), p->block_n);
   k->steps = kernel_args_i32(&l->args, steps);
@@ -117,7 +117,7 @@ static arke_status make_rules(const mma_plan *p, const kernel_launch *l, int n, 
   require_multiple(p, &p->epilogue, r, a);
   for (int i = 0; i < n; i++)
     kernel_require(r, a, l[i].grid[0], 0, INT32_MAX, "there are more tiles than a grid can have blocks");
-  if (c->groups.of) group_tiles_require(c, r, a);
+  if (c->groups.of) group_tiles_require(&c->form, &c->groups, r, a);
   if (p->product.most_k > 0)
     kernel_require(r, a, contraction_extent_recipe(c, &c->k, a), 0, p->product.most_k,
                    "sums of more terms than these overflow 32 bits");
