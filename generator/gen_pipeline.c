@@ -55,11 +55,19 @@ static gen_value barrier_at(gen_builder *b, gen_value first, gen_value index) {
   return gen_add(b, first, gen_mul_imm(b, index, MBARRIER_BYTES));
 }
 
-gen_value gen_pipeline_acquire(gen_builder *b, const gen_pipeline *p, gen_stage at, int bytes) {
+void gen_pipeline_wait_free(gen_builder *b, const gen_pipeline *p, gen_stage at) {
   gen_mbarrier_wait(b, barrier_at(b, p->empty, at.index), at.parity);
+}
+
+gen_value gen_pipeline_expect(gen_builder *b, const gen_pipeline *p, gen_stage at, int bytes) {
   gen_value full = barrier_at(b, p->full, at.index);
   gen_mbarrier_arrive_expect(b, full, bytes);
   return full;
+}
+
+gen_value gen_pipeline_acquire(gen_builder *b, const gen_pipeline *p, gen_stage at, int bytes) {
+  gen_pipeline_wait_free(b, p, at);
+  return gen_pipeline_expect(b, p, at, bytes);
 }
 
 gen_value gen_pipeline_acquire_some(gen_builder *b, const gen_pipeline *p, gen_stage at, gen_value bytes) {

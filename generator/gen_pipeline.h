@@ -39,6 +39,10 @@ gen_stage gen_pipeline_skip(gen_builder *b, const gen_pipeline *p, gen_stage at,
 /* Producer: waits until stage `at` is free, expects `bytes` in it and returns the barrier copies complete on.
  */
 gen_value gen_pipeline_acquire(gen_builder *b, const gen_pipeline *p, gen_stage at, int bytes);
+/* The two halves of that, between which the producer may write to memory that the stage guards: what it
+ * writes is seen by consumers that have waited for the stage. */
+void gen_pipeline_wait_free(gen_builder *b, const gen_pipeline *p, gen_stage at);
+gen_value gen_pipeline_expect(gen_builder *b, const gen_pipeline *p, gen_stage at, int bytes);
 /* The same where the kernel knows how many bytes (i32). */
 gen_value gen_pipeline_acquire_some(gen_builder *b, const gen_pipeline *p, gen_stage at, gen_value bytes);
 /* Consumer: waits until stage `at` is filled. */

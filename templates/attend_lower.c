@@ -121,7 +121,7 @@ static arke_status make_rules(const attend_plan *p, const kernel_launch *l, int 
   for (int i = 0; i < ATTEND_TILES; i++) lanes_require(&m->form, &p->tiles[i].options, r, a);
   lanes_require(&m->form, &p->scores, r, a);
   lanes_require(&m->form, &p->epilogue, r, a);
-  require_size(m, m->depth, r, a, "the kernel is made for heads of another size");
+  require_size(m, m->parts[0].depth, r, a, "the kernel is made for heads of another size");
   require_size(m, m->wide, r, a, "the kernel is made for values of another size");
   for (int i = 0; i < m->form.n_loops; i++)
     kernel_require(r, a, kernel_extent(&m->form, i, a), 0, (1 << 30) - 4096,

@@ -19,7 +19,7 @@ static bool is_exact(dtype from, dtype type) {
 static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
   const ir_form *form = &m->form;
   for (int l = 0; l < form->n_loops; l++) {
-    int64_t n = ir_form_extent(form, l), least = l == m->depth || l == m->wide ? 1 : 0;
+    int64_t n = ir_form_extent(form, l), least = l == m->parts[0].depth || l == m->wide ? 1 : 0;
     if (n >= least && n <= MOST_EXTENT) continue;
     template_say(detail, "an axis (%s) has %lld elements; the attend template takes %d to %d",
                  form->loops[l].name, (long long)n, (int)least, MOST_EXTENT);
@@ -33,7 +33,7 @@ static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
     template_say(detail, "the query heads are not a multiple of those of keys and values");
     return TEMPLATE_SIZE;
   }
-  int64_t depth = ir_form_extent(form, m->depth), wide = ir_form_extent(form, m->wide);
+  int64_t depth = ir_form_extent(form, m->parts[0].depth), wide = ir_form_extent(form, m->wide);
   if (depth <= MOST_COLUMNS && wide <= MOST_COLUMNS) return TEMPLATE_OK;
   template_say(detail, "heads of %lld and %lld elements; the attend template takes up to %d",
                (long long)depth, (long long)wide, MOST_COLUMNS);
@@ -44,12 +44,21 @@ template_reason attend_fit(const ir_problem *p, const target *t, arena *a, atten
                            arke_status *status) {
   template_reason reason = attention_match_op(p, a, m, detail, status);
   if (reason != TEMPLATE_OK) return reason;
+  const attention_read *k = &m->parts[0].k, *v = &m->v;
+  bool times = false;
+  for (int i = 0; i < m->bounds.n; i++) times = times || m->bounds.list[i].times;
+  if (m->groups.of || m->n_parts > 1 || m->n_scales > 0 || m->bounds.n_conditions > 0 || times ||
+      k->keys != ATTENTION_KEYS_PLAIN || v->keys != ATTENTION_KEYS_PLAIN) {
+    template_say(detail,
+                 "the attend template takes one product with keys as they lie, of no packed requests");
+    return TEMPLATE_OPERATOR;
+  }
   if (!t->has.mma_sync || !t->has.cp_async) {
     template_say(detail, "%s has no products of warps with asynchronous copies", t->name);
     return TEMPLATE_TARGET;
   }
   const ir_access *x = m->form.accesses;
-  int operands[] = {m->q, m->k, m->v};
+  int operands[] = {m->parts[0].q, m->parts[0].k.access, m->v.access};
   bool exact = m->type == DTYPE_BF16 || m->type == DTYPE_F16;
   for (int i = 0; i < 3; i++) exact = exact && is_exact(ir_tensor_dtype(p, x[operands[i]].tensor), m->type);
   if (exact) return fit_sizes(m, detail);
@@ -119,13 +128,14 @@ static bool same_elements(const ir_form *form, int x, int x_loop, int y, int y_l
 
 static template_reason make_tiles(attend_plan *p) {
   const attention_match *m = p->match;
-  int depth = ceil_to(ir_form_extent(&m->form, m->depth), 16);
+  int depth = ceil_to(ir_form_extent(&m->form, m->parts[0].depth), 16);
   int wide = ceil_to(ir_form_extent(&m->form, m->wide), 16 * p->warps_e);
   p->warp_columns = wide / p->warps_e;
-  p->v_is_k = same_elements(&m->form, m->k, m->depth, m->v, m->wide) && wide <= depth;
-  p->tiles[ATTEND_Q] = make_tile(p, m->q, m->depth, p->block_m, depth);
-  p->tiles[ATTEND_K] = make_tile(p, m->k, m->depth, p->block_n, depth);
-  p->tiles[ATTEND_V] = p->v_is_k ? p->tiles[ATTEND_K] : make_tile(p, m->v, m->wide, p->block_n, wide);
+  p->v_is_k =
+      same_elements(&m->form, m->parts[0].k.access, m->parts[0].depth, m->v.access, m->wide) && wide <= depth;
+  p->tiles[ATTEND_Q] = make_tile(p, m->parts[0].q, m->parts[0].depth, p->block_m, depth);
+  p->tiles[ATTEND_K] = make_tile(p, m->parts[0].k.access, m->parts[0].depth, p->block_n, depth);
+  p->tiles[ATTEND_V] = p->v_is_k ? p->tiles[ATTEND_K] : make_tile(p, m->v.access, m->wide, p->block_n, wide);
   p->v_offset_bytes = p->v_is_k ? 0 : p->tiles[ATTEND_K].bytes;
   p->stage_bytes = p->tiles[ATTEND_K].bytes + (p->v_is_k ? 0 : p->tiles[ATTEND_V].bytes);
   p->ring_offset_bytes = p->tiles[ATTEND_Q].bytes;

@@ -1,5 +1,5 @@
 /* Which keys a query sees, from the conditions of the sums over them. */
-#include "templates/attention.h"
+#include "templates/attention_match.h"
 
 static const ir_expr *without_index_cast(const ir_form *form, const ir_expr *e) {
   while (lanes_is_index_cast(form, e)) e = e->args[0];
@@ -13,20 +13,22 @@ static bool is_size(const ir_form *form, const ir_expr *e, ir_dim *d) {
   return true;
 }
 
-/* Whether `e` is h / (H / G), where h is a loop over H: the dimensions H and G. */
-static bool is_share(const ir_form *form, const ir_expr *e, ir_dim shares[2]) {
+bool attention_is_share(const ir_form *form, const ir_expr *e, int *loop, ir_dim shares[2]) {
   if (e->node != IR_OPERATOR || e->id != IR_OP_DIV) return false;
   const ir_expr *index = without_index_cast(form, e->args[0]), *by = without_index_cast(form, e->args[1]);
   if (index->node != IR_INDEX || by->node != IR_OPERATOR || by->id != IR_OP_DIV) return false;
-  const ir_loop *loop = &form->loops[index->id];
-  return is_size(form, by->args[0], &shares[0]) && is_size(form, by->args[1], &shares[1]) && !loop->leading &&
-         loop->n_dims == 1 && loop->dims[0].axis == shares[0].axis && loop->dims[0].factor == 1;
+  const ir_loop *over = &form->loops[index->id];
+  *loop = index->id;
+  return is_size(form, by->args[0], &shares[0]) && is_size(form, by->args[1], &shares[1]) && !over->leading &&
+         over->n_dims == 1 && over->dims[0].axis == shares[0].axis && over->dims[0].factor == 1;
 }
 
 /* h / (H / G) >= 0 or < G: holds where G divides H. */
 static bool add_share(const ir_form *form, const ir_expr *e, attention_bounds *b) {
   ir_dim shares[2], size;
-  if (e->node != IR_OPERATOR || e->n_args != 2 || !is_share(form, e->args[0], shares)) return false;
+  int loop;
+  if (e->node != IR_OPERATOR || e->n_args != 2 || !attention_is_share(form, e->args[0], &loop, shares))
+    return false;
   bool above = e->id == IR_OP_GE && e->args[1]->node == IR_INT && e->args[1]->integer == 0;
   bool below = e->id == IR_OP_LT && is_size(form, e->args[1], &size) && size.axis == shares[1].axis;
   if (!above && !below) return false;
@@ -39,8 +41,9 @@ static bool add_share(const ir_form *form, const ir_expr *e, attention_bounds *b
 }
 
 /* The coefficient of a loop's index in a sum, which is taken out of it; false where the loop is elsewhere in
- * it, too. */
-static bool take_loop(const ir_form *form, lanes_sum *sum, int loop, int64_t *coefficient) {
+ * it, too, other than in the group. */
+static bool take_loop(const ir_form *form, const contraction_groups *groups, lanes_sum *sum, int loop,
+                      int64_t *coefficient) {
   *coefficient = 0;
   for (int i = 0; i < sum->n; i++) {
     const lanes_term *t = &sum->terms[i];
@@ -49,13 +52,14 @@ static bool take_loop(const ir_form *form, lanes_sum *sum, int loop, int64_t *co
     sum->terms[i--] = sum->terms[--sum->n];
   }
   for (int i = 0; i < sum->n; i++)
-    if (ir_form_free(form, sum->terms[i].e) >> loop & 1 || sum->terms[i].quotient) return false;
+    if (contraction_loops_without_group(form, groups, sum->terms[i].e) >> loop & 1 || sum->terms[i].quotient)
+      return false;
   return true;
 }
 
-static void negate(lanes_sum *sum) {
-  sum->constant = -sum->constant;
-  for (int i = 0; i < sum->n; i++) sum->terms[i].coefficient = -sum->terms[i].coefficient;
+static void multiply(lanes_sum *sum, int64_t factor) {
+  sum->constant *= factor;
+  for (int i = 0; i < sum->n; i++) sum->terms[i].coefficient *= factor;
 }
 
 static bool is_integer(const ir_form *form, const ir_expr *e) {
@@ -63,8 +67,28 @@ static bool is_integer(const ir_form *form, const ir_expr *e) {
   return t == DTYPE_I64 || t == DTYPE_I32;
 }
 
+/* key / page >= 0, which always holds, or key / page < W: below W * page. */
+static bool add_pages(const ir_form *form, int key, const ir_expr *e, attention_bounds *b) {
+  if (e->node != IR_OPERATOR || e->n_args != 2) return false;
+  const ir_expr *quotient = without_index_cast(form, e->args[0]);
+  if (quotient->node != IR_OPERATOR || quotient->id != IR_OP_DIV) return false;
+  const ir_expr *index = without_index_cast(form, quotient->args[0]),
+                *page = without_index_cast(form, quotient->args[1]);
+  bool constant = page->node == IR_INT && page->integer > 0;
+  if (index->node != IR_INDEX || index->id != key || (page->node != IR_SIZE && !constant)) return false;
+  if (e->id == IR_OP_GE && e->args[1]->node == IR_INT && e->args[1]->integer <= 0) return true;
+  if (e->id != IR_OP_LT || ir_form_free(form, e->args[1]) || lanes_reads(form, e->args[1])) return false;
+  lanes_scope s = {.form = form, .loop = -1, .width = 1};
+  if (b->n == ATTENTION_BOUNDS) return false;
+  lanes_sum rest = lanes_sum_of(&s, e->args[1], 0);
+  if (constant) multiply(&rest, page->integer);
+  b->list[b->n++] = (attention_bound){.upper = true, .rest = rest, .times = constant ? NULL : page};
+  return true;
+}
+
 /* low - high < 0, or with `negated` >= 0. */
-static bool add_comparison(const ir_form *form, int query, int key, const ir_expr *e, attention_bounds *b) {
+static bool add_comparison(const ir_form *form, const contraction_groups *groups, int query, int key,
+                           const ir_expr *e, attention_bounds *b) {
   if (e->node != IR_OPERATOR || e->n_args != 2 || b->n == ATTENTION_BOUNDS) return false;
   bool mirrored = e->id == IR_OP_GT || e->id == IR_OP_LE, negated = e->id == IR_OP_GE || e->id == IR_OP_LE;
   if (!mirrored && e->id != IR_OP_LT && e->id != IR_OP_GE) return false;
@@ -73,13 +97,13 @@ static bool add_comparison(const ir_form *form, int query, int key, const ir_exp
   lanes_scope s = {.form = form, .loop = -1, .width = 1};
   lanes_sum x = lanes_sum_of(&s, low, 0), y = lanes_sum_of(&s, high, 0), sum;
   int64_t of_key, of_query;
-  if (!lanes_subtract(&x, &y, &sum) || !take_loop(form, &sum, key, &of_key) ||
-      !take_loop(form, &sum, query, &of_query))
+  if (!lanes_subtract(&x, &y, &sum) || !take_loop(form, groups, &sum, key, &of_key) ||
+      !take_loop(form, groups, &sum, query, &of_query))
     return false;
   if (of_key != 1 && of_key != -1) return false;
   /* key + rest < 0: below -rest; >= 0: from there on. rest - key < 0: from rest + 1 on; >= 0: below that. */
   if (of_key == 1) {
-    negate(&sum);
+    multiply(&sum, -1);
     of_query = -of_query;
   } else {
     sum.constant++;
@@ -88,20 +112,41 @@ static bool add_comparison(const ir_form *form, int query, int key, const ir_exp
   return true;
 }
 
-bool attention_add_bounds(const ir_form *form, int query, int key, const ir_expr *condition,
-                          attention_bounds *b) {
-  if (!condition) return true;
-  if (condition->node == IR_OPERATOR && condition->id == IR_OP_AND)
-    return attention_add_bounds(form, query, key, condition->args[0], b) &&
-           attention_add_bounds(form, query, key, condition->args[1], b);
-  return add_share(form, condition, b) || add_comparison(form, query, key, condition, b);
+static bool reduces(const contraction_groups *groups, const ir_expr *e) {
+  if (e->node == IR_REDUCE) return e != groups->of;
+  for (int i = 0; i < e->n_args; i++)
+    if (reduces(groups, e->args[i])) return true;
+  return false;
 }
 
-static bool has_bound(const attention_bounds *b, const attention_bound *x) {
+static bool has_condition(const attention_bounds *b, const ir_expr *e) {
+  for (int i = 0; i < b->n_conditions; i++)
+    if (b->conditions[i] == e) return true;
+  return false;
+}
+
+static bool add_condition(const contraction_groups *groups, const ir_expr *e, attention_bounds *b) {
+  if (has_condition(b, e)) return true;
+  if (reduces(groups, e) || b->n_conditions == ATTENTION_CONDITIONS) return false;
+  b->conditions[b->n_conditions++] = e;
+  return true;
+}
+
+bool attention_add_bounds(const ir_form *form, const contraction_groups *groups, int query, int key,
+                          const ir_expr *condition, attention_bounds *b) {
+  if (!condition) return true;
+  if (condition->node == IR_OPERATOR && condition->id == IR_OP_AND)
+    return attention_add_bounds(form, groups, query, key, condition->args[0], b) &&
+           attention_add_bounds(form, groups, query, key, condition->args[1], b);
+  return add_share(form, condition, b) || add_pages(form, key, condition, b) ||
+         add_comparison(form, groups, query, key, condition, b) || add_condition(groups, condition, b);
+}
+
+bool attention_has_bound(const attention_bounds *b, const attention_bound *x) {
   for (int i = 0; i < b->n; i++) {
     const attention_bound *y = &b->list[i];
-    if (x->upper == y->upper && x->query == y->query && x->rest.constant == y->rest.constant &&
-        lanes_same_terms(&x->rest, &y->rest))
+    if (x->upper == y->upper && x->query == y->query && x->times == y->times &&
+        x->rest.constant == y->rest.constant && lanes_same_terms(&x->rest, &y->rest))
       return true;
   }
   return false;
@@ -109,10 +154,12 @@ static bool has_bound(const attention_bounds *b, const attention_bound *x) {
 
 bool attention_same_bounds(const attention_bounds *x, const attention_bounds *y) {
   for (int i = 0; i < x->n; i++)
-    if (!has_bound(y, &x->list[i])) return false;
+    if (!attention_has_bound(y, &x->list[i])) return false;
   for (int i = 0; i < y->n; i++)
-    if (!has_bound(x, &y->list[i])) return false;
-  return true;
+    if (!attention_has_bound(x, &y->list[i])) return false;
+  for (int i = 0; i < x->n_conditions; i++)
+    if (!has_condition(y, x->conditions[i])) return false;
+  return x->n_conditions == y->n_conditions;
 }
 
 bool attention_shares_divide(const ir_problem *p, const attention_bounds *b) {

@@ -5,6 +5,8 @@
  * and the next softmax runs under that. With TURNS groups issue their products in turn, so that the matrix
  * units work for one while another is at its softmax. */
 #include "generator/gen_barrier.h"
+#include "generator/gen_bits.h"
+#include "generator/gen_memory.h"
 #include "generator/gen_mma.h"
 #include "generator/gen_tma.h"
 #include "templates/attention_emit.h"
@@ -131,11 +133,11 @@ static void release_v(consumer *c) {
 
 /* --- turns --- */
 
-enum { FIRST_TURN = 1, TURN_THREADS = 256 }; /* named barriers, one a group: it and the one before meet */
+enum { TURN_THREADS = 256 }; /* of a group's barrier: it and the one before meet */
 
 static void take_turn(consumer *c) {
   gen_builder *b = c->e->b;
-  if (c->e->p->turns) gen_named_sync(b, gen_add_imm(b, c->group, FIRST_TURN), TURN_THREADS);
+  if (c->e->p->turns) gen_named_sync(b, gen_add_imm(b, c->group, ATTENTION_FIRST_TURN), TURN_THREADS);
 }
 
 static void pass_turn(consumer *c) {
@@ -143,7 +145,7 @@ static void pass_turn(consumer *c) {
   if (!c->e->p->turns) return;
   gen_value next = gen_add_imm(b, c->group, 1);
   next = gen_select(b, gen_compare_imm(b, GEN_EQ, next, c->e->p->consumers), gen_i32(b, 0), next);
-  gen_named_arrive(b, gen_add_imm(b, next, FIRST_TURN), TURN_THREADS);
+  gen_named_arrive(b, gen_add_imm(b, next, ATTENTION_FIRST_TURN), TURN_THREADS);
 }
 
 /* The first group's first turn comes from the last one. */
@@ -152,7 +154,7 @@ static void start_turns(consumer *c) {
   gen_branch last;
   if (!c->e->p->turns) return;
   gen_if(b, &last, gen_compare_imm(b, GEN_EQ, c->group, c->e->p->consumers - 1), NULL, 0);
-  gen_named_arrive(b, gen_i32(b, FIRST_TURN), TURN_THREADS);
+  gen_named_arrive(b, gen_i32(b, ATTENTION_FIRST_TURN), TURN_THREADS);
   gen_if_end(b, &last);
 }
 
@@ -258,7 +260,7 @@ static arke_status next_step(consumer *c, gen_value key, gen_value *words, arke_
 
 /* --- a tile --- */
 
-static arke_status find_rows(consumer *c, arke_error *err) {
+static void find_rows(consumer *c) {
   attention_emitter *e = c->e;
   gen_builder *b = e->b;
   gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), warp = gen_lshr(b, c->thread, gen_i32(b, 5));
@@ -270,9 +272,42 @@ static arke_status find_rows(consumer *c, arke_error *err) {
   c->rows.column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     c->rows.query[r] = gen_add_imm(b, row, 8 * (int64_t)r);
-    TRY(attention_row_keys(e, c->rows.query[r], &c->rows.from[r], &c->rows.below[r], err));
+    attention_row_keys(e, &c->at, c->rows.query[r], &c->rows.from[r], &c->rows.below[r]);
   }
-  return ARKE_OK;
+}
+
+/* --- what is nobody's --- */
+
+/* Keys behind the end of a request have weights of 0; but what lies there for values may be anything, and 0
+ * times NaN is NaN. So all groups together clear those rows of the last step, which is the first one here. A
+ * tensor copy does so by itself behind the end of the tensor, and pages that nobody sees are not copied. */
+static void clear_values(consumer *c, gen_value key) {
+  attention_emitter *e = c->e;
+  gen_builder *b = e->b;
+  const attention_tile *v = &e->p->v;
+  int threads = 128 * e->p->consumers;
+  gen_value end = attention_end_of_keys(e, &c->at), keys = attention_extent(e, e->m->key);
+  gen_value first = gen_smax(b, gen_sub(b, end, key), gen_i32(b, 0));
+  gen_value ragged =
+      gen_and(b, gen_compare_imm(b, GEN_SLT, first, e->p->block_n), gen_compare(b, GEN_SLT, end, keys));
+  gen_branch branch;
+  gen_if(b, &branch, ragged, NULL, 0);
+  gen_pipeline_wait(b, &e->of_v, c->v);
+  gen_value stage = gen_add(b, e->smem_v, gen_mul_imm(b, c->v.index, v->bytes)), zero = gen_i32(b, 0);
+  gen_value zeros[] = {zero, zero, zero, zero};
+  gen_value number = gen_add(b, gen_mul_imm(b, c->group, 128), c->thread);
+  gen_value at[] = {gen_add(b, gen_mul_imm(b, first, 128), gen_mul_imm(b, number, 16))};
+  gen_loop loop;
+  gen_loop_begin(b, &loop, at, 1);
+  gen_loop_while(b, &loop, gen_compare_imm(b, GEN_SLT, at[0], v->panel_bytes));
+  for (int panel = 0; panel < v->panels; panel++)
+    gen_store_shared(b, gen_vector(b, zeros, 4),
+                     gen_add_imm(b, gen_add(b, stage, at[0]), (int64_t)panel * v->panel_bytes));
+  at[0] = gen_add_imm(b, at[0], (int64_t)threads * 16);
+  gen_loop_end(b, &loop);
+  gen_fence_async_shared(b);
+  gen_named_sync(b, gen_i32(b, ATTENTION_ALL_BARRIER), threads);
+  gen_if_end(b, &branch);
 }
 
 /* What a loop over steps carries. */
@@ -313,25 +348,30 @@ static gen_value get(consumer *c, const carried *from, gen_value *words) {
   return step;
 }
 
+static gen_value key_of(consumer *c, gen_value step) {
+  gen_value key = gen_mul_imm(c->e->b, step, c->e->p->block_n);
+  return c->e->p->masked ? gen_add(c->e->b, c->at.origin, key) : key;
+}
+
 static arke_status consume_tile(consumer *c, arke_error *err) {
   attention_emitter *e = c->e;
   gen_builder *b = e->b;
-  int size = e->p->block_n;
   gen_value words[MOST_WORDS];
-  TRY(find_rows(c, err));
-  gen_pipeline_wait(b, &e->of_q, c->q);
+  find_rows(c);
+  if (!e->p->packed) gen_pipeline_wait(b, &e->of_q, c->q);
   if (e->p->hold_q) hold_queries(c);
-  gen_value step = gen_add_imm(b, c->at.end, -1);
-  TRY(first_step(c, gen_mul_imm(b, step, size), words, err));
+  gen_value step = gen_add_imm(b, c->at.steps, -1), key = key_of(c, step);
+  TRY(first_step(c, key, words, err));
+  if (e->p->ends) clear_values(c, key);
   for (int i = 0; i < c->n_sums; i++) c->sums[i] = gen_f32(b, 0);
 
   carried in;
   gen_loop steps;
   put(c, step, words, &in);
   gen_loop_begin(b, &steps, in.v, in.n);
-  gen_loop_while(b, &steps, gen_compare(b, GEN_SGT, in.v[0], c->at.begin));
+  gen_loop_while(b, &steps, gen_compare_imm(b, GEN_SGT, in.v[0], 0));
   step = gen_add_imm(b, get(c, &in, words), -1);
-  TRY(next_step(c, gen_mul_imm(b, step, size), words, err));
+  TRY(next_step(c, key_of(c, step), words, err));
   put(c, step, words, &in);
   gen_loop_end(b, &steps);
   get(c, &in, words);
@@ -371,13 +411,20 @@ arke_status attention_emit_consumer(attention_emitter *e, gen_value group, gen_v
                           [V_PARITY] = start.parity};
   gen_loop items;
   gen_loop_begin(b, &items, v, CARRIED);
-  gen_value item = attention_item_at(e, v[ITEM]);
-  gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
-  c->before = gen_compare(b, GEN_NE, v[ITEM], first);
   c->q = (gen_stage){v[Q_INDEX], v[Q_PARITY]};
   c->k = (gen_stage){v[K_INDEX], v[K_PARITY]};
   c->v = (gen_stage){v[V_INDEX], v[V_PARITY]};
-  TRY(attention_locate(e, item, &c->at, err));
+  if (e->p->packed) {
+    gen_pipeline_wait(b, &e->of_q, c->q);
+    gen_loop_while(b, &items, attention_hear_request(e, c->q.index, &c->at));
+    attention_set_head(e, &c->at);
+    attention_find_keys(e, &c->at);
+  } else {
+    gen_value item = attention_item_at(e, v[ITEM]);
+    gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
+    TRY(attention_locate(e, item, &c->at, err));
+  }
+  c->before = gen_compare(b, GEN_NE, v[ITEM], first);
   TRY(consume_tile(c, err));
   v[ITEM] = attention_next_item(e, v[ITEM]);
   c->q = gen_pipeline_advance(b, &e->of_q, c->q);

@@ -5,8 +5,7 @@
 #include "generator/gen_memory.h"
 #include "generator/gen_tma.h"
 #include "templates/attention_emit.h"
-
-enum { FIRST_BARRIER = 4 }; /* named ones, a group each; those before are turns */
+#include "templates/lanes_pointer.h"
 
 /* Words of 16 columns at a time. */
 static void put_words(attention_emitter *e, const attention_rows *rows, const gen_value *words) {
@@ -26,17 +25,62 @@ static void put_words(attention_emitter *e, const attention_rows *rows, const ge
   }
 }
 
-void attention_copy(attention_emitter *e, const attention_place *at, const attention_rows *rows,
-                    const gen_value *words) {
+/* The group's rows as far as they are of the tile's request, 16 bytes at a time: what follows is another's.
+ */
+static arke_status store_rows(attention_emitter *e, const attention_place *at, const attention_rows *rows,
+                              gen_value query, arke_error *err) {
+  gen_builder *b = e->b;
+  const attention_match *m = e->m;
+  int chunks = e->p->v.columns / 8;
+  gen_loop loop;
+  gen_branch inside;
+  lanes *l;
+  lanes_options o = e->p->scores; /* of pointers alone */
+  TRY(lanes_create(b, &m->form, &o, &e->k->score_slots, e->k->a, &l, err));
+  gen_value n[] = {rows->thread};
+  gen_loop_begin(b, &loop, n, 1);
+  gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, n[0], 64 * (int64_t)chunks));
+  gen_value row = gen_udiv(b, n[0], gen_i32(b, chunks)), chunk = gen_urem(b, n[0], gen_i32(b, chunks)), to;
+  gen_value place = gen_xor(b, gen_and(b, chunk, gen_i32(b, 7)), gen_and(b, row, gen_i32(b, 7)));
+  gen_value from = gen_add(b, gen_mul_imm(b, row, 128), gen_mul_imm(b, place, 16));
+  from = gen_add(b, from, gen_mul_imm(b, gen_lshr(b, chunk, gen_i32(b, 3)), e->p->q.panel_bytes));
+  row = gen_add(b, query, row);
+  gen_if(b, &inside, gen_compare(b, GEN_SLE, row, at->last), NULL, 0);
+  for (int i = 0; i < m->batch.n; i++)
+    lanes_set(l, m->batch.loops[i], attention_index(e, at->loops[m->batch.loops[i]]));
+  lanes_set(l, m->query, attention_index(e, row));
+  lanes_set(l, m->wide, attention_index(e, gen_mul_imm(b, chunk, 8)));
+  TRY(lanes_pointer(l, m->o, &to, err));
+  gen_store_global(b, gen_load_shared(b, GEN_I32, 4, gen_add(b, rows->shared, from)), to);
+  gen_if_end(b, &inside);
+  n[0] = gen_add_imm(b, n[0], 128);
+  gen_loop_end(b, &loop);
+  return ARKE_OK;
+}
+
+arke_status attention_copy(attention_emitter *e, const attention_place *at, const attention_rows *rows,
+                           const gen_value *words, arke_error *err) {
   gen_builder *b = e->b;
   const attention_match *m = e->m;
   const ir_access *x = &m->form.accesses[m->o];
   gen_value query = gen_add(b, at->first, gen_mul_imm(b, rows->group, 64)), to[GEN_TMA_MAX_RANK];
-  gen_branch leader;
+  gen_value barrier = gen_add_imm(b, rows->group, ATTENTION_GROUP_BARRIER);
+  gen_branch leader, whole;
   put_words(e, rows, words);
   gen_fence_async_shared(b);
-  gen_named_sync(b, gen_add_imm(b, rows->group, FIRST_BARRIER), 128);
+  gen_named_sync(b, barrier, 128);
   gen_value exists = gen_compare(b, GEN_SLE, query, at->last);
+  if (e->p->packed) {
+    /* Behind the last row of all a copy stores nothing by itself. */
+    gen_value after = gen_add_imm(b, at->last, 1);
+    gen_value fits = gen_or(b, gen_compare(b, GEN_SLE, gen_add_imm(b, query, 64), after),
+                            gen_compare(b, GEN_EQ, after, attention_extent(e, m->query)));
+    gen_if(b, &whole, gen_and(b, exists, gen_xor(b, fits, gen_bool(b, true))), NULL, 0);
+    TRY(store_rows(e, at, rows, query, err));
+    gen_named_sync(b, barrier, 128); /* before the place goes back */
+    gen_if_end(b, &whole);
+    exists = gen_and(b, exists, fits);
+  }
   gen_if(b, &leader, gen_and(b, gen_compare_imm(b, GEN_EQ, rows->thread, 0), exists), NULL, 0);
   for (int s = 0; s < x->n; s++) {
     int loop = x->subscripts[s].e->id;
@@ -48,4 +92,5 @@ void attention_copy(attention_emitter *e, const attention_place *at, const atten
   }
   gen_tma_store_commit(b);
   gen_if_end(b, &leader);
+  return ARKE_OK;
 }

@@ -38,7 +38,7 @@ static double steps_of(const attention_plan *p, double first, double queries, do
       from = fmax(from, fmin(x, y));
     }
   }
-  return fmax(1, ceil(below / p->block_n) - floor(from / p->block_n));
+  return fmax(1, ceil((below - from) / p->block_n));
 }
 
 /* A step of all consumer groups: products and softmax, of which the shorter is hidden for the most part. */

@@ -7,10 +7,11 @@
 #include "generator/gen_pipeline.h"
 #include "templates/attention.h"
 
-enum {
-  ATTENTION_ROWS = 2,
-  ATTENTION_SUMS = 128
-}; /* rows of a tile that a thread has; its sums of O, at most */
+/* Rows of a tile that a thread has; its sums of O, at most. */
+enum { ATTENTION_ROWS = 2, ATTENTION_SUMS = 128 };
+
+/* Named barriers: those from the second on are turns, then one for each consumer group, and one of all. */
+enum { ATTENTION_FIRST_TURN = 1, ATTENTION_GROUP_BARRIER = 4, ATTENTION_ALL_BARRIER = 7 };
 
 /* Parameters, declared before the text is made. */
 typedef struct attention_kernel {
@@ -18,7 +19,9 @@ typedef struct attention_kernel {
   arena *a;
   int map_q, map_k, map_v, map_o; /* map_o where O is copied */
   int extents[IR_FORM_LOOPS];     /* i32 */
-  int tiles, heads, items;        /* i32: of the queries of a head; of the batch; both together */
+  /* i32: tiles of the queries of a head, heads of the batch, both together. Of packed requests the kernel
+   * counts tiles, and there are no more than so many. */
+  int tiles, heads, items;
   lanes_args score_slots, epilogue_slots;
 } attention_kernel;
 
@@ -31,17 +34,24 @@ typedef struct attention_emitter {
   gen_value map_q, map_k, map_v, map_o; /* i64 */
   gen_value smem_q, smem_k, smem_v;
   gen_pipeline of_q, of_k, of_v;
-  lanes *l;         /* of scores; its loops of the batch are those of the tile at hand */
-  gen_value *score; /* what `product` is, for the element at hand */
+  lanes *l;           /* of scores; its loops of the batch are those of the tile at hand */
+  gen_value *score;   /* what `product` is, for the element at hand */
+  gen_value requests; /* shared: what consumers are told of tiles of packed requests, by stages of Q */
+  gen_value tiles;    /* of a head; of packed requests known to the producer alone */
+  gen_value group;    /* the tile's request; rows past the last one have the last one's number here */
+  gen_value rests[ATTENTION_BOUNDS]; /* of bounds, i64: what all queries of the tile share */
 } attention_emitter;
 
 /* A tile: queries of one head, and the keys that any of them sees, in steps of BLOCK_N. */
 typedef struct attention_place {
-  gen_value loops[IR_FORM_LOOPS]; /* of the batch */
+  gen_value head;                 /* of the batch */
+  gen_value loops[IR_FORM_LOOPS]; /* the same, as its loops */
   gen_value first, last;          /* queries; both exist */
-  gen_value begin, end;           /* steps, at least one */
+  gen_value origin, steps;        /* the first step's first key; at least one step */
+  gen_value below;                /* keys that any of them sees end there */
   /* Keys that all of them see, from `all_from` to below `all_below`. */
   gen_value all_from, all_below;
+  gen_value none; /* i1: rows past the last request, which see nothing; NULL: there are none such */
 } attention_place;
 
 /* Places of a role's walk: from the first of this CTA on, as long as attention_item_at gives an item that
@@ -51,16 +61,38 @@ gen_value attention_first_item(attention_emitter *e);
 gen_value attention_next_item(attention_emitter *e, gen_value place);
 gen_value attention_item_at(attention_emitter *e, gen_value place);
 arke_status attention_locate(attention_emitter *e, gen_value item, attention_place *at, arke_error *err);
+/* Head and tile of an item, of e->tiles: heads of a group together, their longest tiles first. */
+void attention_find_tile(attention_emitter *e, gen_value item, gen_value *head, gen_value *tile);
+/* The loops of a head, also of e->l. */
+void attention_set_head(attention_emitter *e, attention_place *at);
+/* e->rests, by tensors' elements where bounds read any; then the tile's keys. */
+arke_status attention_find_rests(attention_emitter *e, arke_error *err);
+void attention_find_keys(attention_emitter *e, attention_place *at);
 /* The keys that a query sees, from *from to below *below, inside the tensor. */
-arke_status attention_row_keys(attention_emitter *e, gen_value query, gen_value *from, gen_value *below,
-                               arke_error *err);
+void attention_row_keys(attention_emitter *e, const attention_place *at, gen_value query, gen_value *from,
+                        gen_value *below);
+/* The least bound that all queries have, whatever lies behind it: NULL: there is none but the tensor's end.
+ */
+gen_value attention_end_of_keys(attention_emitter *e, const attention_place *at);
+
+/* Tiles of packed requests (attention_requests.c): the producer's warp looks for them, and tells consumers
+ * through shared memory, which the barrier of their queries guards. */
+arke_status attention_count_tiles(attention_emitter *e, arke_error *err); /* e->tiles, by the warp */
+arke_status attention_find_request(attention_emitter *e, gen_value item, attention_place *at,
+                                   arke_error *err); /* by the warp */
+void attention_tell_request(attention_emitter *e, gen_value stage,
+                            const attention_place *at); /* by a thread */
+void attention_tell_end(attention_emitter *e, gen_value stage);
+/* i1: there is such a tile; after the wait for its queries. */
+gen_value attention_hear_request(attention_emitter *e, gen_value stage, attention_place *at);
+int attention_request_bytes(const attention_plan *p);
 /* An i32 as an index of the evaluators. */
 gen_value attention_index(const attention_emitter *e, gen_value x);
 gen_value attention_extent(const attention_emitter *e, int loop);
 
-/* The producer's part, executed by one thread, and a consumer warp group's, by its 128 threads: `group` is
+/* The producer's part, executed by one warp, and a consumer warp group's, by its 128 threads: `group` is
  * its number, `thread` the index in it. */
-arke_status attention_emit_producer(attention_emitter *e, arke_error *err);
+arke_status attention_emit_producer(attention_emitter *e, gen_value lane, arke_error *err);
 arke_status attention_emit_consumer(attention_emitter *e, gen_value group, gen_value thread, arke_error *err);
 
 /* A row's softmax so far, in base 2: the largest score (-inf: none), the one that weights are relative to,
@@ -101,8 +133,8 @@ arke_status attention_store(attention_emitter *e, const attention_place *at, con
 
 /* The same of O alone, as words of two columns: words[2 c + r] is of row r, columns 8 c + 2 (lane % 4) and
  * the next (attention_copy.c). */
-void attention_copy(attention_emitter *e, const attention_place *at, const attention_rows *rows,
-                    const gen_value *words);
+arke_status attention_copy(attention_emitter *e, const attention_place *at, const attention_rows *rows,
+                           const gen_value *words, arke_error *err);
 
 arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_error *err);
 

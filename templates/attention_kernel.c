@@ -12,6 +12,7 @@ typedef struct register_split {
 } register_split;
 
 static register_split split_registers(const attention_plan *p) {
+  if (p->packed || p->page) return (register_split){56, attention_registers(p)};
   if (p->consumers == 1) return (register_split){24, 232}; /* of 128 each, beside another CTA */
   if (p->consumers == 3) return (register_split){32, 160};
   return p->live_registers > 232 ? (register_split){24, 240} : (register_split){40, 232};
@@ -19,7 +20,12 @@ static register_split split_registers(const attention_plan *p) {
 
 static arke_status score(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
   attention_emitter *e = user;
-  if (x != e->m->product || !e->score)
+  if (x == e->m->groups.of && e->group) {
+    bool wide = ir_form_type(&e->m->form, x) == DTYPE_I64;
+    values[0] = wide ? gen_sext(e->b, e->group, GEN_I64) : e->group;
+    return ARKE_OK;
+  }
+  if (x != e->m->parts[0].e || !e->score)
     return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that a score has not");
   values[0] = e->m->factor == 1 ? *e->score : gen_fmul(e->b, *e->score, gen_f32(e->b, e->m->factor));
   return ARKE_OK;
@@ -50,13 +56,14 @@ static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error
   int consumers = e->p->consumers;
   gen_value group = gen_warp_uniform(b, gen_lshr(b, thread, gen_i32(b, 7)));
   register_split split = split_registers(e->p);
-  gen_branch producer, one_thread;
+  gen_branch producer, one_warp;
   gen_if(b, &producer, gen_compare_imm(b, GEN_EQ, group, consumers), NULL, 0);
   bool move_registers = consumers > 1 || e->p->resident > 1;
   if (move_registers) gen_registers_shrink(b, split.producer);
-  gen_if(b, &one_thread, gen_compare_imm(b, GEN_EQ, thread, (int64_t)consumers * 128), NULL, 0);
-  TRY(attention_emit_producer(e, err));
-  gen_if_end(b, &one_thread);
+  gen_value in_group = gen_sub(b, thread, gen_i32(b, (int64_t)consumers * 128));
+  gen_if(b, &one_warp, gen_compare_imm(b, GEN_ULT, in_group, 32), NULL, 0);
+  TRY(attention_emit_producer(e, in_group, err));
+  gen_if_end(b, &one_warp);
   gen_else(b, &producer);
   if (move_registers) gen_registers_grow(b, split.consumer);
   TRY(attention_emit_consumer(e, group, gen_and(b, thread, gen_i32(b, 127)), err));
@@ -85,6 +92,8 @@ arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_err
   gen_pipeline_create(b, &e.of_q, "q", p->q_stages, p->consumers, 1);
   gen_pipeline_create(b, &e.of_k, "k", p->stages, p->consumers, p->cluster);
   gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, p->cluster);
+  if (p->packed) e.requests = gen_shared_static(b, "requests", p->q_stages * attention_request_bytes(p), 16);
+  e.tiles = gen_param(b, k->tiles);
   gen_value thread = gen_tid_x(b);
   set_up_barriers(&e, thread);
   /* All before this overlapped the end of the launch before; from here on memory is touched. */

@@ -1,5 +1,6 @@
 /* The kernel's launch, and what it takes for granted. */
 #include "templates/attention_emit.h"
+#include "templates/group_tiles.h"
 
 #define STAGE "generate"
 
@@ -14,19 +15,25 @@ static const recipe_expr *dimension(const ir_op *op, ir_dim d, arena *a) {
 
 enum { L2_PROMOTION_256 = 3, SWIZZLE_128 = 3 };
 
-/* Over the whole tensor of an access, a box of `rows` along the loop and 64 elements of a row. */
-static int add_map(const attention_plan *p, int access, int loop, int rows, arena *a, kernel_args *args) {
+/* The subscript that is a loop. */
+static int subscript_of(const ir_form *form, int access, int loop) {
+  const ir_access *x = &form->accesses[access];
+  for (int s = 0; s < x->n; s++)
+    if (x->subscripts[s].e->node == IR_INDEX && x->subscripts[s].e->id == loop) return s;
+  return -1;
+}
+
+/* Over the whole tensor of an access, a box of `rows` along subscript `row` and 64 elements of a row. */
+static int add_map(const attention_plan *p, int access, int row, int rows, arena *a, kernel_args *args) {
   const ir_form *form = &p->match->form;
   const ir_op *op = form->problem->op;
   const ir_access *x = &form->accesses[access];
   recipe_tensormap map = {.rank = x->n, .swizzle = SWIZZLE_128, .l2_promotion = L2_PROMOTION_256};
   for (int s = 0; s < x->n; s++) {
     int to = x->n - 1 - s;
-    const ir_expr *e = x->subscripts[s].e;
-    bool along = e->node == IR_INDEX && e->id == loop;
     map.dim[to] = dimension(op, op->tensors[x->tensor].dims[s], a);
     map.stride[to] = to == 0 ? NULL : kernel_stride(form, x, s, false, a);
-    map.box[to] = to == 0 ? 64 : along ? (uint32_t)rows : 1;
+    map.box[to] = to == 0 ? 64 : s == row ? (uint32_t)rows : 1;
   }
   return kernel_args_tensormap(args, x->tensor, &map);
 }
@@ -47,13 +54,13 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
   const attention_match *m = p->match;
   const ir_op *op = m->form.problem->op;
   *rules = (recipe){.n_tensors = op->n_args};
-  require_copied(p, m->q, rules, a);
-  require_copied(p, m->k, rules, a);
-  require_copied(p, m->v, rules, a);
+  require_copied(p, m->parts[0].q, rules, a);
+  require_copied(p, m->parts[0].k.access, rules, a);
+  require_copied(p, m->v.access, rules, a);
   if (p->copied) require_copied(p, m->o, rules, a);
   lanes_require(&m->form, &p->scores, rules, a);
   lanes_require(&m->form, &p->epilogue, rules, a);
-  kernel_require(rules, a, kernel_extent(&m->form, m->depth, a), 0, p->q.columns,
+  kernel_require(rules, a, kernel_extent(&m->form, m->parts[0].depth, a), 0, p->q.columns,
                  "the kernel is made for heads of another size");
   kernel_require(rules, a, kernel_extent(&m->form, m->wide, a), p->v.columns, 0,
                  "the kernel is made for values of another size");
@@ -66,6 +73,12 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
     const recipe_expr *rest = recipe_binary(a, RECIPE_MOD, dimension(op, m->bounds.shares[i][0], a),
                                             dimension(op, m->bounds.shares[i][1], a));
     kernel_require(rules, a, rest, 0, 0, "query heads must be a multiple of those of keys and values");
+  }
+  if (p->packed) group_tiles_require(&m->form, &m->groups, rules, a);
+  if (p->page && m->parts[0].k.page->node == IR_SIZE) {
+    const recipe_expr *page = recipe_var(a, op->axes[m->parts[0].k.page->id]);
+    kernel_require(rules, a, page, p->page, 0, "the kernel is made for pages of another size");
+    kernel_require(rules, a, page, 0, p->page, "the kernel is made for pages of another size");
   }
   kernel_require(rules, a, items, 0, (1 << 30) - 4096, "there are more tiles than the kernel can count");
 }
@@ -110,15 +123,20 @@ arke_status attention_lower(const ir_problem *p, const target *t, const config *
                      .args = {.a = a},
                      .emit = attention_emit,
                      .user = k};
-  k->map_q = add_map(plan, m->q, m->query, plan->block_m, a, &l.args);
-  k->map_k = add_map(plan, m->k, m->key, plan->block_n / plan->cluster, a, &l.args);
-  k->map_v = add_map(plan, m->v, m->key, plan->block_n / plan->cluster, a, &l.args);
-  if (plan->copied) k->map_o = add_map(plan, m->o, m->query, 64, a, &l.args);
+  int q = m->parts[0].q;
+  const attention_read *keys = &m->parts[0].k, *values = &m->v;
+  k->map_q = add_map(plan, q, subscript_of(&m->form, q, m->query), plan->block_m, a, &l.args);
+  k->map_k = add_map(plan, keys->access, keys->row, plan->box_n, a, &l.args);
+  k->map_v = add_map(plan, values->access, values->row, plan->box_n, a, &l.args);
+  if (plan->copied) k->map_o = add_map(plan, m->o, subscript_of(&m->form, m->o, m->query), 64, a, &l.args);
   for (int i = 0; i < m->form.n_loops; i++)
     k->extents[i] = kernel_args_i32(&l.args, kernel_extent(&m->form, i, a));
-  const recipe_expr *heads = NULL,
-                    *tiles = recipe_binary(a, RECIPE_CEILDIV, kernel_extent(&m->form, m->query, a),
-                                           recipe_const(a, (int64_t)plan->block_m * plan->cluster));
+  const recipe_expr *heads = NULL, *tiles;
+  if (plan->packed)
+    tiles = group_tiles_most(&m->form, &m->groups, plan->block_m, a);
+  else
+    tiles = recipe_binary(a, RECIPE_CEILDIV, kernel_extent(&m->form, m->query, a),
+                          recipe_const(a, (int64_t)plan->block_m * plan->cluster));
   for (int i = 0; i < m->batch.n; i++)
     heads = product(a, heads, kernel_extent(&m->form, m->batch.loops[i], a));
   if (!heads) heads = recipe_const(a, 1);

@@ -1,9 +1,7 @@
 /* Which forms are attention, and what plays which part in them. */
-#include "templates/attention.h"
+#include "templates/attention_match.h"
 
 #include <math.h>
-
-#include "templates/in_place.h"
 
 typedef struct matcher {
   attention_match *m;
@@ -38,16 +36,37 @@ static const ir_expr *condition_of(const ir_expr *reduce) {
   return reduce->n_args > 1 ? reduce->args[1] : NULL;
 }
 
-/* Whether the REDUCE nodes of `e` are all in the list; what is inside them is not looked at. */
-static bool reduces_only(const ir_expr *e, const ir_expr *const *list, int n) {
-  if (e->node == IR_REDUCE) {
-    for (int i = 0; i < n; i++)
-      if (list[i] == e) return true;
-    return false;
-  }
+/* Whether the REDUCE nodes of `e` are all in (nodes of) the list, or a row's group; what is inside them is
+ * not looked at. */
+static bool reduces_only(const attention_match *m, const ir_expr *e, const ir_expr *const *list, int n) {
+  for (int i = 0; i < n; i++)
+    if (list[i] == e) return true;
+  if (e->node == IR_REDUCE) return e == m->groups.of;
   for (int i = 0; i < e->n_args; i++)
-    if (!reduces_only(e->args[i], list, n)) return false;
+    if (!reduces_only(m, e->args[i], list, n)) return false;
   return true;
+}
+
+static bool constant_value(const ir_problem *p, const ir_expr *e, double *v) {
+  switch (e->node) {
+  case IR_FLOAT: *v = e->number; return true;
+  case IR_INT: *v = (double)e->integer; return true;
+  case IR_ATTR: *v = p->attrs[e->id]; return true;
+  default: return false;
+  }
+}
+
+/* Without positive constant factors, which multiply `factor`. */
+static const ir_expr *without_constants(const ir_problem *p, const ir_expr *e, double *factor) {
+  double v;
+  for (;;) {
+    bool product = is_operator(e, IR_OP_MUL), quotient = is_operator(e, IR_OP_DIV);
+    if (!product && !quotient) return e;
+    int constant = product && constant_value(p, e->args[0], &v) ? 0 : 1;
+    if (!constant_value(p, e->args[constant], &v) || !(v > 0) || isinf(v)) return e;
+    *factor *= product ? v : 1 / v;
+    e = e->args[1 - constant];
+  }
 }
 
 /* --- the parts --- */
@@ -55,60 +74,84 @@ static bool reduces_only(const ir_expr *e, const ir_expr *const *list, int n) {
 /* Weights times V: the factors of a term. */
 typedef struct term {
   const ir_expr *weight, *value, *divisor;
+  int n_scales;
+  const ir_expr *scales[ATTENTION_SCALES];
   dtype rounded; /* what weights are cast to; F32: to nothing */
 } term;
 
-static bool collect_term(const ir_form *form, const ir_expr *e, term *t) {
+/* A factor that depends on neither the key nor the column is a scale; `all`: loops that it may not have. */
+static bool collect_term(const attention_match *m, const ir_expr *e, unsigned all, term *t) {
+  const ir_form *form = &m->form;
   if (is_operator(e, IR_OP_MUL))
-    return collect_term(form, e->args[0], t) && collect_term(form, e->args[1], t);
+    return collect_term(m, e->args[0], all, t) && collect_term(m, e->args[1], all, t);
   if (is_operator(e, IR_OP_DIV) && !t->divisor) {
     t->divisor = e->args[1];
-    return collect_term(form, e->args[0], t);
+    return collect_term(m, e->args[0], all, t);
   }
-  const ir_expr *read = as_read(form, e), *inner = e->node == IR_CAST ? e->args[0] : e;
-  if (read && !t->value) {
+  const ir_expr *inner = e->node == IR_CAST ? e->args[0] : e, *read = as_read(form, e);
+  if (is_weight(inner) && !t->weight) {
+    t->weight = inner;
+    t->rounded = inner == e ? DTYPE_F32 : ir_cast_dtype(form->problem, e);
+    return true;
+  }
+  if (read && !t->value && (ir_form_free(form, e) & all)) {
     t->value = read;
     return true;
   }
-  if (!is_weight(inner) || t->weight) return false;
-  t->weight = inner;
-  t->rounded = inner == e ? DTYPE_F32 : ir_cast_dtype(form->problem, e);
+  if ((ir_form_free(form, e) & all) || t->n_scales == ATTENTION_SCALES || !reduces_only(m, e, NULL, 0))
+    return false;
+  t->scales[t->n_scales++] = e;
   return true;
 }
 
+/* The least node over both parts, their sum: in scores they stand nowhere else. */
+static const ir_expr *sum_of_parts(matcher *w, const ir_expr *e, double *factor) {
+  attention_match *m = w->m;
+  if (is_operator(e, IR_OP_ADD)) {
+    double of[2] = {1, 1};
+    const ir_expr *x = without_constants(m->form.problem, e->args[0], &of[0]),
+                  *y = without_constants(m->form.problem, e->args[1], &of[1]);
+    bool both = (x == m->parts[0].e && y == m->parts[1].e) || (x == m->parts[1].e && y == m->parts[0].e);
+    *factor = of[0];
+    if (both) return of[0] == of[1] ? e : NULL;
+  }
+  for (int i = 0; i < e->n_args; i++) {
+    const ir_expr *found = e->node == IR_REDUCE ? NULL : sum_of_parts(w, e->args[i], factor);
+    if (found) return found;
+  }
+  return NULL;
+}
+
 /* Sorts the reductions by what they are made of. */
-static bool sort_reductions(matcher *w, term *t) {
+static bool sort_reductions(matcher *w) {
   attention_match *m = w->m;
   const ir_form *form = &m->form;
-  const ir_expr *list[8];
+  const ir_expr *list[16];
   int n = ir_form_reductions(form, list, COUNT_OF(list));
-  *t = (term){.rounded = DTYPE_F32};
   for (int i = 0; i < n; i++) {
     const ir_expr *e = list[i], **place = NULL;
+    if (e == m->groups.of) continue;
     if (e->id == IR_RED_MAX) {
       place = &m->largest;
     } else if (e->id != IR_RED_SUM) {
       return template_say(w->detail, "a reduction is neither a sum nor a maximum");
     } else if (is_weight(e->args[0])) {
       place = &m->total;
-    } else if (!reduces(e->args[0])) {
-      place = &m->product;
-    } else {
+    } else if (reduces(e->args[0])) {
       place = &m->weighted;
+    } else if (m->n_parts < ATTENTION_PARTS) {
+      place = &m->parts[m->n_parts++].e;
     }
-    if (*place) return template_say(w->detail, "there is more than one of a part of attention");
+    if (!place || *place) return template_say(w->detail, "there is more than one of a part of attention");
     *place = e;
   }
-  if (!m->product || !m->largest || !m->weighted)
-    return template_say(w->detail,
-                        "there is no product, softmax of it along one of its axes, and product of that");
-  return collect_term(form, m->weighted->args[0], t) && t->weight && t->value
-             ? true
-             : template_say(w->detail, "the outer sum is not one of weights times values");
+  return (m->n_parts > 0 && m->largest && m->weighted) ||
+         template_say(w->detail,
+                      "there is no product, softmax of it along one of its axes, and product of that");
 }
 
 /* The weight is exp(score - largest), with a largest of -inf as 0 or not. */
-static bool match_weight(matcher *w, const term *t) {
+static bool match_weight(matcher *w, const term *t, double *of_parts) {
   attention_match *m = w->m;
   const ir_expr *score = t->weight->args[0]->args[0], *from = t->weight->args[0]->args[1];
   m->base2 = t->weight->id == IR_FN_EXP2;
@@ -134,85 +177,63 @@ static bool match_weight(matcher *w, const term *t) {
     return template_say(w->detail, "sums are over different loops");
   if (m->largest->index != m->weighted->index)
     return template_say(w->detail, "sums are over different loops");
-  if (!reduces_only(score, &m->product, 1))
+  m->product = m->n_parts == 1 ? m->parts[0].e : sum_of_parts(w, score, of_parts);
+  if (!m->product) return template_say(w->detail, "a score is not one of a sum of two products");
+  if (!reduces_only(m, score, &m->product, 1))
     return template_say(w->detail, "a score has reductions of its own");
-  m->key = m->weighted->index;
-  m->depth = m->product->index;
   m->divisor = t->divisor;
+  m->n_scales = t->n_scales;
+  for (int i = 0; i < t->n_scales; i++) m->scales[i] = t->scales[i];
   m->body = score;
   return true;
 }
 
-static bool constant_value(const ir_problem *p, const ir_expr *e, double *v) {
-  switch (e->node) {
-  case IR_FLOAT: *v = e->number; return true;
-  case IR_INT: *v = (double)e->integer; return true;
-  case IR_ATTR: *v = p->attrs[e->id]; return true;
-  default: return false;
-  }
-}
-
-static double *constant_factor(attention_match *m) {
-  return m->body == m->product ? &m->scale : &m->factor;
-}
-
 /* Takes positive constant factors out of the score: they join the exponent's. */
-static void split_scale(attention_match *m) {
-  const ir_problem *p = m->form.problem;
-  double v;
-  double factor = m->factor;
-  m->scale = m->factor = 1;
-  for (;;) {
-    const ir_expr *e = m->body;
-    bool product = is_operator(e, IR_OP_MUL), quotient = is_operator(e, IR_OP_DIV);
-    if (ir_form_type(&m->form, e) != DTYPE_F32 || (!product && !quotient)) break;
-    int constant = product && constant_value(p, e->args[0], &v) ? 0 : 1;
-    if (!constant_value(p, e->args[constant], &v) || !(v > 0) || isinf(v)) break;
-    m->scale *= product ? v : 1 / v;
-    m->body = e->args[1 - constant];
-  }
-  *constant_factor(m) *= factor;
+static void split_scale(attention_match *m, double of_parts) {
+  m->scale = 1;
+  if (ir_form_type(&m->form, m->body) == DTYPE_F32)
+    m->body = without_constants(m->form.problem, m->body, &m->scale);
+  if (m->body != m->product) return;
+  m->scale *= m->factor * of_parts;
+  m->factor = 1;
 }
 
 /* --- operands --- */
 
-/* An element of an input, each of whose subscripts is an index of `plain`, or depends on none of them. */
-static bool check_operand(matcher *w, const ir_expr *read, unsigned plain, int last) {
+/* Q: one subscript is the query, the last one the loop that is summed, and no other depends on them. */
+static bool check_queries(matcher *w, const ir_expr *read, int depth) {
   const ir_form *form = &w->m->form;
   const ir_access *x = &form->accesses[read->id];
-  const ir_tensor *t = &form->problem->op->tensors[x->tensor];
-  unsigned seen = 0;
-  if (x->other) return template_say(w->detail, "%s has values outside itself", t->name);
+  const char *name = form->problem->op->tensors[x->tensor].name;
+  unsigned rows = 1u << w->m->query | 1u << depth, seen = 0;
+  if (x->other) return template_say(w->detail, "%s has values outside itself", name);
   for (int s = 0; s < x->n; s++) {
     const ir_expr *e = x->subscripts[s].e;
-    if (x->subscripts[s].leading) return template_say(w->detail, "%s has leading axes", t->name);
+    if (x->subscripts[s].leading) return template_say(w->detail, "%s has leading axes", name);
     unsigned free = ir_form_free(form, e);
-    if (!(free & plain)) continue;
+    if (!(free & rows)) continue;
     if (e->node != IR_INDEX || (seen & free))
-      return template_say(w->detail, "%s is not read row by row", t->name);
+      return template_say(w->detail, "%s is not read row by row", name);
     seen |= free;
   }
-  if (seen != plain) return template_say(w->detail, "%s is not read row by row", t->name);
-  if (x->n > 5) return template_say(w->detail, "%s has more than 5 axes", t->name);
+  if (seen != rows) return template_say(w->detail, "%s is not read row by row", name);
   const ir_expr *inner = x->subscripts[x->n - 1].e;
-  return (inner->node == IR_INDEX && inner->id == last) ||
-         template_say(w->detail, "rows of %s do not run along the axis that is summed or stored", t->name);
+  return (inner->node == IR_INDEX && inner->id == depth) ||
+         template_say(w->detail, "rows of %s do not run along the axis that is summed", name);
 }
 
-static unsigned loops_of(const ir_form *form, const ir_expr *read) {
-  const ir_access *x = &form->accesses[read->id];
-  unsigned free = 0;
-  for (int s = 0; s < x->n; s++) free |= ir_form_free(form, x->subscripts[s].e);
-  return free;
+static unsigned loops_of(const attention_match *m, const ir_expr *read) {
+  return contraction_loops_without_group(&m->form, &m->groups, read);
 }
 
 /* The factors of a term of QK: two reads and constants. */
-static bool collect_product(attention_match *m, const ir_expr *e, const ir_expr *reads[2]) {
+static bool collect_product(const attention_match *m, const ir_expr *e, const ir_expr *reads[2],
+                            double *factor) {
   double v;
   if (is_operator(e, IR_OP_MUL))
-    return collect_product(m, e->args[0], reads) && collect_product(m, e->args[1], reads);
+    return collect_product(m, e->args[0], reads, factor) && collect_product(m, e->args[1], reads, factor);
   if (constant_value(m->form.problem, e, &v)) {
-    m->factor *= v;
+    *factor *= v;
     return true;
   }
   const ir_expr *read = as_read(&m->form, e);
@@ -221,30 +242,56 @@ static bool collect_product(attention_match *m, const ir_expr *e, const ir_expr 
   return true;
 }
 
-/* Which of the two factors is Q, and which of its loops are the rows of a tile: one of those that K has not,
- * and that bounds speak of, else the innermost. */
-static bool match_product(matcher *w, unsigned outer, const contraction_loops *order) {
+/* The reads of Q and K of a part, and its constant factor. */
+typedef struct operands {
+  const ir_expr *q, *k;
+  double factor;
+} operands;
+
+static bool find_operands(matcher *w, attention_part *part, operands *o) {
+  attention_match *m = w->m;
+  const ir_expr *reads[2] = {NULL};
+  o->factor = 1;
+  part->depth = part->e->index;
+  if (!collect_product(m, part->e->args[0], reads, &o->factor) || !reads[1] || !(o->factor > 0))
+    return template_say(w->detail, "the inner sum is not one of products of two reads");
+  bool swap = loops_of(m, reads[0]) >> m->key & 1;
+  o->q = reads[swap];
+  o->k = reads[!swap];
+  return true;
+}
+
+/* Which of the factors of QK are Q, and which of its loops are the rows of a tile: one of those that K has
+ * not, and that bounds speak of, else the innermost. */
+static bool match_products(matcher *w, unsigned outer, const contraction_loops *order) {
   attention_match *m = w->m;
   const ir_form *form = &m->form;
-  const ir_expr *reads[2] = {NULL};
-  m->factor = 1;
-  if (!collect_product(m, m->product->args[0], reads) || !reads[1] || !(m->factor > 0))
-    return template_say(w->detail, "the inner sum is not one of products of two reads");
-  const ir_expr *x = reads[0], *y = reads[1];
-  bool swap = loops_of(form, x) >> m->key & 1;
-  const ir_expr *q = swap ? y : x, *k = swap ? x : y;
-  m->q = q->id;
-  m->k = k->id;
-  unsigned own = loops_of(form, q) & ~loops_of(form, k) & outer & ~(1u << m->wide);
-  if (m->depth != m->wide) own &= ~(1u << m->depth);
+  operands o[ATTENTION_PARTS];
+  unsigned own = outer & ~(1u << m->wide), inner = 0;
+  for (int i = 0; i < m->n_parts; i++) {
+    if (!find_operands(w, &m->parts[i], &o[i])) return false;
+    own &= loops_of(m, o[i].q) & ~loops_of(m, o[i].k);
+    inner |= 1u << m->parts[i].depth;
+    if (o[i].factor != o[0].factor) return template_say(w->detail, "two products have unlike factors");
+  }
+  own &= ~inner;
+  m->factor = o[0].factor;
   m->query = -1;
-  unsigned spoken = condition_of(m->weighted) ? ir_form_free(form, condition_of(m->weighted)) & own : 0;
+  const ir_expr *c = condition_of(m->weighted);
+  unsigned spoken = c ? ir_form_free(form, c) & own : 0;
   for (int i = 0; i < order->n; i++)
     if ((spoken ? spoken : own) >> order->loops[i] & 1) m->query = order->loops[i];
   if (m->query < 0) return template_say(w->detail, "queries and keys have the same loops");
-  unsigned inner = 1u << m->depth;
-  return check_operand(w, q, 1u << m->query | inner, m->depth) &&
-         check_operand(w, k, 1u << m->key | inner, m->depth);
+  if (m->groups.of && m->groups.row != m->query)
+    return template_say(w->detail, "requests are of other rows than the queries");
+  for (int i = 0; i < m->n_parts; i++) {
+    attention_part *part = &m->parts[i];
+    part->q = o[i].q->id;
+    if (!check_queries(w, o[i].q, part->depth) ||
+        !attention_match_read(form, &m->groups, o[i].k, m->query, m->key, part->depth, &part->k, w->detail))
+      return false;
+  }
+  return true;
 }
 
 /* --- outputs --- */
@@ -260,7 +307,7 @@ static bool plain_loops(const ir_form *form, const ir_access *x, contraction_loo
   return true;
 }
 
-static bool match_outputs(matcher *w, const term *t, contraction_loops *order) {
+static bool match_outputs(matcher *w, contraction_loops *order) {
   attention_match *m = w->m;
   const ir_form *form = &m->form;
   m->output = -1;
@@ -273,17 +320,16 @@ static bool match_outputs(matcher *w, const term *t, contraction_loops *order) {
     if (form->problem->op->tensors[form->accesses[out->access].tensor].alias >= 0)
       return template_say(w->detail, "an output is written in place");
     const ir_expr *statistics[] = {m->largest, m->total};
-    if (reduces_only(out->value, statistics, 2)) continue;
+    if (reduces_only(m, out->value, statistics, 2)) continue;
     if (m->output >= 0) return template_say(w->detail, "there are two outputs of weights times values");
     m->output = o;
     *order = loops;
   }
   if (m->output < 0) return template_say(w->detail, "no output has weights times values");
   m->o = form->outputs[m->output].access;
-  m->v = t->value->id;
   m->wide = order->loops[order->n - 1];
   const ir_expr *known[] = {m->largest, m->total, m->weighted};
-  return reduces_only(form->outputs[m->output].value, known, 3) ||
+  return reduces_only(m, form->outputs[m->output].value, known, 3) ||
          template_say(w->detail, "an output needs more than weights and their sum");
 }
 
@@ -313,13 +359,22 @@ static bool match_bounds(matcher *w) {
   attention_bounds all[3] = {{0}}, inner = {0};
   for (int i = 0; i < 3; i++) {
     if (!of[i]) continue;
-    if (!attention_add_bounds(&m->form, m->query, m->key, condition_of(of[i]), &all[i]))
-      return template_say(w->detail, "which keys a query sees is not told by comparisons of their indices");
+    if (!attention_add_bounds(&m->form, &m->groups, m->query, m->key, condition_of(of[i]), &all[i]))
+      return template_say(w->detail,
+                          "which keys a query sees is told by too many conditions, or by reductions");
     if (!attention_same_bounds(&all[0], &all[i]))
       return template_say(w->detail, "sums are over different keys");
   }
-  if (!attention_add_bounds(&m->form, m->query, m->key, condition_of(m->product), &inner) || inner.n > 0)
-    return template_say(w->detail, "the inner sum has a condition");
+  for (int i = 0; i < m->n_parts; i++) {
+    const ir_expr *c = condition_of(m->parts[i].e);
+    if (!attention_add_bounds(&m->form, &m->groups, m->query, m->key, c, &inner))
+      return template_say(w->detail, "the inner sum has a condition");
+  }
+  /* What follows from K's subscripts alone is a condition of the outer sums, too. */
+  if (inner.n_conditions > 0) return template_say(w->detail, "the inner sum has a condition");
+  for (int i = 0; i < inner.n; i++)
+    if (!attention_has_bound(&all[0], &inner.list[i]))
+      return template_say(w->detail, "the inner sum has a condition");
   m->bounds = all[0];
   for (int i = 0; i < inner.n_shares; i++) {
     bool known = false;
@@ -333,31 +388,69 @@ static bool match_bounds(matcher *w) {
 
 /* --- all --- */
 
+/* Loops of what is read for all queries of a tile are the batch's, the key's and that along rows. */
+static bool check_loops(matcher *w, int access, unsigned more) {
+  const attention_match *m = w->m;
+  const ir_access *x = &m->form.accesses[access];
+  unsigned loops = 0;
+  for (int s = 0; s < x->n; s++)
+    loops |= contraction_loops_without_group(&m->form, &m->groups, x->subscripts[s].e);
+  return !(loops & ~(m->batch.set | more)) || template_say(w->detail, "%s is read by loops of its own",
+                                                           m->form.problem->op->tensors[x->tensor].name);
+}
+
+static bool check_reads(matcher *w) {
+  const attention_match *m = w->m;
+  for (int i = 0; i < m->n_parts; i++) {
+    const attention_part *part = &m->parts[i];
+    if (!check_loops(w, part->q, 1u << m->query | 1u << part->depth) ||
+        !check_loops(w, part->k.access, 1u << m->key | 1u << part->depth))
+      return false;
+  }
+  return check_loops(w, m->v.access, 1u << m->key | 1u << m->wide);
+}
+
+static bool check_factors(matcher *w, unsigned row) {
+  const attention_match *m = w->m;
+  const ir_form *form = &m->form;
+  if (ir_form_free(form, m->body) & ~(row | 1u << m->key))
+    return template_say(w->detail, "a score has loops of its own");
+  for (int i = 0; i < m->bounds.n_conditions; i++)
+    if (ir_form_free(form, m->bounds.conditions[i]) & ~(row | 1u << m->key))
+      return template_say(w->detail, "a condition has loops of its own");
+  if (m->divisor && ir_form_free(form, m->divisor) & ~row)
+    return template_say(w->detail, "a divisor depends on the key");
+  for (int i = 0; i < m->n_scales; i++)
+    if (ir_form_free(form, m->scales[i]) & ~row)
+      return template_say(w->detail, "a factor of the values has loops of its own");
+  return !m->divisor || reduces_only(m, m->divisor, (const ir_expr *[]){m->largest, m->total}, 2) ||
+         template_say(w->detail, "a divisor needs more than the weights");
+}
+
 static bool match(matcher *w) {
   attention_match *m = w->m;
   const ir_form *form = &m->form;
-  term t;
+  term t = {.rounded = DTYPE_F32};
   contraction_loops order = {0};
-  if (!sort_reductions(w, &t) || !match_weight(w, &t) || !match_outputs(w, &t, &order)) return false;
-  unsigned outer = order.set;
-  if (outer >> m->key & 1) return template_say(w->detail, "an output is over the keys");
-  if (!match_product(w, outer, &order)) return false;
-  if (!check_operand(w, t.value, 1u << m->key | 1u << m->wide, m->wide)) return false;
+  double of_parts = 1;
+  m->groups = contraction_find_groups(form);
+  if (!sort_reductions(w) || !match_outputs(w, &order)) return false;
+  m->key = m->weighted->index;
+  if (order.set >> m->key & 1) return template_say(w->detail, "an output is over the keys");
+  if (!collect_term(m, m->weighted->args[0], 1u << m->key | 1u << m->wide, &t) || !t.weight || !t.value)
+    return template_say(w->detail, "the outer sum is not one of weights times values");
+  if (!match_weight(w, &t, &of_parts) || !match_products(w, order.set, &order)) return false;
+  if (!attention_match_read(form, &m->groups, t.value, m->query, m->key, m->wide, &m->v, w->detail))
+    return false;
   for (int i = 0; i < order.n; i++) {
     if (order.loops[i] == m->query || order.loops[i] == m->wide) continue;
     m->batch.set |= 1u << order.loops[i];
     m->batch.loops[m->batch.n++] = order.loops[i];
   }
-  unsigned row = m->batch.set | 1u << m->query;
-  if (ir_form_free(form, m->body) & ~(row | 1u << m->key))
-    return template_say(w->detail, "a score has loops of its own");
-  if (m->divisor && ir_form_free(form, m->divisor) & ~row)
-    return template_say(w->detail, "a divisor depends on the key");
-  if (m->divisor && !reduces_only(m->divisor, (const ir_expr *[]){m->largest, m->total}, 2))
-    return template_say(w->detail, "a divisor needs more than the weights");
-  if (!check_statistics(w, outer) || !match_bounds(w)) return false;
+  if (!check_reads(w) || !match_bounds(w) || !check_factors(w, m->batch.set | 1u << m->query)) return false;
+  if (!check_statistics(w, order.set)) return false;
   m->type = t.rounded;
-  split_scale(m);
+  split_scale(m, of_parts);
   return true;
 }
 
@@ -372,45 +465,4 @@ template_reason attention_match_op(const ir_problem *p, arena *a, attention_matc
     return TEMPLATE_OPERATOR;
   }
   return match(&w) ? TEMPLATE_OK : TEMPLATE_OPERATOR;
-}
-
-/* --- printing --- */
-
-static void print_sum(const attention_match *m, const lanes_sum *sum, strbuf *out) {
-  const ir_problem *p = m->form.problem;
-  for (int i = 0; i < sum->n; i++) {
-    const lanes_term *t = &sum->terms[i];
-    strbuf_addf(out, " %+lld", (long long)t->coefficient);
-    if (t->e->node == IR_SIZE)
-      strbuf_addf(out, " %s", p->op->axes[t->e->id]);
-    else if (t->e->node == IR_INDEX)
-      strbuf_addf(out, " %s", m->form.loops[t->e->id].name);
-    else
-      strbuf_add(out, " read");
-  }
-  strbuf_addf(out, " %+lld", (long long)sum->constant);
-}
-
-void attention_print(const attention_match *m, strbuf *out) {
-  const ir_form *form = &m->form;
-  const ir_op *op = form->problem->op;
-  strbuf_add(out, "batch");
-  for (int i = 0; i < m->batch.n; i++) strbuf_addf(out, " %s", form->loops[m->batch.loops[i]].name);
-  strbuf_addf(out, "; query %s; key %s; depth %s; wide %s", form->loops[m->query].name,
-              form->loops[m->key].name, form->loops[m->depth].name, form->loops[m->wide].name);
-  strbuf_addf(out, "; Q %s; K %s; V %s; O %s; %s; scale %g", op->tensors[form->accesses[m->q].tensor].name,
-              op->tensors[form->accesses[m->k].tensor].name, op->tensors[form->accesses[m->v].tensor].name,
-              op->tensors[form->accesses[m->o].tensor].name, dtype_name(m->type), m->scale);
-  if (m->body != m->product) strbuf_add(out, " of an expression");
-  if (m->base2) strbuf_add(out, "; base 2");
-  if (m->guarded) strbuf_add(out, "; guarded");
-  for (int i = 0; i < m->bounds.n; i++) {
-    const attention_bound *b = &m->bounds.list[i];
-    strbuf_addf(out, "; %s %+lld %s", b->upper ? "below" : "from", (long long)b->query,
-                form->loops[m->query].name);
-    print_sum(m, &b->rest, out);
-  }
-  for (int i = 0; i < m->bounds.n_shares; i++)
-    strbuf_addf(out, "; %s divides %s", op->axes[m->bounds.shares[i][1].axis],
-                op->axes[m->bounds.shares[i][0].axis]);
 }

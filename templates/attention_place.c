@@ -46,62 +46,83 @@ static gen_value larger(gen_builder *b, gen_value x, gen_value y) {
 /* --- bounds --- */
 
 /* The value of a bound without the query's part, i64. */
-static arke_status rest_of(attention_emitter *e, const lanes_sum *sum, gen_value *value, arke_error *err) {
+static arke_status rest_of(attention_emitter *e, const attention_bound *bound, gen_value *value,
+                           arke_error *err) {
   gen_builder *b = e->b;
+  const lanes_sum *sum = &bound->rest;
+  gen_value v[LANES_MAX];
+  int n;
   *value = gen_i64(b, sum->constant);
   for (int i = 0; i < sum->n; i++) {
     const lanes_term *t = &sum->terms[i];
-    gen_value v[LANES_MAX];
-    int n;
     TRY(lanes_eval(e->l, t->e, v, &n, err));
     if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
     *value = gen_add(b, *value, gen_mul_imm(b, v[0], t->coefficient));
   }
+  if (!bound->times) return ARKE_OK;
+  TRY(lanes_eval(e->l, bound->times, v, &n, err));
+  if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
+  *value = gen_mul(b, *value, v[0]);
   return ARKE_OK;
 }
 
-/* A bound for one query, i32, between -FAR and FAR. */
-static gen_value bound_at(attention_emitter *e, const attention_bound *bound, gen_value rest,
-                          gen_value query) {
+arke_status attention_find_rests(attention_emitter *e, arke_error *err) {
+  for (int i = 0; i < e->m->bounds.n; i++) TRY(rest_of(e, &e->m->bounds.list[i], &e->rests[i], err));
+  return ARKE_OK;
+}
+
+/* Bound i for one query, i32, between -FAR and FAR. */
+static gen_value bound_at(attention_emitter *e, int i, gen_value query) {
   gen_builder *b = e->b;
-  gen_value v = gen_add(b, rest, gen_mul_imm(b, gen_sext(b, query, GEN_I64), bound->query));
+  int64_t factor = e->m->bounds.list[i].query;
+  gen_value v = gen_add(b, e->rests[i], gen_mul_imm(b, gen_sext(b, query, GEN_I64), factor));
   v = smaller(b, larger(b, v, gen_i64(b, -FAR)), gen_i64(b, FAR));
   return gen_trunc(b, v, GEN_I32);
 }
 
-arke_status attention_row_keys(attention_emitter *e, gen_value query, gen_value *from, gen_value *below,
-                               arke_error *err) {
+/* Rows past the last request see nothing. */
+static gen_value unless_none(attention_emitter *e, const attention_place *at, gen_value below) {
+  return at->none ? gen_select(e->b, at->none, gen_i32(e->b, 0), below) : below;
+}
+
+void attention_row_keys(attention_emitter *e, const attention_place *at, gen_value query, gen_value *from,
+                        gen_value *below) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->bounds;
   *from = gen_i32(b, 0);
   *below = attention_extent(e, e->m->key);
   for (int i = 0; i < bounds->n; i++) {
-    const attention_bound *bound = &bounds->list[i];
-    gen_value rest;
-    TRY(rest_of(e, &bound->rest, &rest, err));
-    gen_value v = bound_at(e, bound, rest, query);
-    if (bound->upper) {
+    gen_value v = bound_at(e, i, query);
+    if (bounds->list[i].upper) {
       *below = smaller(b, *below, v);
     } else {
       *from = larger(b, *from, v);
     }
   }
-  return ARKE_OK;
+  *below = unless_none(e, at, *below);
+}
+
+gen_value attention_end_of_keys(attention_emitter *e, const attention_place *at) {
+  gen_builder *b = e->b;
+  gen_value end = attention_extent(e, e->m->key);
+  for (int i = 0; i < e->m->bounds.n; i++) {
+    const attention_bound *bound = &e->m->bounds.list[i];
+    if (bound->upper && bound->query == 0) end = smaller(b, end, bound_at(e, i, at->first));
+  }
+  return larger(b, unless_none(e, at, end), gen_i32(b, 0));
 }
 
 /* Bounds grow or fall with the query, so that their ends are at the tile's first or last one. */
-static arke_status find_keys(attention_emitter *e, attention_place *at, arke_error *err) {
+void attention_find_keys(attention_emitter *e, attention_place *at) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->bounds;
-  int step = e->p->block_n;
-  gen_value keys = attention_extent(e, e->m->key), from = gen_i32(b, 0), below = keys;
+  gen_value keys = attention_extent(e, e->m->key), zero = gen_i32(b, 0), from = zero, below = keys;
+  bool lower = false;
   at->all_from = from;
   at->all_below = keys;
   for (int i = 0; i < bounds->n; i++) {
     const attention_bound *bound = &bounds->list[i];
-    gen_value rest;
-    TRY(rest_of(e, &bound->rest, &rest, err));
-    gen_value at_first = bound_at(e, bound, rest, at->first), at_last = bound_at(e, bound, rest, at->last);
+    gen_value at_first = bound_at(e, i, at->first), at_last = bound_at(e, i, at->last);
     gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
     if (bound->upper) {
       below = smaller(b, below, high);
@@ -109,22 +130,25 @@ static arke_status find_keys(attention_emitter *e, attention_place *at, arke_err
     } else {
       from = larger(b, from, low);
       at->all_from = larger(b, at->all_from, high);
+      lower = true;
     }
   }
-  /* A step at least, in which nothing may be seen. */
+  at->below = below = larger(b, unless_none(e, at, below), zero);
+  at->all_below = unless_none(e, at, at->all_below);
+  /* A step at least, in which nothing may be seen. Steps begin with the first key that is seen, in pages with
+   * the copy that it is in. */
   from = smaller(b, from, gen_add_imm(b, keys, -1));
+  if (e->p->page && lower) from = gen_sub(b, from, gen_urem(b, from, gen_i32(b, e->p->box_n)));
   below = larger(b, below, gen_add_imm(b, from, 1));
-  at->begin = gen_udiv(b, from, gen_i32(b, step));
-  at->end = gen_ceildiv_imm(b, below, step);
-  return ARKE_OK;
+  at->origin = lower ? from : zero;
+  at->steps = gen_ceildiv_imm(b, lower ? gen_sub(b, below, from) : below, e->p->block_n);
 }
 
 /* --- items --- */
 
-/* Head and tile of an item: heads of a group together, their longest tiles first. */
-static void find_tile(attention_emitter *e, gen_value item, gen_value *head, gen_value *tile) {
+void attention_find_tile(attention_emitter *e, gen_value item, gen_value *head, gen_value *tile) {
   gen_builder *b = e->b;
-  gen_value tiles = gen_param(b, e->k->tiles), heads = gen_param(b, e->k->heads);
+  gen_value tiles = e->tiles, heads = gen_param(b, e->k->heads);
   int group = e->p->group;
   if (group == 0) {
     *tile = gen_udiv(b, item, heads);
@@ -142,11 +166,10 @@ static void find_tile(attention_emitter *e, gen_value item, gen_value *head, gen
   if (last_is_longest) *tile = gen_sub(b, gen_add_imm(b, tiles, -1), *tile);
 }
 
-arke_status attention_locate(attention_emitter *e, gen_value item, attention_place *at, arke_error *err) {
+void attention_set_head(attention_emitter *e, attention_place *at) {
   gen_builder *b = e->b;
   const attention_match *m = e->m;
-  gen_value head, tile;
-  find_tile(e, item, &head, &tile);
+  gen_value head = at->head;
   for (int i = m->batch.n - 1; i >= 0; i--) {
     int loop = m->batch.loops[i];
     if (i == 0) {
@@ -162,9 +185,19 @@ arke_status attention_locate(attention_emitter *e, gen_value item, attention_pla
     int loop = m->batch.loops[i];
     lanes_set(e->l, loop, attention_index(e, at->loops[loop]));
   }
+}
+
+arke_status attention_locate(attention_emitter *e, gen_value item, attention_place *at, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value tile;
+  *at = (attention_place){.none = NULL};
+  attention_find_tile(e, item, &at->head, &tile);
+  attention_set_head(e, at);
   if (e->p->cluster > 1) tile = gen_add(b, gen_mul_imm(b, tile, e->p->cluster), gen_cluster_ctarank(b));
   at->first = gen_mul_imm(b, tile, e->p->block_m);
-  gen_value end = gen_umin(b, gen_add_imm(b, at->first, e->p->block_m), attention_extent(e, m->query));
+  gen_value end = gen_umin(b, gen_add_imm(b, at->first, e->p->block_m), attention_extent(e, e->m->query));
   at->last = gen_add_imm(b, end, -1);
-  return find_keys(e, at, err);
+  TRY(attention_find_rests(e, err));
+  attention_find_keys(e, at);
+  return ARKE_OK;
 }

@@ -26,10 +26,33 @@ enum { STATIC_SMEM_BYTES = 1024 };
 /* Registers a consumer thread needs beside sums, scores and weights. */
 enum { OVERHEAD_REGISTERS = 32 };
 static const int consumer_registers[] = {0, 232, 240, 160};
+/* A producer that looks for requests or pages needs more itself. */
+static const int fewer_registers[] = {0, 200, 224, 152};
 
-enum { MOST_COLUMNS = 256, MOST_EXTENT = (1 << 30) - 4096 };
+enum { MOST_COLUMNS = 256, MOST_EXTENT = (1 << 30) - 4096, MOST_PAGE = 4096 };
 
 /* --- fitting --- */
+
+/* What the match takes and this template does not. */
+static template_reason fit_form(const attention_match *m, strbuf *detail) {
+  const char *why = NULL;
+  const attention_read *k = &m->parts[0].k, *v = &m->v;
+  if (m->groups.of) why = "queries of packed requests";
+  if (k->page) why = "keys in pages";
+  if (m->n_parts > 1) why = "scores of two products";
+  if (k->keys == ATTENTION_KEYS_ANY || v->keys == ATTENTION_KEYS_ANY || k->page != v->page)
+    why = "keys and values at gathered places other than pages, the same for both";
+  if (m->n_scales > 0) why = "values with factors";
+  if (m->bounds.n_conditions > 0) why = "keys that are seen by other conditions than bounds of their indices";
+  for (int i = 0; i < m->n_parts; i++)
+    if (m->form.accesses[m->parts[i].q].n > GEN_TMA_MAX_RANK ||
+        m->form.accesses[m->parts[i].k.access].n > GEN_TMA_MAX_RANK)
+      why = "tensors of more than 5 axes";
+  if (m->form.accesses[m->v.access].n > GEN_TMA_MAX_RANK) why = "tensors of more than 5 axes";
+  if (!why) return TEMPLATE_OK;
+  template_say(detail, "the attention template does not take %s", why);
+  return TEMPLATE_OPERATOR;
+}
 
 static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
   const ir_problem *p = m->form.problem;
@@ -44,7 +67,7 @@ static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
     template_say(detail, "the query heads are not a multiple of those of keys and values");
     return TEMPLATE_SIZE;
   }
-  int64_t depth = ir_form_extent(&m->form, m->depth), wide = ir_form_extent(&m->form, m->wide);
+  int64_t depth = ir_form_extent(&m->form, m->parts[0].depth), wide = ir_form_extent(&m->form, m->wide);
   if (depth > MOST_COLUMNS || wide > MOST_COLUMNS) {
     template_say(detail, "heads of %lld and %lld elements; the attention template takes up to %d",
                  (long long)depth, (long long)wide, MOST_COLUMNS);
@@ -66,10 +89,13 @@ template_reason attention_fit(const ir_problem *p, const target *t, arena *a, at
     template_say(detail, "%s has no warp-group matrix unit with tensor copies", t->name);
     return TEMPLATE_TARGET;
   }
+  reason = fit_form(m, detail);
+  if (reason != TEMPLATE_OK) return reason;
   const ir_access *x = m->form.accesses;
-  dtype type = ir_tensor_dtype(p, x[m->q].tensor);
-  if ((type != DTYPE_BF16 && type != DTYPE_F16) || ir_tensor_dtype(p, x[m->k].tensor) != type ||
-      ir_tensor_dtype(p, x[m->v].tensor) != type || m->type != type) {
+  dtype type = ir_tensor_dtype(p, x[m->parts[0].q].tensor);
+  if ((type != DTYPE_BF16 && type != DTYPE_F16) ||
+      ir_tensor_dtype(p, x[m->parts[0].k.access].tensor) != type ||
+      ir_tensor_dtype(p, x[m->v.access].tensor) != type || m->type != type) {
     template_say(
         detail,
         "the attention template takes bf16 or f16, the same for Q, K, V and what weights are cast to");
@@ -88,6 +114,10 @@ template_reason attention_fits(const ir_problem *p, const target *t, strbuf *det
 
 /* --- plans --- */
 
+int attention_registers(const attention_plan *p) {
+  return (p->packed || p->page ? fewer_registers : consumer_registers)[p->consumers];
+}
+
 static attention_tile make_tile(int rows, int columns) {
   attention_tile tile = {
       .rows = rows, .columns = columns, .panels = (columns + 63) / 64, .panel_bytes = rows * 128};
@@ -99,10 +129,23 @@ static int ceil_to(int64_t x, int step) {
   return (int)((x + step - 1) / step * step);
 }
 
+static int common_divisor(int x, int y) {
+  return y == 0 ? x : common_divisor(y, x % y);
+}
+
+/* Keys of a page in this problem; 0: there are no pages. */
+static int page_of(const attention_match *m) {
+  const ir_expr *page = m->parts[0].k.page;
+  if (!page) return 0;
+  int64_t n = page->node == IR_INT ? page->integer : m->form.problem->sizes[page->id];
+  return n > MOST_PAGE ? MOST_PAGE : (int)n;
+}
+
 template_reason attention_plan_make(const attention_match *m, const target *t, const config *c,
                                     attention_plan *plan) {
   const int *v = c->values;
-  int depth = ceil_to(ir_form_extent(&m->form, m->depth), 16), wide = (int)ir_form_extent(&m->form, m->wide);
+  int depth = ceil_to(ir_form_extent(&m->form, m->parts[0].depth), 16),
+      wide = (int)ir_form_extent(&m->form, m->wide);
   *plan = (attention_plan){.match = m,
                            .consumers = v[ATTENTION_CONSUMERS],
                            .block_m = 64 * v[ATTENTION_CONSUMERS],
@@ -116,15 +159,22 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .late_wait = v[ATTENTION_OVERLAP] == 2,
                            .persistent = v[ATTENTION_PERSISTENT],
                            .masked = m->bounds.n > 0,
+                           .packed = m->groups.of != NULL,
+                           .page = page_of(m),
                            .threads = 128 * (v[ATTENTION_CONSUMERS] + 1)};
+  for (int i = 0; i < m->bounds.n; i++)
+    plan->ends = plan->ends || (m->bounds.list[i].upper && m->bounds.list[i].query == 0);
+  plan->box_n = plan->page ? common_divisor(plan->page, plan->block_n) : plan->block_n / plan->cluster;
+  if (plan->page && (plan->box_n % 8 || plan->block_n / plan->box_n > ATTENTION_MOST_BOXES))
+    return TEMPLATE_TILE;
   if (plan->turns && plan->consumers < 2) return TEMPLATE_SCHEDULE;
   if (plan->overlap && plan->stages < 2) return TEMPLATE_STAGES;
   /* CTAs that share loads go through the same keys. */
-  if (plan->cluster > 1 && (plan->masked || !t->has.clusters)) return TEMPLATE_CLUSTER;
+  if (plan->cluster > 1 && (plan->masked || plan->page || !t->has.clusters)) return TEMPLATE_CLUSTER;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   plan->live_registers = wide / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
   if (plan->hold_q) plan->live_registers += depth / 4;
-  if (plan->live_registers > consumer_registers[plan->consumers]) return TEMPLATE_REGISTERS;
+  if (plan->live_registers > attention_registers(plan)) return TEMPLATE_REGISTERS;
   plan->q = make_tile(plan->block_m, depth);
   plan->k = make_tile(plan->block_n, depth);
   plan->v = make_tile(plan->block_n, wide);

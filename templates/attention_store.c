@@ -9,6 +9,7 @@
 typedef struct stored_row {
   attention_emitter *e;
   lanes *l;
+  gen_value group; /* the request, or their number */
   gen_value largest, total, lag;
   const gen_value *sums; /* of the columns at hand; NULL: none */
 } stored_row;
@@ -17,6 +18,11 @@ static arke_status statistic(void *user, const ir_expr *x, gen_value *values, ar
   stored_row *row = user;
   gen_builder *b = row->e->b;
   const attention_match *m = row->e->m;
+  if (x == m->groups.of && row->group) {
+    bool wide = ir_form_type(&m->form, x) == DTYPE_I64;
+    for (int i = 0; i < LANES_MAX; i++) values[i] = wide ? gen_sext(b, row->group, GEN_I64) : row->group;
+    return ARKE_OK;
+  }
   if (x == m->largest) {
     values[0] = row->largest;
     return ARKE_OK;
@@ -124,7 +130,8 @@ arke_status attention_store(attention_emitter *e, const attention_place *at, con
   gen_builder *b = e->b;
   gen_value words[ATTENTION_SUMS / 2 + 2];
   for (int r = 0; r < ATTENTION_ROWS; r++) {
-    stored_row row = {.e = e};
+    stored_row row = {.e = e, .group = e->group};
+    if (at->none) row.group = gen_select(b, at->none, attention_extent(e, e->m->groups.loop), e->group);
     gen_branch branch;
     gen_value exists = gen_compare(b, GEN_SLE, rows->query[r], at->last), query = rows->query[r];
     if (e->p->copied) query = gen_select(b, exists, query, at->last);
@@ -136,6 +143,5 @@ arke_status attention_store(attention_emitter *e, const attention_place *at, con
     gen_if_end(b, &branch);
     if (e->p->copied) TRY(pack_columns(e, rows, r, &row, sums, words, err));
   }
-  if (e->p->copied) attention_copy(e, at, rows, words);
-  return ARKE_OK;
+  return e->p->copied ? attention_copy(e, at, rows, words, err) : ARKE_OK;
 }

@@ -143,41 +143,6 @@ END_TEST
 
 /* --- what it is for --- */
 
-static const struct {
-  const char *op, *bindings, *expected;
-} forms[] = {
-    {flash, "T=bf16 B=1 H=2 S=64 R=64 D=64",
-     "batch b h; query q; key k; depth d; wide d; Q Q; K K; V V; O O; bf16; scale 0.125; guarded"},
-    {flash, "T=bf16 B=1 H=2 S=64 R=64 D=64 causal=true left=5 right=3 softcap=20",
-     "batch b h; query q; key k; depth d; wide d; Q Q; K K; V V; O O; bf16; scale 20 of an expression; "
-     "guarded; "
-     "below +1 q -1 S +1 R +1; from +1 q -1 S +1 R -5; below +1 q -1 S +1 R +4"},
-    {grouped, "T=f16 B=1 H=2 G=1 S=64 R=64 D=64",
-     "batch b h; query q; key k; depth d; wide d; Q Q; K K; V V; O O; f16; scale 0.125; guarded; G divides "
-     "H"},
-    {one_head, "T=f16 B=1 H=2 S=64 R=64 D=64",
-     "batch b h; query q; key k; depth d; wide d; Q Q; K K; V V; O O; f16; scale 0.2; base 2; below +1 q -1 "
-     "S +1 "
-     "R +1"},
-};
-
-START_TEST(forms_are_recognised) {
-  arena a = ARENA_INIT;
-  strbuf s = STRBUF_INIT;
-  const ir_op *op;
-  ir_problem p;
-  attention_match m;
-  ck_assert_int_eq(ir_op_parse(&a, text_of(forms[_i].op), &op, NULL), ARKE_OK);
-  ck_assert_int_eq(ir_problem_bind(op, forms[_i].bindings, &p, NULL), ARKE_OK);
-  template_reason reason = attention_match_op(&p, &a, &m, &s, NULL);
-  ck_assert_msg(reason == TEMPLATE_OK, "%s", strbuf_text(&s));
-  attention_print(&m, &s);
-  ck_assert_str_eq(strbuf_text(&s), forms[_i].expected);
-  strbuf_free(&s);
-  arena_release(&a);
-}
-END_TEST
-
 #define HEAD "f(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,E]) -> (O: T[B,H,S,E]) { "
 #define A    "A[b,h,q,k] = sum(d) Q[b,h,q,d] * K[b,h,k,d]; "
 
@@ -235,7 +200,6 @@ int main(void) {
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, small_problem_is_right);
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
-  tcase_add_loop_test(tests, forms_are_recognised, 0, (int)COUNT_OF(forms));
   tcase_add_test(tests, near_misses_are_refused);
   tcase_add_loop_test(tests, missing_waits_are_found, 0, 3);
   tcase_add_test(tests, out_of_memory_is_reported);
