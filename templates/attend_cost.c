@@ -4,15 +4,17 @@
 
 #include "templates/attend.h"
 
-/* Guesses, to be fitted to measured times. */
+/* Guesses from the instructions of the main loop, to be fitted to measured times. */
 static const double copy_latency_ns = 900, /* from a copy's issue to its bytes, while memory is busy */
     sm_bytes_per_ns = 60,                  /* that an SM takes in */
-    dram_efficiency = 0.92,                /* of the measured rate */
-    matrix_efficiency = 0.55,              /* of the target's rate, which is that of warp groups */
-    start_ns = 1800,                       /* of a CTA: its place, queries, the first keys */
-    end_ns = 1200,                         /* sums through shared memory, outputs */
-    mma_latency_clocks = 34, softmax_clocks = 220, step_clocks = 60,     /* of a step that waits for itself */
-    exp_per_clock = 16, smem_bytes_per_clock = 110, issue_per_clock = 3, /* of an SM */
+    flight_bytes = 6000,     /* of an SM under way, with which memory gives half of what it can */
+    dram_efficiency = 0.97,  /* of the measured rate, with ever more under way */
+    start_ns = 1800,         /* of a CTA: its place, queries, the first keys */
+    end_ns = 1000,           /* sums through shared memory, outputs */
+    mma_clocks = 7,          /* of a product of a warp, on its quarter of an SM */
+    mma_latency_clocks = 34, /* of one that waits for the one before */
+    softmax_clocks = 300,    /* of a step: exchange of maxima, exponents, waits */
+    exp_per_clock = 16, smem_bytes_per_clock = 110, issue_per_clock = 2.5, /* of an SM */
     combine_ns = 2000; /* the second kernel, started early */
 
 /* A bound's value for a query; false where tensors tell. */
@@ -56,28 +58,29 @@ static double keys_of_tiles(const attend_plan *p, double tiles, double rows, dou
 }
 
 typedef struct step_time {
-  double busy, alone; /* of an SM; of a set that waits for itself, ns */
+  double busy, alone; /* ns: of an SM, for all sets; of a warp that has a quarter of an SM for itself */
 } step_time;
 
 static step_time time_of_step(const attend_plan *p, const target_rates *rates) {
-  double ns_per_clock = 1e9 / rates->clock_hz, keys = p->block_n, warps = p->set_threads / 32.0;
-  double depth = p->tiles[ATTEND_K].padded, wide = p->warp_columns * p->warps_e;
-  double flops = 2.0 * p->block_m * keys * (depth * p->warps_e + wide);
-  double math = flops / (rates->f16_flops_per_s * matrix_efficiency / rates->sm_count) * 1e9;
-  double read = warps * keys * (depth + p->warp_columns) * 2, written = p->stage_bytes;
-  if (!p->hold_q) read += warps * 16 * p->fragments * depth * 2;
-  double scores = (double)p->block_m * keys * p->warps_e;
-  double vectors = (double)p->stage_bytes / 16;
-  double instructions =
-      flops / (2.0 * 16 * 8 * 16) + read / 512 + scores * 8 / 32 + vectors * 4 / 32 + warps * 80;
-  if (!p->copied) instructions += vectors * 8 * 12 / 32;
-  double busy = fmax(read + written, 0) / smem_bytes_per_clock;
-  busy = fmax(busy, fmax(instructions / issue_per_clock, scores / exp_per_clock)) * ns_per_clock;
-  double chain =
-      depth / 16 * mma_latency_clocks + keys / 16 * mma_latency_clocks + softmax_clocks + step_clocks;
-  step_time t = {.busy = p->sets * fmax(busy, math), .alone = chain * ns_per_clock};
-  if (!p->copied) t.alone += copy_latency_ns * ceil(vectors / p->set_threads);
-  t.alone = fmax(t.alone, p->sets * fmax(busy, math));
+  double keys = p->block_n, warps = p->set_threads / 32.0, rows = 16 * p->fragments;
+  double depth = p->tiles[ATTEND_K].padded, chain = depth / 16 + keys / 16;
+  /* Of a warp: products, loads of their operands, scores and copies. */
+  double products = p->fragments * (depth / 16 * keys / 8 + keys / 16 * p->warp_columns / 8);
+  double loads = (depth + p->warp_columns) / 16 * keys / 16;
+  if (!p->hold_q) loads += p->fragments * depth / 16;
+  double scores = rows * keys / 32, vectors = (double)p->stage_bytes / 16 / p->set_threads;
+  double instructions = products + loads + 8 * scores + 5 * vectors + 60;
+  if (p->match->body != p->match->product) instructions += 12 * scores;
+  if (!p->copied) instructions += 100 * vectors;
+  double smem = warps * loads * 512 + p->stage_bytes;
+  double busy = fmax(smem / smem_bytes_per_clock, warps * instructions / issue_per_clock);
+  busy = fmax(busy, fmax(warps * products * mma_clocks / 4, warps * scores * 32 / exp_per_clock));
+  double alone =
+      fmax(products * mma_clocks, chain * mma_latency_clocks) + softmax_clocks + instructions - products;
+  double ns_per_clock = 1e9 / rates->clock_hz;
+  step_time t = {.busy = p->sets * busy * ns_per_clock, .alone = alone * ns_per_clock};
+  if (!p->copied) t.alone += copy_latency_ns * ceil(vectors);
+  t.alone = fmax(t.alone, t.busy);
   return t;
 }
 
@@ -99,16 +102,18 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   double per_sm = ceil(ctas / rates->sm_count), at_once = fmin(per_sm, resident(p, t));
   if (ctas == 0) return rates->launch_ns;
   double rounds = ceil(per_sm / at_once);
-  /* What is under way covers the latency of memory. */
+  /* What is under way covers the latency of memory, of an SM and of all together. */
   double flight = at_once * p->sets * (p->stages - 1) * (double)p->block_n * per_key;
-  double rate = fmin(flight / copy_latency_ns, sm_bytes_per_ns);
-  double bytes = steps * p->sets * p->block_n * per_key;
-  double stream = fmax(per_sm * bytes / rate, fmax(per_sm * steps * step.busy, rounds * steps * step.alone));
+  double bytes = steps * p->sets * p->block_n * per_key, part = fmin(1, ctas / rates->sm_count);
+  double stream = per_sm * bytes / fmin(flight / copy_latency_ns, sm_bytes_per_ns);
+  stream = fmax(stream, fmax(per_sm * steps * step.busy, rounds * steps * step.alone));
   double all = units * keys * per_key + 4 * units * rows * (p->tiles[ATTEND_V].columns);
-  double dram = all / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
+  double share = flight * part / (flight * part + flight_bytes);
+  double dram = all / (rates->dram_bytes_per_s * dram_efficiency * share) * 1e9;
   double l2 = units * tiles * keys * per_key / rates->l2_bytes_per_s * 1e9;
   double time = pow(pow(stream, 4) + pow(fmax(dram, l2), 4), 0.25);
-  time += rounds * (start_ns + end_ns * (0.5 + p->sets * p->block_m / 128.0));
+  time +=
+      0.02 * per_sm * steps * step.busy + rounds * (start_ns + end_ns * (0.5 + p->sets * p->block_m / 128.0));
   if (p->split > 1) {
     double parts = 8.0 * units * rows * p->split * p->tiles[ATTEND_V].columns;
     time += combine_ns + parts / (rates->l2_bytes_per_s * 0.5) * 1e9 + 20.0 * p->split;
