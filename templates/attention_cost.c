@@ -14,24 +14,37 @@ static const double exp_per_clock = 16;  /* of an SM */
 static const double softmax_instructions = 5.2, lanes_per_clock = 128; /* of an element; of an SM */
 static const double step_ns = 30;
 
-/* A bound's value for a query, without what tensors say. */
-static double bound_value(const ir_form *form, const attention_bound *b, double query) {
-  double v = (double)b->query * query + (double)b->rest.constant;
+/* What a request has, about: all of them alike. */
+typedef struct request_size {
+  double queries, keys;
+} request_size;
+
+/* A bound's value for a query of a request. What tensors say is taken for the number of its keys where it is
+ * added, and of its queries where it is subtracted, as in q + lens[b] - S; false: that is all there is. */
+static bool bound_value(const ir_form *form, const attention_bound *b, request_size size, double query,
+                        double *v) {
+  bool reads = false;
+  *v = (double)b->query * query + (double)b->rest.constant;
   for (int i = 0; i < b->rest.n; i++) {
+    const lanes_term *t = &b->rest.terms[i];
     int64_t x = 0;
-    if (lanes_static_value(form, b->rest.terms[i].e, &x))
-      v += (double)b->rest.terms[i].coefficient * (double)x;
+    bool known = lanes_static_value(form, t->e, &x);
+    reads = reads || !known;
+    *v += (double)t->coefficient * (known ? (double)x : t->coefficient > 0 ? size.keys : size.queries);
   }
-  return v;
+  int64_t times = 1;
+  if (b->times && lanes_static_value(form, b->times, &times)) *v *= (double)times;
+  return !reads || b->query != 0;
 }
 
 /* Steps of the tile whose first query is `first`. */
-static double steps_of(const attention_plan *p, double first, double queries, double keys) {
+static double steps_of(const attention_plan *p, double first, request_size size) {
   const attention_match *m = p->match;
-  double last = fmin(first + p->block_m, queries) - 1, from = 0, below = keys;
+  double last = fmin(first + p->block_m, size.queries) - 1, from = 0, below = size.keys;
   for (int i = 0; i < m->bounds.n; i++) {
     const attention_bound *b = &m->bounds.list[i];
-    double x = bound_value(&m->form, b, first), y = bound_value(&m->form, b, last);
+    double x, y;
+    if (!bound_value(&m->form, b, size, first, &x) || !bound_value(&m->form, b, size, last, &y)) continue;
     if (b->upper) {
       below = fmin(below, fmax(x, y));
     } else {
@@ -82,11 +95,18 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
          keys = (double)ir_form_extent(&m->form, m->key);
   double heads = 1, all = 0, longest = 0, sms = rates->sm_count;
   for (int i = 0; i < m->batch.n; i++) heads *= (double)ir_form_extent(&m->form, m->batch.loops[i]);
+  if (p->packed) {
+    double requests = fmax(1, (double)ir_form_extent(&m->form, m->groups.loop));
+    queries = ceil(queries / requests);
+    if (!p->page) keys = ceil(keys / requests);
+    heads *= requests;
+  }
+  request_size size = {queries, keys};
   double tiles = ceil(queries / (p->block_m * p->cluster)) * p->cluster;
   int64_t sampled = tiles > 64 ? 64 : (int64_t)tiles;
   for (int64_t i = 0; i < sampled; i++) {
     double tile = floor(((double)i + 0.5) * tiles / (double)sampled);
-    double steps = steps_of(p, tile * p->block_m, queries, keys);
+    double steps = steps_of(p, tile * p->block_m, size);
     all += steps * tiles / (double)sampled;
     longest = fmax(longest, steps);
   }

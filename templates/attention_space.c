@@ -37,8 +37,6 @@ enum { MOST_COLUMNS = 256, MOST_EXTENT = (1 << 30) - 4096, MOST_PAGE = 4096 };
 static template_reason fit_form(const attention_match *m, strbuf *detail) {
   const char *why = NULL;
   const attention_read *k = &m->parts[0].k, *v = &m->v;
-  if (m->groups.of) why = "queries of packed requests";
-  if (k->page) why = "keys in pages";
   if (m->n_parts > 1) why = "scores of two products";
   if (k->keys == ATTENTION_KEYS_ANY || v->keys == ATTENTION_KEYS_ANY || k->page != v->page)
     why = "keys and values at gathered places other than pages, the same for both";
@@ -197,11 +195,12 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   return TEMPLATE_OK;
 }
 
-/* Tiles of the queries of a head, counted in clusters. */
+/* Tiles of the queries of a head, counted in clusters; of packed requests at most. */
 static int64_t tiles_of(const attention_plan *plan) {
   int64_t queries = ir_form_extent(&plan->match->form, plan->match->query),
           each = (int64_t)plan->block_m * plan->cluster;
-  return (queries + each - 1) / each;
+  int64_t more = plan->packed ? ir_form_extent(&plan->match->form, plan->match->groups.loop) : 0;
+  return (queries + each - 1) / each + more;
 }
 
 /* Whether a simpler configuration does the same. */
@@ -334,6 +333,7 @@ void attention_reduced_problem(const ir_problem *p, const target *t, const confi
             keys = (int64_t)(plan.stages + 1) * plan.block_n + 9, heads = 3;
     ir_form_set_extent(form, m.key, keys, reduced);
     ir_form_set_extent(form, m.query, queries, reduced);
+    if (plan.packed) ir_form_set_extent(form, m.groups.loop, 3, reduced);
     if (2 * heads <= sm_count) heads = sm_count / 2 + 1;
     for (int i = 0; i < m.batch.n; i++)
       ir_form_set_extent(form, m.batch.loops[i], i == m.batch.n - 1 ? heads : 1, reduced);

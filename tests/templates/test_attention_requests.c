@@ -1,0 +1,117 @@
+/* Attention of requests on the emulator against the fp64 reference: packed queries and keys of unlike
+ * lengths, lengths from tensors, keys in pages; what lies behind a request's end must not matter. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention_operators.h"
+#include "base/random.h"
+#include "template_cases.h"
+#include "templates/attention.h"
+
+static const kernel_template *attention(void) {
+  return template_find("attention");
+}
+
+/* Values of an input by its name. */
+typedef struct input {
+  const char *name;
+  const double *values;
+  int n;
+} input;
+
+#define VALUES(list) list, (int)COUNT_OF(list)
+
+static void fill(const ir_problem *p, const input *inputs, int n, run_view *views) {
+  for (int i = 0; i < p->op->n_inputs; i++)
+    for (int k = 0; k < n; k++)
+      if (inputs[k].name && strcmp(p->op->tensors[i].name, inputs[k].name) == 0)
+        views[i] = (run_view){.values = inputs[k].values, .n_values = inputs[k].n};
+}
+
+/* --- packed requests --- */
+
+/* Ends of queries; begins and ends of keys: an empty request on either side, and rows past the last one. */
+static const double ends_of_queries[] = {70, 71, 71, 90, 150}, begins_of_keys[] = {0, 90, 120, 120, 137},
+                    ends_of_keys[] = {90, 120, 120, 137, 200};
+static const double one_query[] = {0, 1, 1, 2, 3}, few[] = {3, 3, 3, 3, 3};
+
+static const struct {
+  const char *op, *bindings, *settings;
+  input inputs[3];
+} packed[] = {
+    {op_varlen,
+     "T=bf16 N=150 M=200 H=2 G=1 D=64 E=64 B=5",
+     "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=1",
+     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+    {op_varlen,
+     "T=f16 N=155 M=210 H=4 G=2 D=64 E=128 B=5",
+     "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=2,PERSISTENT=1,GROUP=2",
+     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+    {op_varlen,
+     "T=bf16 N=150 M=200 H=3 G=1 D=80 E=96 B=5 causal=false",
+     "CONSUMERS=1,BLOCK_N=48,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1",
+     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+    {op_varlen,
+     "T=bf16 N=3 M=200 H=1 G=1 D=64 E=64 B=5",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0,HOLD_Q=1",
+     {{"qe", VALUES(one_query)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+    {op_varlen,
+     "T=bf16 N=40 M=200 H=1 G=1 D=64 E=32 B=5",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=0",
+     {{"qe", VALUES(few)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+};
+
+START_TEST(packed_requests_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c =
+      template_case_bind(&a, attention(), packed[_i].op, packed[_i].bindings, packed[_i].settings);
+  fill(&c.p, packed[_i].inputs, 3, views);
+  template_case_run(&a, &c, views, -1);
+  arena_release(&a);
+}
+END_TEST
+
+/* Rows of K and V that no request has are NaN: 0 times NaN is NaN, so weights of 0 do not hide them. */
+START_TEST(keys_of_nobody_do_not_matter) {
+  static const double begins[] = {0, 100, 120, 120, 137}, ends[] = {83, 111, 120, 130, 171};
+  static double rows[200 * 64];
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c =
+      template_case_bind(&a, attention(), op_varlen, "T=bf16 N=150 M=200 H=2 G=1 D=64 E=64 B=5 causal=false",
+                         _i ? "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1"
+                            : "CONSUMERS=1,BLOCK_N=48,STAGES=1,TURNS=0,OVERLAP=0");
+  for (int row = 0; row < 200; row++) {
+    bool known = false;
+    for (size_t r = 0; r < COUNT_OF(ends); r++) known = known || (row >= begins[r] && row < ends[r]);
+    for (int i = 0; i < 64; i++)
+      rows[row * 64 + i] = known ? random_normal(5, (uint64_t)(row * 64 + i)) : NAN;
+  }
+  fill(&c.p,
+       (const input[]){{"qe", VALUES(ends_of_queries)},
+                       {"kb", VALUES(begins)},
+                       {"ke", VALUES(ends)},
+                       {"K", VALUES(rows)},
+                       {"V", VALUES(rows)}},
+       5, views);
+  template_case_run(&a, &c, views, -1);
+  arena_release(&a);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("attention_requests");
+  TCase *tests = tcase_create("attention_requests");
+  tcase_set_timeout(tests, 120);
+  tcase_add_loop_test(tests, packed_requests_are_right, 0, (int)COUNT_OF(packed));
+  tcase_add_loop_test(tests, keys_of_nobody_do_not_matter, 0, 2);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
