@@ -91,9 +91,10 @@ arke_status recipe_expr_eval(const recipe_expr *expr, const recipe_binding *env,
 
 /* X(NAME, text) */
 #define RECIPE_PARAM_KINDS(X)                                                                                \
-  X(POINTER, "pointer")     /* device address of tensor `tensor` (its byte_offset added) */                  \
-  X(TENSORMAP, "tensormap") /* 128-byte TMA descriptor over tensor `tensor`, passed by value */              \
-  X(I32, "i32")             /* value of `value`; must fit */                                                 \
+  X(POINTER, "pointer")             /* device address of tensor `tensor` (its byte_offset added) */          \
+  X(TENSORMAP, "tensormap")         /* 128-byte TMA descriptor over tensor `tensor`, passed by value */      \
+  X(WORKSPACE_MAP, "workspace_map") /* the same over the workspace: `type`, from base + `value` on */        \
+  X(I32, "i32")                     /* value of `value`; must fit */                                         \
   X(I64, "i64")                                                                                              \
   X(F32, "f32")             /* attribute `attr` */                                                           \
   X(WORKSPACE, "workspace") /* workspace base + value of `value` */
@@ -117,8 +118,9 @@ typedef struct recipe_tensormap {
 typedef struct recipe_param {
   recipe_param_kind kind;
   int tensor;               /* POINTER, TENSORMAP: index in the signature */
-  recipe_tensormap map;     /* TENSORMAP */
-  const recipe_expr *value; /* I32, I64, WORKSPACE */
+  recipe_tensormap map;     /* TENSORMAP, WORKSPACE_MAP */
+  dtype type;               /* WORKSPACE_MAP: of its elements */
+  const recipe_expr *value; /* I32, I64, WORKSPACE, WORKSPACE_MAP */
   const char *attr;         /* F32 */
 } recipe_param;
 

@@ -57,6 +57,11 @@ static arke_status check_param(const recipe *r, const char *where, const recipe_
     *bytes += 128;
     TRY(check_range(at("%s.tensor", where), p->tensor, 0, r->n_tensors - 1, err));
     return check_map(where, &p->map, err);
+  case RECIPE_PARAM_WORKSPACE_MAP:
+    *bytes += 128;
+    TRY(check_range(at("the bits of %s.dtype", where), dtype_bits(p->type), 8, 64, err));
+    TRY(check_present(at("%s.value", where), p->value, err));
+    return check_map(where, &p->map, err);
   case RECIPE_PARAM_POINTER:
     *bytes += 8;
     return check_range(at("%s.tensor", where), p->tensor, 0, r->n_tensors - 1, err);

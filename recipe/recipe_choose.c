@@ -89,7 +89,8 @@ static int larger(int x, int y) {
 
 static int covered_by_param(const recipe_param *p) {
   int n = covered_by_expr(p->value);
-  for (int i = 0; p->kind == RECIPE_PARAM_TENSORMAP && i < p->map.rank; i++) {
+  bool maps = p->kind == RECIPE_PARAM_TENSORMAP || p->kind == RECIPE_PARAM_WORKSPACE_MAP;
+  for (int i = 0; maps && i < p->map.rank; i++) {
     n = larger(n, covered_by_expr(p->map.dim[i]));
     if (i > 0) n = larger(n, covered_by_expr(p->map.stride[i]));
   }

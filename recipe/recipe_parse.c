@@ -178,8 +178,18 @@ static arke_status read_kind(reader *rd, const char *where, json_t *o, recipe_pa
                    text, KNOWN);
 }
 
+static arke_status read_dtype(reader *rd, const char *where, json_t *o, dtype *type) {
+  const char *text;
+  TRY(get_string(rd, where, o, "dtype", &text));
+  if (dtype_from_name(text, type)) return ARKE_OK;
+  return error_set(rd->err, ARKE_ERR_INVALID, STAGE, "%s is \"%s\", which is no dtype",
+                   member(rd, where, "dtype"), text);
+}
+
 static arke_status read_param(reader *rd, const char *where, json_t *o, recipe_param *p) {
   static const char *const MAP[] = {"kind", "tensor", "dim", "stride", "box", "swizzle", "l2_promotion"};
+  static const char *const WORKSPACE_MAP[] = {"kind",   "dtype", "value",   "dim",
+                                              "stride", "box",   "swizzle", "l2_promotion"};
   static const char *const POINTER[] = {"kind", "tensor"};
   static const char *const VALUE[] = {"kind", "value"};
   static const char *const ATTR[] = {"kind", "attr"};
@@ -192,6 +202,11 @@ static arke_status read_param(reader *rd, const char *where, json_t *o, recipe_p
   case RECIPE_PARAM_TENSORMAP:
     TRY(check_members(rd, where, o, MAP, COUNT_OF(MAP)));
     TRY(get_int(rd, where, o, "tensor", &p->tensor));
+    return read_map(rd, where, o, &p->map);
+  case RECIPE_PARAM_WORKSPACE_MAP:
+    TRY(check_members(rd, where, o, WORKSPACE_MAP, COUNT_OF(WORKSPACE_MAP)));
+    TRY(read_dtype(rd, where, o, &p->type));
+    TRY(get_expr(rd, where, o, "value", &p->value));
     return read_map(rd, where, o, &p->map);
   case RECIPE_PARAM_F32:
     TRY(check_members(rd, where, o, ATTR, COUNT_OF(ATTR)));

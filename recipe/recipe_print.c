@@ -44,17 +44,26 @@ static json_t *numbers(printer *p, const uint32_t *list, int n) {
   return array;
 }
 
+static void put_map(printer *p, json_t *o, const recipe_tensormap *map) {
+  put(p, o, "dim", exprs(p, map->dim, map->rank));
+  put(p, o, "stride", exprs(p, map->stride + 1, map->rank - 1));
+  put(p, o, "box", numbers(p, map->box, map->rank));
+  put(p, o, "swizzle", json_integer(map->swizzle));
+  put(p, o, "l2_promotion", json_integer(map->l2_promotion));
+}
+
 static json_t *param_json(printer *p, const recipe_param *param) {
   json_t *o = json_object();
   put(p, o, "kind", json_string(KIND_TEXT[param->kind]));
   switch (param->kind) {
   case RECIPE_PARAM_TENSORMAP:
     put(p, o, "tensor", json_integer(param->tensor));
-    put(p, o, "dim", exprs(p, param->map.dim, param->map.rank));
-    put(p, o, "stride", exprs(p, param->map.stride + 1, param->map.rank - 1));
-    put(p, o, "box", numbers(p, param->map.box, param->map.rank));
-    put(p, o, "swizzle", json_integer(param->map.swizzle));
-    put(p, o, "l2_promotion", json_integer(param->map.l2_promotion));
+    put_map(p, o, &param->map);
+    break;
+  case RECIPE_PARAM_WORKSPACE_MAP:
+    put(p, o, "dtype", json_string(dtype_name(param->type)));
+    put(p, o, "value", expr_text(p, param->value));
+    put_map(p, o, &param->map);
     break;
   case RECIPE_PARAM_POINTER: put(p, o, "tensor", json_integer(param->tensor)); break;
   case RECIPE_PARAM_I32:

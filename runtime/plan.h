@@ -23,8 +23,8 @@ typedef struct plan_tensor {
 typedef struct plan_param {
   recipe_param_kind kind;
   int tensor;                  /* POINTER, TENSORMAP */
-  uint64_t value;              /* I32, I64, F32: the bytes passed; WORKSPACE: offset */
-  const device_tensormap *map; /* TENSORMAP: for `address` */
+  uint64_t value;              /* I32, I64, F32: the bytes passed; WORKSPACE, WORKSPACE_MAP: offset */
+  const device_tensormap *map; /* TENSORMAP, WORKSPACE_MAP: for `address` */
   uint64_t address;
   int address_word; /* which 64-bit word of the map is the address; -1: only the device knows */
 } plan_param;

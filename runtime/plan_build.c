@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recipe/recipe_call.h"
 #include "runtime/cuda_device.h"
+#include "runtime/launch_recipe.h"
 #include "runtime/plan.h"
 
 #define STAGE "plan"
@@ -77,32 +77,12 @@ static int find_address_word(builder *b, const device_tensormap_desc *desc, cons
   return found;
 }
 
-static arke_status encode_map(builder *b, const recipe_param *p, plan_param *out) {
-  const call_tensor *t = bound_tensor(b->bound, b->call, p->tensor);
-  device_tensormap_desc desc = {
-      .type = t->type,
-      .rank = p->map.rank,
-      .swizzle = p->map.swizzle,
-      .l2_promotion = p->map.l2_promotion,
-      /* A tensor not allocated yet gets a stand-in that has every alignment; each run puts the real one in.
-       */
-      .address = t->address != 0 ? t->address : 1 << 20,
-  };
-  for (int i = 0; i < desc.rank; i++) {
-    int64_t value;
-    TRY(evaluate(b, p->map.dim[i], 0, (int64_t)1 << 32, "a tensor map's dimension", &value));
-    if (value == 0)
-      return error_set(
-          b->err, ARKE_ERR_UNSUPPORTED, STAGE,
-          "tensor %s has no elements, and the kernel that was tuned reads it by tensor maps, which "
-          "cannot be empty",
-          b->problem->tensors[p->tensor].name);
-    desc.dim[i] = (uint64_t)value;
-    desc.box[i] = p->map.box[i];
-    if (i == 0) continue;
-    TRY(evaluate(b, p->map.stride[i], 0, (int64_t)1 << 40, "a tensor map's stride", &value));
-    desc.stride_bytes[i] = (uint64_t)dtype_bytes(t->type, value);
-  }
+/* An address that is not known yet gets a stand-in that has every alignment; each run puts the real one in.
+ */
+static arke_status encode_map(builder *b, const recipe_param *p, dtype type, uint64_t address,
+                              const char *name, plan_param *out) {
+  device_tensormap_desc desc;
+  TRY(launch_describe_map(p, &b->view, type, address != 0 ? address : 1 << 20, name, &desc, b->err));
   /* The arena aligns to 16 only. The pointer must not have the map's type before it has the map's alignment:
    * the compiler would take it for aligned and drop the rounding. */
   void *room = arena_alloc(&b->plan->memory, sizeof(device_tensormap) + _Alignof(device_tensormap) - 16);
@@ -132,12 +112,18 @@ static arke_status build_param(builder *b, const recipe_param *p, plan_param *ou
   out->tensor = b->bound->given[p->tensor]; /* checked below n_tensors, also where it means nothing */
   switch (p->kind) {
   case RECIPE_PARAM_POINTER: return ARKE_OK;
-  case RECIPE_PARAM_TENSORMAP: return encode_map(b, p, out);
+  case RECIPE_PARAM_TENSORMAP: {
+    const call_tensor *t = bound_tensor(b->bound, b->call, p->tensor);
+    return encode_map(b, p, t->type, t->address, b->problem->tensors[p->tensor].name, out);
+  }
   case RECIPE_PARAM_F32: return attribute_bits(b, p->attr, &out->value);
   case RECIPE_PARAM_I32:
     TRY(evaluate(b, p->value, INT32_MIN, INT32_MAX, "a 32-bit parameter of the kernel", &value));
     break;
   case RECIPE_PARAM_I64: TRY(evaluate(b, p->value, INT64_MIN, INT64_MAX, "a parameter", &value)); break;
+  case RECIPE_PARAM_WORKSPACE_MAP:
+    TRY(encode_map(b, p, p->type, 0, NULL, out));
+    /* fall through */
   case RECIPE_PARAM_WORKSPACE:
     TRY(evaluate(b, p->value, 0, (int64_t)b->plan->workspace_bytes, "an offset into the workspace", &value));
     break;

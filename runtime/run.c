@@ -64,6 +64,9 @@ arke_status plan_fill_frame(const arke_plan *plan, const plan_launch *l, const u
     case RECIPE_PARAM_TENSORMAP:
       TRY(place_map(plan, p, addresses[p->tensor], &frame->maps[i], &frame->args[i], err));
       break;
+    case RECIPE_PARAM_WORKSPACE_MAP:
+      TRY(place_map(plan, p, workspace + p->value, &frame->maps[i], &frame->args[i], err));
+      break;
     default: frame->values[i] = p->value; break; /* little-endian: an i32 or f32 is the low half */
     }
   }

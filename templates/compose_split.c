@@ -8,21 +8,6 @@
 
 /* --- templates --- */
 
-/* Whether kernels of the template can be joined with others'. */
-static bool joins(const kernel_template *k, const target *t, const config *c, const compose_stage *s) {
-  kernel_way ways[KERNEL_MAX_WAYS];
-  kernel_stage stage = {.problem = &s->problem, .arguments = s->arguments};
-  arena a = ARENA_INIT;
-  int n;
-  bool can = k->ways && k->ways(&s->problem, t, c, NULL, &a, ways, &n, NULL) == ARKE_OK;
-  for (int w = 0; can && w < n; w++)
-    for (int l = 0; l < ways[w].n; l++)
-      for (int i = 0; i < ways[w].launches[l].args.n; i++)
-        can = can && !kernel_maps_temporary(&stage, &ways[w].launches[l].args.params[i]);
-  arena_release(&a);
-  return can;
-}
-
 /* The template whose default is cheapest for the problem; NULL: none fits, and `detail` says why each does
  * not. `s`: of a stage, whose kernels are to be joined with others'; NULL: of an operator. */
 static const kernel_template *best_template(const ir_problem *p, const target *t, const compose_stage *s,
@@ -42,7 +27,7 @@ static const kernel_template *best_template(const ir_problem *p, const target *t
     template_reason reason = k->feasible(p, t, &defaults);
     if (reason != TEMPLATE_OK && reason != TEMPLATE_REDUNDANT) continue;
     double ns = k->cost_ns(p, t, &t->rates, &defaults);
-    if ((best && ns >= least) || (s && !joins(k, t, &defaults, s))) continue;
+    if (best && ns >= least) continue;
     best = k;
     least = ns;
     *c = defaults;

@@ -84,10 +84,6 @@ static const recipe_expr *of_whole(const joining *j, const kernel_stage *s, cons
 
 /* --- launches and rules --- */
 
-bool kernel_maps_temporary(const kernel_stage *s, const recipe_param *p) {
-  return p->kind == RECIPE_PARAM_TENSORMAP && s->arguments && s->arguments[p->tensor] < 0;
-}
-
 static void place_param(const joining *j, const kernel_stage *s, const recipe_expr *workspace,
                         kernel_args *args, int i) {
   recipe_param *p = &args->params[i];
@@ -104,17 +100,24 @@ static void place_param(const joining *j, const kernel_stage *s, const recipe_ex
   case RECIPE_PARAM_I32:
   case RECIPE_PARAM_I64: p->value = of_whole(j, s, p->value); break;
   case RECIPE_PARAM_TENSORMAP:
-    if (s->arguments) p->tensor = s->arguments[p->tensor];
+    if (s->arguments && s->arguments[p->tensor] >= 0) {
+      p->tensor = s->arguments[p->tensor];
+    } else if (s->arguments) {
+      p->kind = RECIPE_PARAM_WORKSPACE_MAP;
+      p->type = ir_tensor_dtype(s->problem, p->tensor);
+      p->value = offset_of(j, ~s->arguments[p->tensor]);
+    }
     for (int d = 0; d < p->map.rank; d++) {
       p->map.dim[d] = of_whole(j, s, p->map.dim[d]);
       if (d > 0) p->map.stride[d] = of_whole(j, s, p->map.stride[d]);
       if (!p->map.dim[d] || (d > 0 && !p->map.stride[d])) args->incomplete = true;
     }
     break;
+  case RECIPE_PARAM_WORKSPACE_MAP: /* stages are of one template, which maps tensors alone */
   case RECIPE_PARAM_F32: break;
   }
   bool valued =
-      p->kind == RECIPE_PARAM_WORKSPACE || p->kind == RECIPE_PARAM_I32 || p->kind == RECIPE_PARAM_I64;
+      p->kind != RECIPE_PARAM_POINTER && p->kind != RECIPE_PARAM_TENSORMAP && p->kind != RECIPE_PARAM_F32;
   if (valued && !p->value) args->incomplete = true;
 }
 
@@ -123,8 +126,6 @@ static arke_status join_launch(const joining *j, const kernel_stage *s, const ke
   *to = *from;
   to->name = arena_printf(j->a, "%s%s", s->prefix, from->name);
   for (int i = 0; i < to->args.n; i++) {
-    if (kernel_maps_temporary(s, &to->args.params[i]))
-      return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "a stage with a tensor map over a temporary");
     place_param(j, s, workspace, &to->args, i);
   }
   for (int i = 0; i < 3; i++) {

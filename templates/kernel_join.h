@@ -23,10 +23,6 @@ typedef struct kernel_stage {
   const int *arguments;
 } kernel_stage;
 
-/* Whether a parameter of a stage is a tensor map over a temporary, whose address is not known before the
- * call: such a stage cannot be joined. */
-bool kernel_maps_temporary(const kernel_stage *s, const recipe_param *p);
-
 /* The whole's ways, at most KERNEL_MAX_WAYS: the i-th runs the i-th way of every stage, or its last one where
  * it has fewer. All memory is the arena's. */
 arke_status kernel_join(const ir_problem *whole, const kernel_stage *stages, int n_stages,

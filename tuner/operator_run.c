@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "recipe/recipe_call.h"
+#include "runtime/launch_recipe.h"
 #include "tuner/operator_values.h"
 #include "tuner/tolerance.h"
 
@@ -130,64 +130,6 @@ static arke_status make_view(call_state *s) {
 
 /* --- launches --- */
 
-static arke_status encode_map(call_state *s, const recipe_param *p, device_tensormap *map) {
-  const call_memory *t = &s->tensors[p->tensor];
-  device_tensormap_desc desc = {.type = t->type,
-                                .rank = p->map.rank,
-                                .address = t->memory + t->first,
-                                .swizzle = p->map.swizzle,
-                                .l2_promotion = p->map.l2_promotion};
-  for (int i = 0; i < desc.rank; i++) {
-    int64_t value;
-    TRY(recipe_call_eval(&s->view, p->map.dim[i], &value, s->err));
-    desc.dim[i] = (uint64_t)value;
-    desc.box[i] = p->map.box[i];
-    if (i == 0) continue;
-    TRY(recipe_call_eval(&s->view, p->map.stride[i], &value, s->err));
-    desc.stride_bytes[i] = (uint64_t)dtype_bytes(t->type, value);
-  }
-  return s->d->ops->tensormap_encode(s->d, &desc, map, s->err);
-}
-
-static arke_status launch(call_state *s, device_module *m, const recipe_launch *l) {
-  device_tensormap maps[LIMIT_KERNEL_ARGS];
-  int64_t words[LIMIT_KERNEL_ARGS], value; /* little-endian: an i32 is its first half */
-  void *args[LIMIT_KERNEL_ARGS];
-  for (int i = 0; i < l->n_params; i++) {
-    const recipe_param *p = &l->params[i];
-    args[i] = &words[i];
-    switch (p->kind) {
-    case RECIPE_PARAM_POINTER:
-      words[i] = (int64_t)(s->tensors[p->tensor].memory + s->tensors[p->tensor].first);
-      break;
-    case RECIPE_PARAM_I32:
-    case RECIPE_PARAM_I64: TRY(recipe_call_eval(&s->view, p->value, &words[i], s->err)); break;
-    case RECIPE_PARAM_WORKSPACE:
-      TRY(recipe_call_eval(&s->view, p->value, &value, s->err));
-      words[i] = (int64_t)s->workspace + value;
-      break;
-    case RECIPE_PARAM_TENSORMAP:
-      TRY(encode_map(s, p, &maps[i]));
-      args[i] = &maps[i];
-      break;
-    default: return error_set(s->err, ARKE_ERR_INTERNAL, STAGE, "a parameter of an unknown kind");
-    }
-  }
-  device_launch launch = {.args = args, .n_args = l->n_params, .early_start = l->early_start};
-  for (int i = 0; i < 3; i++) {
-    TRY(recipe_call_eval(&s->view, l->grid[i], &value, s->err));
-    if (value == 0) return ARKE_OK;
-    launch.grid[i] = (uint32_t)value;
-    launch.block[i] = l->block[i];
-    launch.cluster[i] = l->cluster[i];
-  }
-  TRY(recipe_call_eval(&s->view, l->smem_bytes, &value, s->err));
-  launch.smem_bytes = (uint32_t)value;
-  device_kernel *k;
-  TRY(s->d->ops->kernel_get(s->d, m, l->kernel, launch.smem_bytes, &k, s->err));
-  return s->d->ops->launch(s->d, k, &launch, s->err);
-}
-
 static arke_status run_recipe(call_state *s, const lowered *l) {
   const recipe *r;
   TRY(recipe_choose(&l->recipe, &s->view, &r, s->err));
@@ -196,8 +138,10 @@ static arke_status run_recipe(call_state *s, const lowered *l) {
   if (bytes > 0) TRY(s->d->ops->mem_alloc(s->d, (size_t)bytes, "workspace", &s->workspace, s->err));
   device_module *m;
   TRY(s->d->ops->module_load(s->d, l->ptx, l->ptx_bytes, &m, s->err));
-  arke_status status = ARKE_OK;
-  for (int i = 0; i < r->n_launches && status == ARKE_OK; i++) status = launch(s, m, &r->launches[i]);
+  launch_tensor tensors[LIMIT_TENSORS];
+  for (int i = 0; i < s->p->op->n_args; i++)
+    tensors[i] = (launch_tensor){s->tensors[i].type, s->tensors[i].memory + s->tensors[i].first};
+  arke_status status = launch_recipe(s->d, m, r, &s->view, tensors, s->workspace, s->err);
   if (status == ARKE_OK) status = s->d->ops->synchronize(s->d, s->err);
   s->d->ops->module_unload(s->d, m);
   return status;

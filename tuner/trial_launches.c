@@ -3,6 +3,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "runtime/launch_recipe.h"
+
 #define STAGE "launch"
 
 arke_status tune_launches_view(const tune_tensors *t, int sm_count, arena *a, recipe_call *c,
@@ -33,23 +35,18 @@ static arke_status evaluate(const tune_binding *b, const recipe_expr *x, int64_t
   return ARKE_OK;
 }
 
+/* Of the tensor in set `set`, or of the workspace. */
 static arke_status encode_map(const tune_binding *b, const recipe_param *p, int set, device_tensormap *map,
                               arke_error *err) {
   const tune_tensors *t = b->tensors;
-  const recipe_tensormap *m = &p->map;
-  device_tensormap_desc desc = {.type = t->list[p->tensor].type,
-                                .rank = m->rank,
-                                .address = tune_tensors_address(t, p->tensor, set),
-                                .swizzle = m->swizzle,
-                                .l2_promotion = m->l2_promotion};
-  for (int i = 0; i < m->rank; i++) {
-    int64_t v;
-    TRY(evaluate(b, m->dim[i], 1, INT64_MAX, "tensor map size", &v, err));
-    desc.dim[i] = (uint64_t)v;
-    desc.box[i] = m->box[i];
-    if (i == 0) continue;
-    TRY(evaluate(b, m->stride[i], 0, INT64_MAX / 16, "tensor map stride", &v, err));
-    desc.stride_bytes[i] = (uint64_t)dtype_bytes(desc.type, v);
+  device_tensormap_desc desc;
+  if (p->kind == RECIPE_PARAM_TENSORMAP) {
+    TRY(launch_describe_map(p, b->view, t->list[p->tensor].type, tune_tensors_address(t, p->tensor, set),
+                            b->view->tensors[p->tensor].name, &desc, err));
+  } else {
+    int64_t offset;
+    TRY(evaluate(b, p->value, 0, INT64_MAX, "workspace offset", &offset, err));
+    TRY(launch_describe_map(p, b->view, p->type, b->workspace + (device_ptr)offset, NULL, &desc, err));
   }
   return t->dev->ops->tensormap_encode(t->dev, &desc, map, err);
 }
@@ -67,7 +64,8 @@ static arke_status fill_param(const tune_binding *b, const recipe_param *p, tune
   int64_t number;
   switch (p->kind) {
   case RECIPE_PARAM_POINTER: v->pointer = tune_tensors_address(b->tensors, p->tensor, 0); return ARKE_OK;
-  case RECIPE_PARAM_TENSORMAP: return encode_map(b, p, 0, &v->map, err);
+  case RECIPE_PARAM_TENSORMAP:
+  case RECIPE_PARAM_WORKSPACE_MAP: return encode_map(b, p, 0, &v->map, err);
   case RECIPE_PARAM_I32:
     TRY(evaluate(b, p->value, INT32_MIN, INT32_MAX, "i32 parameter", &number, err));
     v->i32 = (int32_t)number;

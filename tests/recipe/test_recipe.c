@@ -152,7 +152,10 @@ static const char RECIPE[] =
     "\"swizzle\":3,\"l2_promotion\":2},"
     "{\"kind\":\"pointer\",\"tensor\":1},{\"kind\":\"i32\",\"value\":\"M\"},{\"kind\":\"i64\",\"value\":\"M "
     "* K\"},"
-    "{\"kind\":\"f32\",\"attr\":\"eps\"},{\"kind\":\"workspace\",\"value\":\"256\"}],"
+    "{\"kind\":\"f32\",\"attr\":\"eps\"},{\"kind\":\"workspace\",\"value\":\"256\"},"
+    "{\"kind\":\"workspace_map\",\"dtype\":\"bf16\",\"value\":\"M * "
+    "4\",\"dim\":[\"K\"],\"stride\":[],\"box\":[8],"
+    "\"swizzle\":0,\"l2_promotion\":0}],"
     "\"grid\":[\"min(SMS, ceildiv(M, 128))\",\"1\",\"1\"],\"block\":[384,1,1],\"cluster\":[2,1,1],"
     "\"smem_bytes\":\"4 * 49152 + 1024\",\"early_start\":true}],\"workspace_bytes\":\"M * 4 + 256\"}";
 
@@ -168,7 +171,9 @@ START_TEST(a_recipe_round_trips) {
   ck_assert_int_eq(r.requirements[1].max, INT32_MAX);
   ck_assert_str_eq(r.requirements[1].why, "32-bit indices");
   const recipe_launch *l = &r.launches[0];
-  ck_assert_int_eq(l->n_params, 6);
+  ck_assert_int_eq(l->n_params, 7);
+  ck_assert_int_eq(l->params[6].kind, RECIPE_PARAM_WORKSPACE_MAP);
+  ck_assert_int_eq(l->params[6].type, DTYPE_BF16);
   ck_assert_int_eq(l->params[0].kind, RECIPE_PARAM_TENSORMAP);
   ck_assert_int_eq(l->params[0].map.rank, 2);
   ck_assert_str_eq(l->params[0].map.stride[1]->name, "A.stride0");
@@ -194,6 +199,10 @@ static const struct {
     {",\"workspace_bytes\":\"M * 4 + 256\"}", ",\"workspace_bytes\":\"M *\"}",
      "workspace_bytes: \"M *\", column 4"},
     {",\"workspace_bytes\":\"M * 4 + 256\"}", ",\"extra\":1}", "extra is not a known field"},
+    {"\"dtype\":\"bf16\"", "\"dtype\":\"bf15\"", "params[6].dtype is \"bf15\", which is no dtype"},
+    {"\"dtype\":\"bf16\"", "\"dtype\":\"i4\"",
+     "the bits of launches[0].params[6].dtype is 4; accepted are 8 to 64"},
+    {"\"dtype\":\"bf16\"", "\"tensor\":0", "tensor is not a known field"},
     {"\"alignment\":16", "\"alignment\":24", "tensors[0].alignment is 24, which is no power of two"},
     {"\"alignment\":16", "\"alignment\":0", "tensors[0].alignment is 0; accepted are 1 to 1024"},
     {"\"alignment\":16", "\"alignment\":-16", "tensors[0].alignment is -16"},
@@ -219,7 +228,8 @@ static const struct {
     {"\"kernel\":\"gemm\"", "\"kernel\":\"\\u0000gemm\"", "not JSON"},
     {"\"kernel\":\"gemm\",", "", "launches[0].kernel is missing"},
     {"\"kind\":\"tensormap\"", "\"kind\":\"texture\"",
-     "launches[0].params[0].kind is \"texture\"; known are pointer tensormap i32 i64 f32 workspace"},
+     "launches[0].params[0].kind is \"texture\"; known are pointer tensormap workspace_map i32 i64 f32 "
+     "workspace"},
     {"{\"kind\":\"pointer\",\"tensor\":1}", "\"pointer\"", "launches[0].params[1] is a string"},
     {"{\"kind\":\"pointer\",\"tensor\":1}", "{\"kind\":\"pointer\"}",
      "launches[0].params[1].tensor is missing"},
@@ -324,7 +334,7 @@ START_TEST(too_many_of_anything_is_refused) {
        "tensors has 18 elements"},
       {"\"requirements\":[", "{\"expr\":\"K\",\"divisor\":8,\"why\":\"\"},", 64,
        "requirements has 66 elements"},
-      {"\"params\":[", "{\"kind\":\"i32\",\"value\":\"M\"},", LIMIT_KERNEL_ARGS, "params has 134 elements"},
+      {"\"params\":[", "{\"kind\":\"i32\",\"value\":\"M\"},", LIMIT_KERNEL_ARGS, "params has 135 elements"},
   };
   for (size_t i = 0; i < COUNT_OF(CASES); i++) {
     arena a = ARENA_INIT;

@@ -271,6 +271,38 @@ START_TEST(a_plan_of_two_kernels_uses_a_workspace) {
 }
 END_TEST
 
+/* A map over the workspace is made before the workspace is known. */
+START_TEST(a_map_follows_the_workspace) {
+  static const char WITH_MAP[] =
+      "{\"tensors\":[{\"alignment\":16,\"contiguous_last\":true},{\"alignment\":16,\"contiguous_last\":true},"
+      "{\"alignment\":16,\"contiguous_last\":true}],\"requirements\":[],\"launches\":["
+      "{\"kernel\":\"sum\",\"params\":[{\"kind\":\"workspace_map\",\"dtype\":\"bf16\",\"value\":\"256\","
+      "\"dim\":[\"N\",\"M\"],\"stride\":[\"N\"],\"box\":[64,64],\"swizzle\":3,\"l2_promotion\":2},"
+      "{\"kind\":\"pointer\",\"tensor\":2}],"
+      "\"grid\":[\"1\",\"1\",\"1\"],\"block\":[32,1,1],\"cluster\":[1,1,1],\"smem_bytes\":\"0\"}],"
+      "\"workspace_bytes\":\"M * N * 2 + 256\"}";
+  const fixture_entry entry = {.recipe = WITH_MAP, .ptx = "kernel sum 128 8\n"};
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &entry, 1);
+  fixture_fake().fake_cuda_state()->split_maps = _i != 0;
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  fixture_call c;
+  fixture_call_init(&c, 256, 512, 256);
+  arke_plan *p = make_plan(ctx, &c);
+  arke_error err = ARKE_ERROR_INIT;
+  for (uint64_t workspace = 0x5000; workspace < 0x8000; workspace += 0x1000) {
+    ck_assert_msg(arke_run(p, c.list, 3, NULL, (void *)(uintptr_t)workspace, &err) == ARKE_OK, "%s",
+                  err.text);
+    fake_tensormap map;
+    memcpy(&map, fixture_fake().fake_cuda_last_launch()->params[0], sizeof map);
+    ck_assert_uint_eq(map.address, workspace + 256);
+    ck_assert_uint_eq(map.dim[0], 512);
+    ck_assert_uint_eq(map.stride_bytes[0], 1024);
+  }
+  arke_plan_destroy(p);
+  arke_close(ctx);
+}
+END_TEST
+
 /* A stage that has nothing to do at these sizes. */
 START_TEST(launches_without_blocks_are_left_out) {
   char recipe[2048];
@@ -427,6 +459,7 @@ TCase *run_tests(void) {
   tcase_add_checked_fixture(t, fixture_enter, fixture_leave);
   tcase_add_test(t, a_launch_is_what_the_recipe_says);
   tcase_add_loop_test(t, a_map_follows_its_tensor, 0, 2);
+  tcase_add_loop_test(t, a_map_follows_the_workspace, 0, 2);
   tcase_add_loop_test(t, a_run_that_differs_from_the_plan_is_explained, 0, COUNT_OF(MISUSES));
   tcase_add_test(t, counts_and_plans_are_checked);
   tcase_add_test(t, strides_of_single_elements_do_not_matter);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "runtime/launch_recipe.h"
 
 enum { GUARD_BYTES = 1024, POISON = 0xA5, GUARD = 0x5A };
 
@@ -24,28 +25,24 @@ typedef struct run_state {
   device *d;
   const ir_problem *p;
   buffer buffers[LIMIT_TENSORS];
-  recipe_binding env[LIMIT_AXES + LIMIT_TENSORS * LIMIT_RANK + 1];
-  char names[LIMIT_TENSORS * LIMIT_RANK][LIMIT_NAME_BYTES];
-  int n_env, n_names;
+  recipe_call call;
   device_ptr workspace; /* nothing is written to it */
 } run_state;
 
-static void bind_name(run_state *s, const char *name, int64_t value) {
-  s->env[s->n_env++] = (recipe_binding){name, value};
-}
-
-/* The variables of recipes: axes, strides, SMs. */
-static void make_env(run_state *s, int sm_count) {
+static arke_status make_call(run_state *s, int sm_count, arena *a, arke_error *err) {
   const ir_op *op = s->p->op;
-  for (int i = 0; i < op->n_axes; i++) bind_name(s, op->axes[i], s->p->sizes[i]);
-  for (int t = 0; t < op->n_args; t++) {
-    for (int i = 0; i < s->buffers[t].rank; i++) {
-      char *name = s->names[s->n_names++];
-      snprintf(name, LIMIT_NAME_BYTES, "%.40s.stride%d", op->tensors[t].name, i);
-      bind_name(s, name, s->buffers[t].stride[i]);
-    }
+  recipe_tensor tensors[LIMIT_TENSORS];
+  recipe_binding sizes[LIMIT_AXES];
+  for (int i = 0; i < op->n_axes; i++) sizes[i] = (recipe_binding){op->axes[i], s->p->sizes[i]};
+  for (int i = 0; i < op->n_args; i++) {
+    const buffer *b = &s->buffers[i];
+    tensors[i] = (recipe_tensor){
+        .name = op->tensors[i].name, .output = i >= op->n_inputs, .rank = b->rank, .leading = -1};
+    tensors[i].address = b->memory + GUARD_BYTES;
+    memcpy(tensors[i].shape, b->shape, sizeof b->shape);
+    memcpy(tensors[i].stride, b->stride, sizeof b->stride);
   }
-  bind_name(s, "SMS", sm_count);
+  return recipe_call_make(tensors, op->n_args, sizes, op->n_axes, sm_count, a, &s->call, err);
 }
 
 static arke_status make_buffer(run_state *s, int tensor, int64_t row_padding, uint64_t seed,
@@ -73,92 +70,19 @@ static arke_status make_buffer(run_state *s, int tensor, int64_t row_padding, ui
   return s->d->ops->copy_in(s->d, b->memory, b->host, b->bytes + 2 * GUARD_BYTES, err);
 }
 
-static arke_status eval(const run_state *s, const recipe_expr *e, int64_t *value, arke_error *err) {
-  return recipe_expr_eval(e, s->env, s->n_env, value, err);
-}
-
-static arke_status encode_map(run_state *s, const recipe_param *param, device_tensormap *map,
-                              arke_error *err) {
-  const buffer *b = &s->buffers[param->tensor];
-  device_tensormap_desc desc = {.type = b->type,
-                                .rank = param->map.rank,
-                                .address = b->memory + GUARD_BYTES,
-                                .swizzle = param->map.swizzle,
-                                .l2_promotion = param->map.l2_promotion};
-  for (int i = 0; i < desc.rank; i++) {
-    int64_t value;
-    TRY(eval(s, param->map.dim[i], &value, err));
-    desc.dim[i] = (uint64_t)value;
-    desc.box[i] = param->map.box[i];
-    if (i == 0) continue;
-    TRY(eval(s, param->map.stride[i], &value, err));
-    desc.stride_bytes[i] = (uint64_t)dtype_bytes(b->type, value);
-  }
-  return s->d->ops->tensormap_encode(s->d, &desc, map, err);
-}
-
-static arke_status launch(run_state *s, device_module *m, const recipe_launch *l, arke_error *err) {
-  device_tensormap maps[LIMIT_KERNEL_ARGS];
-  device_ptr pointers[LIMIT_KERNEL_ARGS];
-  int64_t wide[LIMIT_KERNEL_ARGS];
-  int32_t words[LIMIT_KERNEL_ARGS];
-  void *args[LIMIT_KERNEL_ARGS];
-  int64_t value;
-  for (int i = 0; i < l->n_params; i++) {
-    switch (l->params[i].kind) {
-    case RECIPE_PARAM_TENSORMAP:
-      TRY(encode_map(s, &l->params[i], &maps[i], err));
-      args[i] = &maps[i];
-      break;
-    case RECIPE_PARAM_POINTER:
-      pointers[i] = s->buffers[l->params[i].tensor].memory + GUARD_BYTES;
-      args[i] = &pointers[i];
-      break;
-    case RECIPE_PARAM_I64:
-      TRY(eval(s, l->params[i].value, &wide[i], err));
-      args[i] = &wide[i];
-      break;
-    case RECIPE_PARAM_I32:
-      TRY(eval(s, l->params[i].value, &value, err));
-      words[i] = (int32_t)value;
-      args[i] = &words[i];
-      break;
-    case RECIPE_PARAM_WORKSPACE:
-      TRY(eval(s, l->params[i].value, &value, err));
-      pointers[i] = s->workspace + (device_ptr)value;
-      args[i] = &pointers[i];
-      break;
-    default:
-      return error_set(err, ARKE_ERR_UNSUPPORTED, "test", "parameter %d of a kind no test needed yet", i);
-    }
-  }
-  device_launch launch = {.args = args, .n_args = l->n_params, .early_start = l->early_start};
-  for (int i = 0; i < 3; i++) {
-    TRY(eval(s, l->grid[i], &value, err));
-    launch.grid[i] = (uint32_t)value;
-    launch.block[i] = l->block[i];
-    launch.cluster[i] = l->cluster[i];
-  }
-  TRY(eval(s, l->smem_bytes, &value, err));
-  launch.smem_bytes = (uint32_t)value;
-  device_kernel *k;
-  TRY(s->d->ops->kernel_get(s->d, m, l->kernel, launch.smem_bytes, &k, err));
-  TRY(s->d->ops->launch(s->d, k, &launch, err));
-  return s->d->ops->synchronize(s->d, err);
-}
-
 static arke_status run_recipe(run_state *s, const lowered *l, arke_error *err) {
   device_module *m;
   if (l->recipe.workspace_bytes) {
     int64_t bytes;
-    TRY(eval(s, l->recipe.workspace_bytes, &bytes, err));
+    TRY(recipe_call_eval(&s->call, l->recipe.workspace_bytes, &bytes, err));
     TRY(s->d->ops->mem_alloc(s->d, (size_t)bytes, "workspace", &s->workspace, err));
   }
   TRY(s->d->ops->module_load(s->d, l->ptx, l->ptx_bytes, &m, err));
-  arke_status status = ARKE_OK;
-  for (int i = 0; i < l->recipe.n_launches && status == ARKE_OK; i++) {
-    status = launch(s, m, &l->recipe.launches[i], err);
-  }
+  launch_tensor tensors[LIMIT_TENSORS];
+  for (int i = 0; i < s->p->op->n_args; i++)
+    tensors[i] = (launch_tensor){s->buffers[i].type, s->buffers[i].memory + GUARD_BYTES};
+  arke_status status = launch_recipe(s->d, m, &l->recipe, &s->call, tensors, s->workspace, err);
+  if (status == ARKE_OK) status = s->d->ops->synchronize(s->d, err);
   s->d->ops->module_unload(s->d, m);
   return status;
 }
@@ -252,7 +176,8 @@ run_outcome run_lowered(device *d, const ir_problem *p, const lowered *l, int sm
   s->p = p;
   for (int t = 0; t < p->op->n_args && o.status == ARKE_OK; t++)
     o.status = make_buffer(s, t, row_padding, seed, &o.err);
-  make_env(s, sm_count);
+  arena a = ARENA_INIT;
+  if (o.status == ARKE_OK) o.status = make_call(s, sm_count, &a, &o.err);
   if (o.status == ARKE_OK) o.status = run_recipe(s, l, &o.err);
   if (o.status == ARKE_OK) compare(s, sample, seed, &o);
   if (s->workspace) d->ops->mem_free(d, s->workspace);
@@ -261,5 +186,6 @@ run_outcome run_lowered(device *d, const ir_problem *p, const lowered *l, int sm
     free(s->buffers[t].host);
   }
   free(s);
+  arena_release(&a);
   return o;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "recipe/recipe_call.h"
+#include "runtime/launch_recipe.h"
 
 enum { GUARD_BYTES = 1024, POISON = 0xA5 };
 
@@ -113,74 +113,16 @@ static arke_status make_call(run_state *s, int sm_count, arena *a, arke_error *e
   return recipe_call_make(tensors, op->n_args, sizes, op->n_axes, sm_count, a, &s->call, err);
 }
 
-static arke_status encode_map(run_state *s, const recipe_param *p, device_tensormap *map, arke_error *err) {
-  const tensor_memory *t = &s->tensors[p->tensor];
-  device_tensormap_desc desc = {.type = t->type,
-                                .rank = p->map.rank,
-                                .address = t->memory + t->first,
-                                .swizzle = p->map.swizzle,
-                                .l2_promotion = p->map.l2_promotion};
-  for (int i = 0; i < desc.rank; i++) {
-    int64_t value;
-    TRY(recipe_call_eval(&s->call, p->map.dim[i], &value, err));
-    desc.dim[i] = (uint64_t)value;
-    desc.box[i] = p->map.box[i];
-    if (i == 0) continue;
-    TRY(recipe_call_eval(&s->call, p->map.stride[i], &value, err));
-    desc.stride_bytes[i] = (uint64_t)dtype_bytes(t->type, value);
-  }
-  return s->d->ops->tensormap_encode(s->d, &desc, map, err);
-}
-
-static arke_status launch(run_state *s, device_module *m, const recipe_launch *l, arke_error *err) {
-  device_tensormap maps[LIMIT_KERNEL_ARGS];
-  int64_t words[LIMIT_KERNEL_ARGS], value;
-  void *args[LIMIT_KERNEL_ARGS];
-  for (int i = 0; i < l->n_params; i++) {
-    const recipe_param *p = &l->params[i];
-    args[i] = &words[i];
-    switch (p->kind) {
-    case RECIPE_PARAM_POINTER:
-      words[i] = (int64_t)(s->tensors[p->tensor].memory + s->tensors[p->tensor].first);
-      break;
-    case RECIPE_PARAM_TENSORMAP:
-      TRY(encode_map(s, p, &maps[i], err));
-      args[i] = &maps[i];
-      break;
-    case RECIPE_PARAM_I32: /* little-endian: the low half comes first */
-    case RECIPE_PARAM_I64: TRY(recipe_call_eval(&s->call, p->value, &words[i], err)); break;
-    case RECIPE_PARAM_WORKSPACE:
-      TRY(recipe_call_eval(&s->call, p->value, &value, err));
-      words[i] = (int64_t)s->workspace + value;
-      break;
-    default: return error_set(err, ARKE_ERR_UNSUPPORTED, "test", "a parameter no test needed yet");
-    }
-  }
-  device_launch launch = {.args = args, .n_args = l->n_params, .early_start = l->early_start};
-  for (int i = 0; i < 3; i++) {
-    TRY(recipe_call_eval(&s->call, l->grid[i], &value, err));
-    if (value == 0) return ARKE_OK;
-    launch.grid[i] = (uint32_t)value;
-    launch.block[i] = l->block[i];
-    launch.cluster[i] = l->cluster[i];
-  }
-  if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0) return ARKE_OK; /* recipe.h */
-  TRY(recipe_call_eval(&s->call, l->smem_bytes, &value, err));
-  launch.smem_bytes = (uint32_t)value;
-  device_kernel *k;
-  TRY(s->d->ops->kernel_get(s->d, m, l->kernel, launch.smem_bytes, &k, err));
-  return s->d->ops->launch(s->d, k, &launch, err);
-}
-
 static arke_status run_way(run_state *s, const lowered *l, const recipe *way, arke_error *err) {
   int64_t bytes = 0;
   if (way->workspace_bytes) TRY(recipe_call_eval(&s->call, way->workspace_bytes, &bytes, err));
   if (bytes) TRY(s->d->ops->mem_alloc(s->d, (size_t)bytes, "workspace", &s->workspace, err));
   device_module *m;
   TRY(s->d->ops->module_load(s->d, l->ptx, l->ptx_bytes, &m, err));
-  arke_status status = ARKE_OK;
-  for (int i = 0; i < way->n_launches && status == ARKE_OK; i++)
-    status = launch(s, m, &way->launches[i], err);
+  launch_tensor tensors[LIMIT_TENSORS];
+  for (int i = 0; i < s->p->op->n_args; i++)
+    tensors[i] = (launch_tensor){s->tensors[i].type, s->tensors[i].memory + s->tensors[i].first};
+  arke_status status = launch_recipe(s->d, m, way, &s->call, tensors, s->workspace, err);
   if (status == ARKE_OK) status = s->d->ops->synchronize(s->d, err);
   s->d->ops->module_unload(s->d, m);
   return status;

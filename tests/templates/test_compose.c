@@ -78,10 +78,17 @@ static const char residual[] =
     "s(Z: T[M,N], X: T[R,K], W: T[N,K], k: i64[R]) -> (Y: f32[M,N]) { Y[m,n] = 2 * Z[m,n]; "
     "Y[k[r],n] += sum(k_) X[r,k_] * W[n,k_] }";
 
+/* Two products, the first of which lies between them in memory as what the second one multiplies. */
+static const char layers[] =
+    "s(X: T[M,K], W: T[N,K], V: T[P,N]) -> (Y: T[M,P]) { H[m,n] = cast<T>(relu(sum(k) X[m,k] * W[n,k]));"
+    " Y[m,p] = sum(n) H[m,n] * V[p,n] }";
+
 static const struct {
   const char *text, *bindings;
   int stages; /* at least so many kernels */
 } cases[] = {
+    {layers, "T=bf16 M=72 N=136 P=40 K=40", 2},
+    {layers, "T=f16 M=33 N=20 P=24 K=50", 2},
     {combined, "T=bf16 M=11 N=48 R=20 K=40", 2},
     {combined, "T=f32 M=11 N=37 R=21 K=33", 2},
     {residual, "T=bf16 M=11 N=48 R=20 K=40", 2},
@@ -183,6 +190,25 @@ START_TEST(products_are_made_once) {
 }
 END_TEST
 
+/* Both products are of the template for the target's matrix units: a tensor map takes the temporary. */
+START_TEST(temporaries_are_mapped) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, compose(), layers, "T=bf16 M=4096 N=4096 P=4096 K=4096", "PICK=1");
+  lowered l = template_case_lower(&a, &c);
+  int maps = 0;
+  ck_assert_int_eq(l.recipe.n_launches, 2);
+  for (int i = 0; i < l.recipe.launches[1].n_params; i++) {
+    const recipe_param *p = &l.recipe.launches[1].params[i];
+    if (p->kind != RECIPE_PARAM_WORKSPACE_MAP) continue;
+    ck_assert_int_eq(p->type, DTYPE_BF16);
+    maps++;
+  }
+  ck_assert_int_eq(maps, 1);
+  ck_assert_int_eq(workspace_of(&c, &l), 2 * 4096 * 4096);
+  arena_release(&a);
+}
+END_TEST
+
 /* Rows that are ignored are not read: their target may be any number. */
 START_TEST(ignored_rows_are_left_out) {
   static const double some[] = {3, -100, 7, -100, -100, 0};
@@ -276,6 +302,7 @@ int main(void) {
   tcase_add_loop_test(tests, operators_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_loop_test(tests, operators_assemble, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, products_are_made_once);
+  tcase_add_test(tests, temporaries_are_mapped);
   tcase_add_test(tests, ignored_rows_are_left_out);
   tcase_add_test(tests, special_values_are_right);
   tcase_add_test(tests, views_are_right);
