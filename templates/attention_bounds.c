@@ -112,6 +112,17 @@ static bool add_comparison(const ir_form *form, const contraction_groups *groups
   return true;
 }
 
+/* g[n] < B: holds in all rows that are of a request, and the others see nothing anyway. */
+static bool is_in_request(const ir_form *form, const contraction_groups *groups, const ir_expr *e) {
+  ir_dim size;
+  if (!groups->of || e->node != IR_OPERATOR || e->id != IR_OP_LT || !is_size(form, e->args[1], &size))
+    return false;
+  const ir_expr *number = e->args[0]->node == IR_CAST ? e->args[0]->args[0] : e->args[0];
+  const ir_loop *loop = &form->loops[groups->loop];
+  return number == groups->of && loop->n_dims == 1 && loop->dims[0].axis == size.axis &&
+         loop->dims[0].factor == size.factor;
+}
+
 static bool reduces(const contraction_groups *groups, const ir_expr *e) {
   if (e->node == IR_REDUCE) return e != groups->of;
   for (int i = 0; i < e->n_args; i++)
@@ -138,8 +149,9 @@ bool attention_add_bounds(const ir_form *form, const contraction_groups *groups,
   if (condition->node == IR_OPERATOR && condition->id == IR_OP_AND)
     return attention_add_bounds(form, groups, query, key, condition->args[0], b) &&
            attention_add_bounds(form, groups, query, key, condition->args[1], b);
-  return add_share(form, condition, b) || add_pages(form, key, condition, b) ||
-         add_comparison(form, groups, query, key, condition, b) || add_condition(groups, condition, b);
+  return is_in_request(form, groups, condition) || add_share(form, condition, b) ||
+         add_pages(form, key, condition, b) || add_comparison(form, groups, query, key, condition, b) ||
+         add_condition(groups, condition, b);
 }
 
 bool attention_has_bound(const attention_bounds *b, const attention_bound *x) {

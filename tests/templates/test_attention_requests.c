@@ -74,6 +74,51 @@ START_TEST(packed_requests_are_right) {
 }
 END_TEST
 
+/* --- lengths and pages --- */
+
+/* A table whose pages come in any order, one of them twice; behind a request's length it names nothing. */
+static const double table[] = {3, 0, 5, 1, 6, 2, 999, 999, 4, -7, 999, 999}, lengths[] = {58, 17, 0},
+                    causal_lengths[] = {64, 20, 11};
+
+static const char lens[] =
+    "f(Q: T[B,H,S,D], K: T[B,G,R,D], V: T[B,G,R,E], lens: i32[B]) -> (O: T[B,H,S,E]) { A[b,h,q,k] = 0.125 * "
+    "sum(d) Q[b,h,q,d] * K[b,h / (H / G),k,d]; " ATTENTION_STATISTICS(
+        "b,h,q", ": k < lens[b] && k <= q + lens[b] - S",
+        "A[b,h,q,k]") "O[b,h,q,e] = " ATTENTION_WEIGHTED("b,h,q", ": k < lens[b] && k <= q + lens[b] - S",
+                                                         "A[b,h,q,k]", "V[b,h / (H / G),k,e]") " }";
+
+static const struct {
+  const char *op, *bindings, *settings;
+  input inputs[2];
+} paged[] = {
+    {lens,
+     "T=bf16 B=3 H=2 G=1 S=70 R=70 D=64 E=64",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1",
+     {{"lens", VALUES(lengths)}}},
+    {op_paged,
+     "T=bf16 B=3 H=2 G=1 S=5 D=64 E=64 P=7 W=4 causal=false",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1",
+     {{"lens", VALUES(lengths)}, {"t", VALUES(table)}}},
+    {op_paged,
+     "T=f16 B=3 H=4 G=2 S=11 D=128 E=64 P=7 W=4",
+     "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1",
+     {{"lens", VALUES(causal_lengths)}, {"t", VALUES(table)}}},
+    {op_paged,
+     "T=bf16 B=3 H=1 G=1 S=3 D=64 E=80 P=7 W=4",
+     "CONSUMERS=1,BLOCK_N=48,STAGES=1,TURNS=0,OVERLAP=0",
+     {{"lens", VALUES(causal_lengths)}, {"t", VALUES(table)}}},
+};
+
+START_TEST(lengths_and_pages_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c = template_case_bind(&a, attention(), paged[_i].op, paged[_i].bindings, paged[_i].settings);
+  fill(&c.p, paged[_i].inputs, 2, views);
+  template_case_run(&a, &c, views, -1);
+  arena_release(&a);
+}
+END_TEST
+
 /* Rows of K and V that no request has are NaN: 0 times NaN is NaN, so weights of 0 do not hide them. */
 START_TEST(keys_of_nobody_do_not_matter) {
   static const double begins[] = {0, 100, 120, 120, 137}, ends[] = {83, 111, 120, 130, 171};
@@ -102,12 +147,56 @@ START_TEST(keys_of_nobody_do_not_matter) {
 }
 END_TEST
 
+/* The same of pages that no request has, and of the rest of a request's last page. */
+START_TEST(pages_of_nobody_do_not_matter) {
+  static double rows[7 * 16 * 64];
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c =
+      template_case_bind(&a, attention(), op_paged, "T=bf16 B=3 H=2 G=1 S=5 D=64 E=64 P=7 W=4 causal=false",
+                         "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1");
+  for (int i = 0; i < 7 * 16 * 64; i++) rows[i] = NAN;
+  for (int b = 0; b < 3; b++)
+    for (int k = 0; k < lengths[b]; k++)
+      for (int d = 0; d < 64; d++)
+        rows[((int)table[b * 4 + k / 16] * 16 + k % 16) * 64 + d] = random_normal(7, (uint64_t)(k * 64 + d));
+  fill(&c.p,
+       (const input[]){
+           {"lens", VALUES(lengths)}, {"t", VALUES(table)}, {"K", VALUES(rows)}, {"V", VALUES(rows)}},
+       4, views);
+  template_case_run(&a, &c, views, -1);
+  arena_release(&a);
+}
+END_TEST
+
+static const struct {
+  const char *op, *bindings, *settings;
+} large[] = {
+    {op_varlen, "T=bf16 N=8192 M=8192 H=64 G=8 D=128 E=128 B=4",
+     "CONSUMERS=2,BLOCK_N=128,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1"},
+    {op_varlen, "T=bf16 N=8192 M=8192 H=64 G=8 D=64 E=64 B=4",
+     "CONSUMERS=3,BLOCK_N=112,STAGES=2,TURNS=1,OVERLAP=2,PERSISTENT=1"},
+    {op_paged, "T=bf16 B=4 S=512 H=32 G=8 D=128 E=128 P=256 W=64",
+     "CONSUMERS=2,BLOCK_N=128,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1"},
+};
+
+START_TEST(large_tiles_do_not_spill) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, attention(), large[_i].op, large[_i].bindings, large[_i].settings);
+  template_case_assemble(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("attention_requests");
   TCase *tests = tcase_create("attention_requests");
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, packed_requests_are_right, 0, (int)COUNT_OF(packed));
+  tcase_add_loop_test(tests, lengths_and_pages_are_right, 0, (int)COUNT_OF(paged));
   tcase_add_loop_test(tests, keys_of_nobody_do_not_matter, 0, 2);
+  tcase_add_test(tests, pages_of_nobody_do_not_matter);
+  tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
