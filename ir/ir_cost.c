@@ -71,22 +71,31 @@ static double share_of(const counter *c, const ir_expr *reduce) {
   return c->def->n_indices > MOST_INDICES ? 1 : ir_condition_share(c->p, c->def, reduce, c->sizes);
 }
 
-/* What share of a temporary's elements are needed at all: notes in `shares` that of each tensor read by e, of
- * which `share` is needed. */
-static void note_shares(const counter *c, const ir_expr *e, double share, double *shares) {
-  if (e->node == IR_READ) shares[e->id] = fmax(shares[e->id], share);
-  if (e->node == IR_REDUCE) share *= share_of(c, e);
-  /* The condition itself is needed everywhere. */
-  for (int i = 0; i < e->n_args; i++)
-    note_shares(c, e->args[i], e->node == IR_REDUCE && i == 1 ? 1 : share, shares);
-}
-
 static bool depends(const ir_expr *e, int index) {
   if (e->node == IR_INDEX) return e->id == index;
   if (e->node == IR_REDUCE && e->index == index) return false; /* it is bound there */
   for (int i = 0; i < e->n_args; i++)
     if (depends(e->args[i], index)) return true;
   return false;
+}
+
+/* What share of its own values a reduction's body is computed for. A condition over indices that the body has
+ * not (h / 4 == g of a sum of heads) leaves none out: each value is let through for some of those. */
+static double body_share(const counter *c, const ir_expr *reduce) {
+  if (reduce->n_args < 2) return 1;
+  for (int i = 0; i < c->def->n_indices; i++)
+    if (i != reduce->index && depends(reduce->args[1], i) && !depends(reduce->args[0], i)) return 1;
+  return share_of(c, reduce);
+}
+
+/* What share of a temporary's elements are needed at all: notes in `shares` that of each tensor read by e, of
+ * which `share` is needed. */
+static void note_shares(const counter *c, const ir_expr *e, double share, double *shares) {
+  if (e->node == IR_READ) shares[e->id] = fmax(shares[e->id], share);
+  if (e->node == IR_REDUCE) share *= body_share(c, e);
+  /* The condition itself is needed everywhere. */
+  for (int i = 0; i < e->n_args; i++)
+    note_shares(c, e->args[i], e->node == IR_REDUCE && i == 1 ? 1 : share, shares);
 }
 
 /* Values that e is computed for: those of the indices it depends on, not of the others around it. */
@@ -107,11 +116,11 @@ static double operations(const counter *c, const ir_expr *e, double share, const
     reduce = NULL;
   }
   if (e->node == IR_REDUCE) {
-    double inner = share * share_of(c, e);
+    double inner = share * body_share(c, e);
     for (int i = 0; i < e->n_args; i++) n += operations(c, e->args[i], i == 0 ? inner : share, e);
     /* A sum of sums adds each term once. */
     if (e->args[0]->node == IR_REDUCE && e->args[0]->id == e->id) return n;
-    return n + values_of(c, e) * c->sizes[e->index] * inner;
+    return n + values_of(c, e) * c->sizes[e->index] * share * share_of(c, e);
   }
   for (int i = 0; i < e->n_args; i++) n += operations(c, e->args[i], share, reduce);
   if ((e->node == IR_OPERATOR || e->node == IR_CALL) && has_data(e))
