@@ -206,6 +206,19 @@
     "x[b,h,q] = max(k) P[b,h,q,k]; m[b,h,q] = x[b,h,q] == -inf ? 0 : x[b,h,q]; s[b,h,q] = sum(k) "           \
     "exp(P[b,h,q,k] - m[b,h,q]); O[b,h,q,d] = s[b,h,q] == 0 ? 0 : (sum(k) cast<T>(exp(P[b,h,q,k] - "         \
     "m[b,h,q])) * V[b,h,k,d]) / s[b,h,q]; lse[b,h,q] = m[b,h,q] + log(s[b,h,q]) }")                          \
+  X(attention_backward, "attention", "B,H,G,S,R,D,E", "f16 bf16",                                            \
+    "gradients of attention, from its outputs, their gradient and log-sum-exp",                              \
+    "attention_backward(Q: T[B,H,S,D], K: T[B,G,R,D], V: T[B,G,R,E], O: T[B,H,S,E], dO: T[B,H,S,E], "        \
+    "lse: f32[B,H,S]) -> (dQ: T[B,H,S,D], dK: T[B,G,R,D], dV: T[B,G,R,E]) scale: float = 1 / sqrt(D), "      \
+    "causal: bool = false, left: int = -1, right: int = -1, base2: bool = false { v[q,k] = (!causal || k "   \
+    "<= q + R - S) && (left < 0 || k >= q + R - S - left) && (right < 0 || k <= q + R - S + right); "        \
+    "e[b,h,q] = sum(x) O[b,h,q,x] * dO[b,h,q,x]; A[b,h,q,k] = scale * sum(d) Q[b,h,q,d] * K[b,h / (H / "     \
+    "G),k,d]; P[b,h,q,k] = base2 ? exp2(1.4426950408889634 * A[b,h,q,k] - lse[b,h,q]) : "                    \
+    "exp(A[b,h,q,k] - lse[b,h,q]); W[b,h,q,k] = sum(x) dO[b,h,q,x] * V[b,h / (H / G),k,x]; Z[b,h,q,k] "      \
+    "= cast<T>(P[b,h,q,k] * (W[b,h,q,k] - e[b,h,q])); dQ[b,h,q,d] = scale * sum(k: v[q,k]) Z[b,h,q,k] * "    \
+    "K[b,h / (H / G),k,d]; dK[b,g,k,d] = scale * sum(h: h / (H / G) == g) sum(q: v[q,k]) Z[b,h,q,k] * "      \
+    "Q[b,h,q,d]; dV[b,g,k,x] = sum(h: h / (H / G) == g) sum(q: v[q,k]) cast<T>(P[b,h,q,k]) * "               \
+    "dO[b,h,q,x] }")                                                                                         \
   X(fused_linear_cross_entropy, "loss", "N,H,V", FLOATS,                                                     \
     "cross entropy of rows times weights, whose logits are nowhere in memory",                               \
     "fused_linear_cross_entropy(X: T[N,H], W: T[V,H], t: i64[N]) -> (loss: f32[]) "                          \

@@ -3,6 +3,7 @@
 
 #include "templates/attend.h"
 #include "templates/attention.h"
+#include "templates/backward.h"
 #include "templates/column.h"
 #include "templates/compose.h"
 #include "templates/gemm.h"
@@ -58,6 +59,17 @@ static const kernel_template templates[] = {
      .lower = attend_lower,
      .ways = attend_ways,
      .reduced_problem = attend_reduced_problem},
+    {.name = "backward",
+     .meaning = "gradients of attention, by tensor copies and warp-group matrix units",
+     .fits = backward_fits,
+     .space = backward_space_of,
+     .defaults = backward_defaults,
+     .feasible = backward_feasible,
+     .cost_ns = backward_cost_ns,
+     .prepare = backward_prepare,
+     .judge = backward_judge,
+     .lower = backward_lower,
+     .reduced_problem = backward_reduced_problem},
     {.name = "skinny",
      .meaning = "products where one side has few rows: a stream of the other one",
      .fits = skinny_fits,

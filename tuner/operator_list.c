@@ -86,6 +86,11 @@ static const operator_shapes SHAPES[] = {
      "B,H,G,S,R,D",
      "1x4x2x9x20x16",
      {"1x1x1x1x1x16", "2x2x1x70x33x16", "1x6x2x5x70x16", "1x2x1x0x4x16"}},
+    {NULL,
+     "attention",
+     "B,H,G,S,R,D,E",
+     "1x4x2x9x20x16x24",
+     {"1x1x1x1x1x16x24", "1x2x1x70x33x16x24", "1x6x2x5x40x16x24", "0x2x1x3x4x16x24"}},
     {"fused_linear_cross_entropy",
      NULL,
      NULL,
@@ -139,6 +144,7 @@ static const struct {
     {"flash_attention", "causal=true"},
     {"flash_attention", "left=3 right=2 softcap=2.5"},
     {"grouped_query_attention", "causal=true"},
+    {"attention_backward", "causal=true base2=true"},
     {"fused_linear_cross_entropy", "label_smoothing=0.1"},
 };
 

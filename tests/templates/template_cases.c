@@ -55,7 +55,7 @@ static run_views_result run(const template_case *c, const lowered *l, const run_
   arke_error err = ARKE_ERROR_INIT;
   device *d;
   ck_assert_msg(device_open_emulator(c->t->name, 1, &d, &err) == ARKE_OK, "%s", err.text);
-  run_views_result r = run_views(d, &c->p, l, SM_COUNT, views, 7, SAMPLE);
+  run_views_result r = run_views(d, &c->p, l, SM_COUNT, views, 7, c->sample > 0 ? c->sample : SAMPLE);
   d->ops->close(d);
   return r;
 }

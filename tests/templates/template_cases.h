@@ -11,6 +11,7 @@ typedef struct template_case {
   const target *t;
   ir_problem p;
   config c;
+  int64_t sample; /* elements compared of each output, at the least; 0: some thousands */
 } template_case;
 
 /* `settings`: "TILE_X=32,…", what is left out takes the template's defaults. The problem must fit. */

@@ -1,0 +1,289 @@
+/* A consumer warp group: the products of its 64 rows with the columns, step by step, P and dS from them, and
+ * the products of those with the steps' operands, which sums in registers take in. Rows of P and dS are those
+ * of accumulators, whose layout is that of an operand in registers.
+ *
+ * While weights are computed, the other product of the step runs; while their gradients are, the product of
+ * the weights; and what is left is for the other groups' products. */
+#include "generator/gen_barrier.h"
+#include "generator/gen_tma.h"
+#include "templates/backward_emit.h"
+
+enum { MOST_SCORES = 64, MOST_WORDS = MOST_SCORES / 2, MOST_SUMS = 128 };
+
+typedef struct consumer {
+  backward_emitter *e;
+  gen_value group, thread;
+  backward_place at;
+  backward_rows rows;
+  gen_value row_descriptor[2], column_descriptor[2]; /* of the first stage of columns; i64 */
+  gen_value sum_descriptor[2];                       /* the columns as what rows are multiplied into */
+  gen_wgmma products[2], outer[2];
+  int n_scores, n_words, n_sums[2];
+  gen_stage tile, stage;
+  gen_value before; /* i1: there was a tile before */
+  gen_value sums[2][MOST_SUMS];
+} consumer;
+
+/* --- products --- */
+
+static gen_value descriptor(backward_emitter *e, gen_value shared, int leading_bytes) {
+  return gen_wgmma_descriptor(e->b, shared, gen_wgmma_descriptor_bits(GEN_SWIZZLE_128, leading_bytes, 1024));
+}
+
+/* Rows of 64 elements, k along them. */
+static gen_wgmma_operand along_rows(const attention_tile *tile) {
+  gen_wgmma_operand o = {0};
+  for (int i = 0; i < tile->columns / 16; i++) o.step_offset[i] = i / 4 * tile->panel_bytes + i % 4 * 32;
+  return o;
+}
+
+static void set_up(consumer *c) {
+  backward_emitter *e = c->e;
+  const backward_pass *p = e->p;
+  dtype type = e->m->type;
+  c->n_scores = p->block_columns / 2;
+  c->n_words = p->block_columns / 4;
+  for (int i = 0; i < 2; i++) {
+    int width = (int)ir_form_extent(&e->m->form, backward_width_loop(e->m, i));
+    const attention_tile *columns = &p->columns[i];
+    c->column_descriptor[i] = descriptor(e, e->smem_columns[i], 16);
+    c->sum_descriptor[i] = descriptor(e, e->smem_columns[i], columns->panel_bytes);
+    c->products[i] = (gen_wgmma){.type = type,
+                                 .b_type = type,
+                                 .n = p->block_columns,
+                                 .tiles = 1,
+                                 .k_steps = columns->columns / 16,
+                                 .a = along_rows(&p->rows[i]),
+                                 .b = along_rows(columns)};
+    c->outer[i] = (gen_wgmma){.type = type,
+                              .b_type = type,
+                              .n = width,
+                              .tiles = 1,
+                              .k_steps = p->block_columns / 16,
+                              .b = {.transposed = true}};
+    for (int k = 0; k < c->outer[i].k_steps; k++) c->outer[i].b.step_offset[k] = k * 16 * 128;
+    c->n_sums[i] = p->sums[i] ? width / 2 : 0;
+  }
+}
+
+static gen_value stage_of(gen_builder *b, gen_value first, gen_value index, int bytes) {
+  return gen_add(b, first, gen_zext(b, gen_mul_imm(b, index, bytes >> 4), GEN_I64));
+}
+
+/* Rows times columns of operand `which`: the scores, or the slopes. */
+static void issue_product(consumer *c, int which, gen_value *s) {
+  gen_builder *b = c->e->b;
+  for (int i = 0; i < c->n_scores; i++) s[i] = gen_undefined(b, GEN_F32);
+  gen_value columns = stage_of(b, c->column_descriptor[which], c->stage.index, c->e->p->columns[which].bytes);
+  gen_wgmma_issue(b, &c->products[which], c->row_descriptor[which], columns, gen_bool(b, false), s);
+}
+
+/* dS or P, as words of two columns, times the columns of operand `which`. */
+static void issue_sums(consumer *c, int which, const gen_value *words) {
+  gen_builder *b = c->e->b;
+  gen_value columns = stage_of(b, c->sum_descriptor[which], c->stage.index, c->e->p->columns[which].bytes);
+  gen_wgmma_issue_registers(b, &c->outer[which], words, columns, gen_bool(b, true), c->sums[which]);
+}
+
+static void pack(consumer *c, const gen_value *s, gen_value *words) {
+  for (int i = 0; i < c->n_words; i++)
+    words[i] = gen_pack_halves(c->e->b, c->e->m->type, s[2 * i], s[2 * i + 1]);
+}
+
+/* --- a step --- */
+
+/* Whether the step has any columns that not all of the rows meet. */
+static gen_value needs_mask(consumer *c, gen_value column) {
+  gen_builder *b = c->e->b;
+  gen_value past = gen_compare(b, GEN_SGT, gen_add_imm(b, column, c->e->p->block_columns), c->at.all_below);
+  return gen_or(b, past, gen_compare(b, GEN_SLT, column, c->at.all_from));
+}
+
+static void mask_where_needed(consumer *c, gen_value needed, gen_value column, gen_value *x) {
+  gen_branch some;
+  gen_if(c->e->b, &some, needed, x, c->n_scores);
+  backward_mask(c->e, &c->rows, column, x, c->n_scores);
+  gen_if_end(c->e->b, &some);
+}
+
+static void release_stage(consumer *c) {
+  backward_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_value lane = gen_and(b, c->thread, gen_i32(b, 31));
+  for (int i = 0; i < 2; i++) gen_pipeline_release(b, &e->of_columns[i], c->stage.index, lane, NULL);
+  c->stage = gen_pipeline_advance(b, &e->of_columns[0], c->stage);
+}
+
+/* The place of the rows goes back to the producer when outputs' copies have read it; where they are two,
+ * under the next tile. Where nothing is copied, after the tile's last product, which all four warps have
+ * issued. */
+static void release_rows(consumer *c, gen_value index, gen_value predicate) {
+  backward_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_branch leader;
+  if (e->p->copied[0] || e->p->copied[1]) {
+    gen_value first = gen_compare_imm(b, GEN_EQ, c->thread, 0);
+    gen_if(b, &leader, predicate ? gen_and(b, first, predicate) : first, NULL, 0);
+    gen_tma_store_wait_read(b, 0);
+    gen_if_end(b, &leader);
+  }
+  gen_pipeline_release(b, &e->of_rows, index, c->thread, predicate);
+}
+
+static bool releases_late(const consumer *c) {
+  return c->e->p->row_stages == 2 && (c->e->p->copied[0] || c->e->p->copied[1]);
+}
+
+static void multiply_step(consumer *c, const backward_walk *w) {
+  backward_emitter *e = c->e;
+  gen_builder *b = e->b;
+  const backward_pass *p = e->p;
+  gen_value s[MOST_SCORES], slopes[MOST_SCORES], words[2][MOST_WORDS];
+  gen_value column = gen_mul_imm(b, w->step, p->block_columns), masked = needs_mask(c, column);
+  gen_pipeline_wait(b, &e->of_columns[0], c->stage);
+  issue_product(c, 0, s);
+  gen_pipeline_wait(b, &e->of_columns[1], c->stage);
+  if (p->sums[0]) issue_product(c, 1, slopes);
+  if (releases_late(c)) {
+    gen_value first = gen_and(b, c->before, backward_walk_is_first(e, &c->at, w));
+    release_rows(c, gen_xor(b, c->tile.index, gen_i32(b, 1)), first);
+  }
+  gen_wgmma_wait(b, p->sums[0], s, c->n_scores);
+  backward_weights(e, &c->rows, c->stage.index, s, c->n_scores);
+  mask_where_needed(c, masked, column, s);
+  if (p->sums[1]) {
+    pack(c, s, words[1]);
+    issue_sums(c, 1, words[1]);
+  }
+  if (p->sums[0]) {
+    gen_wgmma_wait(b, p->sums[1], slopes, c->n_scores);
+    backward_slopes(e, &c->rows, c->stage.index, s, slopes, c->n_scores);
+    mask_where_needed(c, masked, column, slopes);
+    pack(c, slopes, words[0]);
+    issue_sums(c, 0, words[0]);
+  }
+  for (int i = 0; i < 2; i++)
+    if (p->sums[i]) gen_wgmma_wait(b, 0, c->sums[i], c->n_sums[i]);
+  release_stage(c);
+}
+
+/* --- a tile --- */
+
+static arke_status find_rows(consumer *c, arke_error *err) {
+  backward_emitter *e = c->e;
+  gen_builder *b = e->b;
+  const backward_pass *p = e->p;
+  gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), warp = gen_lshr(b, c->thread, gen_i32(b, 5));
+  gen_value row = gen_add(b, gen_mul_imm(b, c->group, 64), gen_mul_imm(b, warp, 16));
+  row = gen_add(b, gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2))), c->at.first);
+  gen_value shared = gen_add(b, e->smem_rows, gen_mul_imm(b, c->group, 64 * 128));
+  shared = gen_add(b, shared, gen_mul_imm(b, c->tile.index, p->rows[0].bytes + p->rows[1].bytes));
+  for (int i = 0; i < 2; i++) {
+    c->rows.shared[i] = i == 0 ? shared : gen_add_imm(b, shared, p->rows[0].bytes);
+    c->row_descriptor[i] = descriptor(e, c->rows.shared[i], 16);
+  }
+  c->rows.column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
+  for (int r = 0; r < BACKWARD_ROWS; r++) {
+    c->rows.row[r] = gen_add_imm(b, row, 8 * (int64_t)r);
+    TRY(backward_row_columns(e, c->rows.row[r], &c->rows.from[r], &c->rows.below[r], err));
+  }
+  return ARKE_OK;
+}
+
+/* What a loop over steps carries. */
+typedef struct carried {
+  gen_value v[4 + 2 * MOST_SUMS];
+  int n;
+} carried;
+
+static void put(const consumer *c, const backward_walk *w, carried *to) {
+  to->n = 0;
+  to->v[to->n++] = c->stage.index;
+  to->v[to->n++] = c->stage.parity;
+  to->v[to->n++] = w->step;
+  if (w->head) to->v[to->n++] = w->head;
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; k < c->n_sums[i]; k++) to->v[to->n++] = c->sums[i][k];
+}
+
+static void get(consumer *c, const carried *from, backward_walk *w) {
+  int n = 3;
+  c->stage = (gen_stage){from->v[0], from->v[1]};
+  w->step = from->v[2];
+  if (w->head) w->head = from->v[n++];
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; k < c->n_sums[i]; k++) c->sums[i][k] = from->v[n++];
+}
+
+static arke_status consume_tile(consumer *c, arke_error *err) {
+  backward_emitter *e = c->e;
+  gen_builder *b = e->b;
+  backward_reads *reads = NULL;
+  TRY(find_rows(c, err));
+  if (e->p->side == BACKWARD_QUERIES) TRY(backward_rows_read(e, &c->at, &c->rows, &reads, err));
+  gen_pipeline_wait(b, &e->of_rows, c->tile);
+  if (e->p->side == BACKWARD_QUERIES) TRY(backward_rows_finish(e, &c->at, &c->rows, reads, err));
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; k < c->n_sums[i]; k++) c->sums[i][k] = gen_f32(b, 0);
+
+  carried in;
+  gen_loop steps;
+  backward_walk w = backward_walk_start(&c->at);
+  put(c, &w, &in);
+  gen_loop_begin(b, &steps, in.v, in.n);
+  get(c, &in, &w);
+  multiply_step(c, &w);
+  w = backward_walk_next(e, &c->at, &w);
+  gen_value more = backward_walk_goes_on(e, &c->at, &w);
+  put(c, &w, &in);
+  gen_loop_end_while(b, &steps, more);
+  get(c, &in, &w);
+
+  for (int i = 0; i < 2; i++)
+    if (e->p->sums[i]) TRY(backward_store(e, &c->at, &c->rows, i, c->sums[i], err));
+  if (!releases_late(c)) release_rows(c, c->tile.index, NULL);
+  return ARKE_OK;
+}
+
+/* Shared memory must stay until the last copy has read it. */
+static void drain(consumer *c) {
+  gen_builder *b = c->e->b;
+  gen_branch leader;
+  gen_if(b, &leader, gen_compare_imm(b, GEN_EQ, c->thread, 0), NULL, 0);
+  gen_tma_store_wait_read(b, 0);
+  gen_if_end(b, &leader);
+}
+
+arke_status backward_emit_consumer(backward_emitter *e, gen_value group, gen_value thread, arke_error *err) {
+  enum { ITEM, ROW_INDEX, ROW_PARITY, INDEX, PARITY, CARRIED };
+  gen_builder *b = e->b;
+  consumer *c = ARENA_NEW(e->k->a, consumer);
+  if (!c) return error_memory(err, "generate");
+  *c = (consumer){.e = e, .group = group, .thread = thread, .rows = {.group = group, .thread = thread}};
+  set_up(c);
+  gen_stage start = gen_pipeline_consumer_start(b);
+  gen_value first = gen_ctaid_x(b);
+  gen_value v[CARRIED] = {[ITEM] = first,
+                          [ROW_INDEX] = start.index,
+                          [ROW_PARITY] = start.parity,
+                          [INDEX] = start.index,
+                          [PARITY] = start.parity};
+  gen_loop items;
+  gen_loop_begin(b, &items, v, CARRIED);
+  gen_value item = backward_item_at(e, v[ITEM]);
+  gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
+  c->before = gen_compare(b, GEN_NE, v[ITEM], first);
+  c->tile = (gen_stage){v[ROW_INDEX], v[ROW_PARITY]};
+  c->stage = (gen_stage){v[INDEX], v[PARITY]};
+  TRY(backward_locate(e, item, &c->at, err));
+  TRY(consume_tile(c, err));
+  v[ITEM] = gen_add(b, v[ITEM], gen_nctaid_x(b));
+  c->tile = gen_pipeline_advance(b, &e->of_rows, c->tile);
+  v[ROW_INDEX] = c->tile.index;
+  v[ROW_PARITY] = c->tile.parity;
+  v[INDEX] = c->stage.index;
+  v[PARITY] = c->stage.parity;
+  gen_loop_end(b, &items);
+  if (e->p->copied[0] || e->p->copied[1]) drain(c);
+  return ARKE_OK;
+}

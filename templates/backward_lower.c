@@ -1,0 +1,220 @@
+/* The kernels' launches, and what they take for granted. */
+#include "templates/backward_emit.h"
+
+#define STAGE "generate"
+
+enum {
+  L2_PROMOTION_256 = 3,
+  SWIZZLE_128 = 3,
+  MOST_INDEX = (1 << 30) - 4096,
+  MOST_LAUNCHES = BACKWARD_PASSES + 2
+};
+
+/* The workspace: l and e of all queries, then the parts of dK and of dV. */
+typedef struct workspace {
+  const recipe_expr *pitch, *lse, *dot, *partials[2], *bytes;
+} workspace;
+
+static const recipe_expr *times(arena *a, const recipe_expr *x, const recipe_expr *y) {
+  return recipe_binary(a, RECIPE_MUL, x, y);
+}
+
+static const recipe_expr *plus(arena *a, const recipe_expr *x, const recipe_expr *y) {
+  return recipe_binary(a, RECIPE_ADD, x, y);
+}
+
+static workspace make_workspace(const backward_plan *plan, arena *a) {
+  const backward_pass *queries = &plan->passes[0];
+  workspace w = {.pitch = backward_padded_rows(plan, queries, a), .lse = recipe_const(a, 0)};
+  const recipe_expr *rows = times(a, backward_batches(plan, BACKWARD_QUERIES, a), w.pitch);
+  w.dot = times(a, rows, recipe_const(a, 4));
+  w.bytes = times(a, rows, recipe_const(a, 8));
+  for (int i = 1; i < plan->n_passes && plan->split > 1; i++)
+    for (int which = 0; which < 2; which++) {
+      if (!plan->passes[i].sums[which]) continue;
+      w.partials[which] = w.bytes;
+      w.bytes = plus(a, w.bytes, backward_partial_bytes(plan, &plan->passes[i], which, a));
+    }
+  return w;
+}
+
+/* Over the whole tensor of an access, a box of `rows` along the loop and 64 elements of a row. */
+static int add_map(const backward_plan *plan, int access, int loop, int rows, arena *a, kernel_args *args) {
+  const ir_form *form = &plan->match->form;
+  const ir_access *x = &form->accesses[access];
+  recipe_tensormap map = {.rank = x->n, .swizzle = SWIZZLE_128, .l2_promotion = L2_PROMOTION_256};
+  for (int s = 0; s < x->n; s++) {
+    int to = x->n - 1 - s;
+    const ir_expr *e = x->subscripts[s].e;
+    bool along = e->node == IR_INDEX && e->id == loop;
+    map.dim[to] = kernel_size(form, x, s, a);
+    map.stride[to] = to == 0 ? NULL : kernel_stride(form, x, s, false, a);
+    map.box[to] = to == 0 ? 64 : along ? (uint32_t)rows : 1;
+  }
+  return kernel_args_tensormap(args, x->tensor, &map);
+}
+
+/* --- rules --- */
+
+/* Copies want addresses and strides at multiples of 16 bytes. */
+static void require_copied(const backward_plan *plan, int access, recipe *rules, arena *a) {
+  const ir_form *form = &plan->match->form;
+  const ir_access *x = &form->accesses[access];
+  const char *name = form->problem->op->tensors[x->tensor].name;
+  rules->tensors[x->tensor].alignment = 16;
+  rules->tensors[x->tensor].contiguous_last = true;
+  for (int s = 0; s + 1 < x->n; s++)
+    kernel_require(rules, a, kernel_stride(form, x, s, false, a), 8, 0,
+                   arena_printf(a, "rows of %s must start at multiples of 16 bytes", name));
+}
+
+static void require_size(const backward_plan *plan, int loop, recipe *rules, arena *a) {
+  const ir_form *form = &plan->match->form;
+  const recipe_expr *extent = kernel_extent(form, loop, a);
+  int64_t size = ir_form_extent(form, loop);
+  kernel_require(rules, a, extent, size, 0, "the kernel is made for heads of another size");
+  kernel_require(rules, a, extent, 0, size, "the kernel is made for heads of another size");
+}
+
+static void require_heads(const backward_plan *plan, recipe *rules, arena *a) {
+  const backward_match *m = plan->match;
+  const ir_op *op = m->form.problem->op;
+  if (m->head < 0) return;
+  const recipe_expr *each = times(a, kernel_dim(op, m->heads[1], a), recipe_const(a, plan->split));
+  kernel_require(rules, a, recipe_binary(a, RECIPE_MOD, kernel_dim(op, m->heads[0], a), each), 0, 0,
+                 "query heads must be a multiple of those of keys and values, and of their parts");
+}
+
+static void make_rules(const backward_plan *plan, const workspace *w, arena *a, recipe *rules) {
+  const backward_match *m = plan->match;
+  *rules = (recipe){.n_tensors = m->form.problem->op->n_args, .workspace_bytes = w->bytes};
+  const int reads[] = {m->q, m->k, m->v, m->d_o};
+  for (int i = 0; i < 4; i++) require_copied(plan, reads[i], rules, a);
+  for (int i = 0; i < plan->n_passes; i++)
+    for (int which = 0; which < 2; which++)
+      if (plan->passes[i].copied[which])
+        require_copied(plan, m->form.outputs[plan->passes[i].output[which]].access, rules, a);
+  lanes_require(&m->form, &plan->rows, rules, a);
+  lanes_require(&m->form, &plan->dot, rules, a);
+  for (int i = 0; i < 3; i++) lanes_require(&m->form, &plan->epilogue[i], rules, a);
+  require_size(plan, m->depth, rules, a);
+  require_size(plan, m->wide, rules, a);
+  require_size(plan, m->dot->index, rules, a);
+  require_heads(plan, rules, a);
+  for (int l = 0; l < m->form.n_loops; l++)
+    kernel_require(rules, a, kernel_extent(&m->form, l, a), 0, MOST_INDEX,
+                   "indices of the kernel have 32 bits");
+}
+
+/* --- launches --- */
+
+static int access_of_output(const backward_plan *plan, const backward_pass *p, int which) {
+  return plan->match->form.outputs[p->output[which]].access;
+}
+
+static void declare_maps(const backward_plan *plan, const backward_pass *p, backward_kernel *k, arena *a,
+                         kernel_args *args) {
+  const backward_match *m = plan->match;
+  const int of[2][2] = {{m->q, m->d_o}, {m->k, m->v}};
+  int rows = backward_row_loop(m, p->side), columns = backward_column_loop(m, p->side);
+  for (int i = 0; i < 2; i++) {
+    if (p->rows[i].bytes) k->map_rows[i] = add_map(plan, of[p->side][i], rows, p->block_rows, a, args);
+    k->map_columns[i] = add_map(plan, of[!p->side][i], columns, p->block_columns, a, args);
+    if (p->copied[i]) k->map_out[i] = add_map(plan, access_of_output(plan, p, i), rows, 64, a, args);
+  }
+}
+
+static arke_status make_launch(const backward_plan *plan, const backward_pass *p, const workspace *w,
+                               const char *name, arena *a, recipe *rules, kernel_launch *l, arke_error *err) {
+  const backward_match *m = plan->match;
+  backward_kernel *k = ARENA_NEW(a, backward_kernel);
+  if (!k) return error_memory(err, STAGE);
+  *k = (backward_kernel){.plan = plan, .p = p, .a = a};
+  *l = (kernel_launch){.name = name,
+                       .threads = p->threads,
+                       .min_ctas_per_sm = p->resident,
+                       .smem_bytes = recipe_const(a, p->smem_bytes),
+                       .early_start = true,
+                       .args = {.a = a},
+                       .emit = backward_emit,
+                       .user = k};
+  declare_maps(plan, p, k, a, &l->args);
+  for (int i = 0; i < m->form.n_loops; i++)
+    k->extents[i] = kernel_args_i32(&l->args, kernel_extent(&m->form, i, a));
+  const recipe_expr *heads = backward_batches(plan, p->side, a),
+                    *tiles = recipe_binary(a, RECIPE_CEILDIV,
+                                           kernel_extent(&m->form, backward_row_loop(m, p->side), a),
+                                           recipe_const(a, p->block_rows));
+  if (p->side == BACKWARD_KEYS) heads = times(a, heads, recipe_const(a, plan->split));
+  const recipe_expr *items = times(a, tiles, heads);
+  k->tiles = kernel_args_i32(&l->args, tiles);
+  k->heads = kernel_args_i32(&l->args, heads);
+  k->items = kernel_args_i32(&l->args, items);
+  if (p->side == BACKWARD_KEYS && m->head >= 0) {
+    const recipe_expr *ratio = recipe_binary(a, RECIPE_DIV, kernel_extent(&m->form, m->head, a),
+                                             kernel_extent(&m->form, m->share, a));
+    k->ratio = kernel_args_i32(&l->args, ratio);
+    k->per_part =
+        kernel_args_i32(&l->args, recipe_binary(a, RECIPE_DIV, ratio, recipe_const(a, plan->split)));
+  }
+  k->lse = kernel_args_workspace(&l->args, w->lse);
+  k->dot = kernel_args_workspace(&l->args, w->dot);
+  k->pitch = kernel_args_i32(&l->args, w->pitch);
+  for (int i = 0; i < 2; i++)
+    if (p->side == BACKWARD_KEYS && p->sums[i] && w->partials[i])
+      k->partials[i] = kernel_args_workspace(&l->args, w->partials[i]);
+  lanes_declare(&m->form, &plan->rows, &l->args, &k->row_slots);
+  if (p->side == BACKWARD_QUERIES) lanes_declare(&m->form, &plan->dot, &l->args, &k->dot_slots);
+  for (int i = 0; i < 2; i++) {
+    int number = p->side == BACKWARD_QUERIES ? 0 : 1 + i;
+    if (p->sums[i]) lanes_declare(&m->form, &plan->epilogue[number], &l->args, &k->epilogue_slots[number]);
+  }
+  l->grid[0] = items;
+  if (plan->persistent) {
+    const recipe_expr *ctas = times(a, recipe_var(a, "SMS"), recipe_const(a, p->resident));
+    l->grid[0] = recipe_binary(a, RECIPE_MIN, ctas, items);
+  }
+  kernel_require(rules, a, items, 0, MOST_INDEX, "there are more tiles than the kernel can count");
+  return l->grid[0] && l->smem_bytes ? ARKE_OK : error_memory(err, STAGE);
+}
+
+static arke_status make_launches(const backward_plan *plan, const workspace *w, arena *a, recipe *rules,
+                                 kernel_launch *l, int *n, arke_error *err) {
+  static const char *const names[] = {"backward_queries", "backward_keys", "backward_values"};
+  *n = 0;
+  for (int i = 0; i < plan->n_passes; i++)
+    TRY(make_launch(plan, &plan->passes[i], w, names[i], a, rules, &l[(*n)++], err));
+  for (int i = 1; i < plan->n_passes && plan->split > 1; i++)
+    for (int which = 0; which < 2; which++)
+      if (plan->passes[i].sums[which])
+        TRY(backward_make_combine(plan, &plan->passes[i], which, w->partials[which], a, &l[(*n)++], err));
+  return ARKE_OK;
+}
+
+arke_status backward_lower(const ir_problem *p, const target *t, const config *c,
+                           const lower_options *options, arena *a, lowered *out, arke_error *err) {
+  backward_match *m = ARENA_NEW(a, backward_match);
+  backward_plan *plan = ARENA_NEW(a, backward_plan);
+  kernel_launch launches[MOST_LAUNCHES];
+  arke_status status;
+  if (!m || !plan) return error_memory(err, STAGE);
+  template_reason reason = backward_fit(p, t, a, m, NULL, &status);
+  if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
+  if (reason == TEMPLATE_OK) reason = backward_plan_make(m, t, c, plan);
+  if (reason != TEMPLATE_OK)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "configuration not feasible: %s",
+                     template_reason_text(reason));
+  lanes_options *each[] = {&plan->rows, &plan->dot, &plan->epilogue[0], &plan->epilogue[1],
+                           &plan->epilogue[2]};
+  for (size_t i = 0; options && i < COUNT_OF(each); i++) {
+    each[i]->fast_math = options->fast_math;
+    each[i]->check_indices = options->check_indices;
+  }
+  workspace w = make_workspace(plan, a);
+  recipe rules;
+  int n;
+  if (!w.bytes) return error_memory(err, STAGE);
+  make_rules(plan, &w, a, &rules);
+  TRY(make_launches(plan, &w, a, &rules, launches, &n, err));
+  return kernel_lower(launches, n, &rules, t, options, a, out, err);
+}

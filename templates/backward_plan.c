@@ -1,0 +1,133 @@
+/* What a configuration of the gradients' template is: tiles, shared memory, registers.
+ *
+ * Shared memory of a tile of 128 rows with D = 128, in KiB:
+ *   queries   Q and dO 64, one or two times; K and V of a step of 96 keys 48, two times: 160, or 224
+ *   keys      K and V 64, one or two times; Q and dO of a step of 64 queries 32, two times: 128, or 192
+ * Registers of a consumer thread, of 240: what sums take (D / 2 for dQ; D for dK and dV together), scores and
+ * slopes of a step (half its columns each), P as an operand where it is one (a quarter of them), and what is
+ * not counted one by one: queries 64 + 96, keys 128 + 64 + 16. */
+#include "generator/gen_tma.h"
+#include "templates/backward.h"
+
+/* Static shared memory (barriers), rounded up to the alignment of the dynamic part. */
+enum { STATIC_SMEM_BYTES = 1024 };
+/* Registers a consumer thread needs beside sums, scores and operands. */
+enum { OVERHEAD_REGISTERS = 28 };
+static const int consumer_registers[] = {0, 232, 240, 160};
+
+int backward_row_loop(const backward_match *m, int side) {
+  return side == BACKWARD_QUERIES ? m->query : m->key;
+}
+
+int backward_column_loop(const backward_match *m, int side) {
+  return side == BACKWARD_QUERIES ? m->key : m->query;
+}
+
+int backward_width_loop(const backward_match *m, int operand) {
+  return operand == BACKWARD_FIRST ? m->depth : m->wide;
+}
+
+int64_t backward_ratio(const backward_match *m) {
+  if (m->head < 0) return 1;
+  int64_t shared = ir_form_extent(&m->form, m->share);
+  return shared < 1 ? 0 : ir_form_extent(&m->form, m->head) / shared;
+}
+
+static attention_tile make_tile(int rows, int64_t columns) {
+  int padded = (int)(columns + 15) / 16 * 16, panels = (padded + 63) / 64;
+  return (attention_tile){.rows = rows,
+                          .columns = padded,
+                          .panels = panels,
+                          .panel_bytes = rows * 128,
+                          .bytes = panels * rows * 128};
+}
+
+static int bytes_of(const backward_pass *p, int row_stages) {
+  int statistics = p->side == BACKWARD_KEYS ? 2 * p->block_columns * 4 : 0;
+  return row_stages * (p->rows[0].bytes + p->rows[1].bytes) +
+         p->stages * (p->columns[0].bytes + p->columns[1].bytes + statistics);
+}
+
+/* An output leaves through shared memory where its elements have 16 bits and it fits the rows' place. */
+static bool is_copied(const backward_plan *plan, const backward_pass *p, int which) {
+  const backward_match *m = plan->match;
+  if (!p->sums[which] || (p->side == BACKWARD_KEYS && plan->split > 1)) return false;
+  const ir_access *x = &m->form.accesses[m->form.outputs[p->output[which]].access];
+  dtype stored = ir_tensor_dtype(m->form.problem, x->tensor);
+  const attention_tile *place = &p->rows[p->rows[which].bytes ? which : 0];
+  return (stored == DTYPE_BF16 || stored == DTYPE_F16) && x->n <= GEN_TMA_MAX_RANK &&
+         place->columns >= ir_form_extent(&m->form, backward_width_loop(m, which));
+}
+
+static template_reason make_pass(const backward_plan *plan, const target *t, backward_pass *p) {
+  const backward_match *m = plan->match;
+  int64_t width[] = {ir_form_extent(&m->form, m->depth), ir_form_extent(&m->form, m->wide)};
+  p->block_rows = 64 * p->consumers;
+  p->threads = 128 * (p->consumers + 1);
+  if (p->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
+  p->live_registers = p->block_columns / 2 + OVERHEAD_REGISTERS;
+  if (p->sums[0]) p->live_registers += (int)width[0] / 2 + p->block_columns / 2;
+  if (p->sums[1]) p->live_registers += (int)width[1] / 2 + p->block_columns / 4;
+  if (p->live_registers > consumer_registers[p->consumers]) return TEMPLATE_REGISTERS;
+  for (int i = 0; i < 2; i++) {
+    /* Without slopes the tile needs nothing of their operand. */
+    p->rows[i] = i == 0 || p->sums[0] ? make_tile(p->block_rows, width[i]) : (attention_tile){0};
+    p->columns[i] = make_tile(p->block_columns, width[i]);
+    p->copied[i] = is_copied(plan, p, i);
+  }
+  int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES, half = available / 2 - 2 * STATIC_SMEM_BYTES;
+  p->resident = p->consumers == 1 && bytes_of(p, 1) <= half ? 2 : 1;
+  int most = p->resident == 2 ? half : available;
+  p->row_stages = plan->persistent && bytes_of(p, 2) <= most ? 2 : 1;
+  p->smem_bytes = bytes_of(p, p->row_stages);
+  return p->smem_bytes > most ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
+}
+
+static void set_options(backward_plan *plan) {
+  const backward_match *m = plan->match;
+  const ir_form *form = &m->form;
+  plan->wide_offsets = lanes_need_wide_offsets(form);
+  plan->rows = (lanes_options){.loop = -1, .width = 1, .wide_offsets = plan->wide_offsets};
+  plan->dot = (lanes_options){.loop = m->dot->index, .width = 8, .wide_offsets = plan->wide_offsets};
+  plan->dot.wide = lanes_wide(form, &plan->dot);
+  for (int i = 0; i < 3; i++) {
+    int loop = i == 2 ? m->wide : m->depth;
+    plan->epilogue[i] = (lanes_options){.loop = loop, .width = 2, .wide_offsets = plan->wide_offsets};
+    plan->epilogue[i].wide = lanes_wide(form, &plan->epilogue[i]);
+  }
+}
+
+template_reason backward_plan_make(const backward_match *m, const target *t, const config *c,
+                                   backward_plan *plan) {
+  const int *v = c->values;
+  bool apart = v[BACKWARD_APART];
+  *plan = (backward_plan){.match = m,
+                          .n_passes = apart ? 3 : 2,
+                          .split = v[BACKWARD_SPLIT],
+                          .group = v[BACKWARD_GROUP],
+                          .persistent = v[BACKWARD_PERSISTENT],
+                          .masked = m->seen[0].n > 0};
+  int64_t ratio = backward_ratio(m);
+  if (plan->split > 1 && (ratio % plan->split != 0 || ratio < plan->split)) return TEMPLATE_SCHEDULE;
+  /* Queries of a step are read from the workspace together, which has tiles of them. */
+  if (64 * v[BACKWARD_Q_CONSUMERS] % v[BACKWARD_K_BLOCK] != 0) return TEMPLATE_TILE;
+  plan->passes[0] = (backward_pass){.side = BACKWARD_QUERIES,
+                                    .sums = {true, false},
+                                    .output = {m->dq, -1},
+                                    .consumers = v[BACKWARD_Q_CONSUMERS],
+                                    .block_columns = v[BACKWARD_Q_BLOCK],
+                                    .stages = v[BACKWARD_Q_STAGES]};
+  for (int i = 1; i < plan->n_passes; i++)
+    plan->passes[i] = (backward_pass){.side = BACKWARD_KEYS,
+                                      .sums = {i == 1, !apart || i == 2},
+                                      .output = {m->dk, m->dv},
+                                      .consumers = v[BACKWARD_K_CONSUMERS],
+                                      .block_columns = v[BACKWARD_K_BLOCK],
+                                      .stages = v[BACKWARD_K_STAGES]};
+  for (int i = 0; i < plan->n_passes; i++) {
+    template_reason reason = make_pass(plan, t, &plan->passes[i]);
+    if (reason != TEMPLATE_OK) return reason;
+  }
+  set_options(plan);
+  return TEMPLATE_OK;
+}

@@ -1,0 +1,72 @@
+/* Products become weights and their gradients, in registers. l and e belong to queries: a thread has those of
+ * its two rows in registers, or those of its columns wait in shared memory with the step. */
+#include <math.h>
+
+#include "generator/gen_barrier.h"
+#include "generator/gen_memory.h"
+#include "templates/backward_emit.h"
+
+static int row_of(int i) {
+  return i / 2 % 2;
+}
+
+static int column_of(int i) {
+  return 8 * (i / 4) + i % 2;
+}
+
+static gen_value exp2_of(gen_builder *b, gen_value x) {
+  gen_value v = x;
+  arke_error err = ARKE_ERROR_INIT;
+  if (gen_math_to(b, IR_FN_EXP2, GEN_ACCURACY_NARROW, &x, &v, &err) != ARKE_OK) gen_misuse(b, "%s", err.text);
+  return v;
+}
+
+/* l or e for each accumulator. */
+static void statistics(backward_emitter *e, const backward_rows *rows, int which, gen_value stage,
+                       gen_value *values, int n) {
+  gen_builder *b = e->b;
+  if (e->p->side == BACKWARD_QUERIES) {
+    for (int i = 0; i < n; i++) values[i] = which == 0 ? rows->lse[row_of(i)] : rows->dot[row_of(i)];
+    return;
+  }
+  gen_value first = gen_add(b, e->smem_statistics[which], gen_mul_imm(b, stage, e->p->block_columns * 4));
+  first = gen_add(b, first, gen_mul_imm(b, rows->column, 4));
+  for (int i = 0; i < n; i += 4) {
+    gen_value pair = gen_load_shared(b, GEN_F32, 2, gen_add_imm(b, first, (int64_t)i / 4 * 32));
+    for (int k = 0; k < 4; k++) values[i + k] = gen_lane(b, pair, k % 2);
+  }
+}
+
+enum { MOST = 64 }; /* accumulators of a step: columns / 2 */
+
+void backward_weights(backward_emitter *e, const backward_rows *rows, gen_value stage, gen_value *s, int n) {
+  gen_builder *b = e->b;
+  gen_value factor = gen_f32(b, e->m->scale * (e->m->base2 ? 1 : M_LOG2E)), lse[MOST];
+  statistics(e, rows, 0, stage, lse, n);
+  for (int i = 0; i < n; i++) s[i] = exp2_of(b, gen_fma(b, s[i], factor, gen_fneg(b, lse[i])));
+}
+
+void backward_slopes(backward_emitter *e, const backward_rows *rows, gen_value stage, const gen_value *p,
+                     gen_value *slopes, int n) {
+  gen_builder *b = e->b;
+  gen_value dot[MOST];
+  statistics(e, rows, 1, stage, dot, n);
+  for (int i = 0; i < n; i++) slopes[i] = gen_fmul(b, p[i], gen_fsub(b, slopes[i], dot[i]));
+}
+
+void backward_mask(backward_emitter *e, const backward_rows *rows, gen_value column, gen_value *x, int n) {
+  gen_builder *b = e->b;
+  const attention_bounds *bounds = &e->m->seen[e->p->side];
+  gen_value zero = gen_f32(b, 0), first = gen_add(b, column, rows->column);
+  bool lower = false;
+  for (int i = 0; i < bounds->n; i++) lower |= !bounds->list[i].upper;
+  for (int r = 0; r < BACKWARD_ROWS; r++) {
+    gen_value below = gen_sub(b, rows->below[r], first), from = gen_sub(b, rows->from[r], first);
+    for (int i = 0; i < n; i++) {
+      if (row_of(i) != r) continue;
+      gen_value met = gen_compare_imm(b, GEN_SGT, below, column_of(i));
+      if (lower) met = gen_and(b, met, gen_compare_imm(b, GEN_SLE, from, column_of(i)));
+      x[i] = gen_select(b, met, x[i], zero);
+    }
+  }
+}
