@@ -14,6 +14,7 @@ void gen_pipeline_create(gen_builder *b, gen_pipeline *p, const char *name, int 
   p->stages = stages;
   p->consumers = consumers;
   p->cluster_ctas = cluster_ctas;
+  p->fills = 1;
   snprintf(text, sizeof text, "%s_full", name);
   p->full = gen_shared_static(b, text, stages * MBARRIER_BYTES, MBARRIER_BYTES);
   snprintf(text, sizeof text, "%s_empty", name);
@@ -22,7 +23,7 @@ void gen_pipeline_create(gen_builder *b, gen_pipeline *p, const char *name, int 
 
 void gen_pipeline_init(gen_builder *b, const gen_pipeline *p) {
   for (int s = 0; s < p->stages; s++) {
-    gen_mbarrier_init(b, gen_add_imm(b, p->full, s * MBARRIER_BYTES), 1);
+    gen_mbarrier_init(b, gen_add_imm(b, p->full, s * MBARRIER_BYTES), p->fills);
     gen_mbarrier_init(b, gen_add_imm(b, p->empty, s * MBARRIER_BYTES), p->consumers * p->cluster_ctas);
   }
 }
@@ -75,6 +76,14 @@ gen_value gen_pipeline_acquire_some(gen_builder *b, const gen_pipeline *p, gen_s
   gen_value full = barrier_at(b, p->full, at.index);
   gen_mbarrier_arrive_expect_some(b, full, bytes);
   return full;
+}
+
+void gen_pipeline_fill(gen_builder *b, const gen_pipeline *p, gen_value index, gen_value predicate) {
+  gen_mbarrier_arrive(b, barrier_at(b, p->full, index), predicate);
+}
+
+void gen_pipeline_leave(gen_builder *b, const gen_pipeline *p, gen_value index, gen_value predicate) {
+  gen_mbarrier_arrive(b, barrier_at(b, p->empty, index), predicate);
 }
 
 void gen_pipeline_wait(gen_builder *b, const gen_pipeline *p, gen_stage at) {

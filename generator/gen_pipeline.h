@@ -16,6 +16,7 @@ typedef struct gen_pipeline {
   int stages;
   int consumers;         /* releases of a stage by each CTA */
   int cluster_ctas;      /* CTAs that share the stages; 1: no sharing */
+  int fills;             /* arrivals that fill a stage: 1; to be set before gen_pipeline_init where more do */
   gen_value full, empty; /* i32 address of the first barrier of each kind */
 } gen_pipeline;
 
@@ -51,5 +52,12 @@ void gen_pipeline_wait(gen_builder *b, const gen_pipeline *p, gen_stage at);
  * the index in the group, of which one thread arrives in each CTA, where `predicate` (NULL: always) holds. */
 void gen_pipeline_release(gen_builder *b, const gen_pipeline *p, gen_value index, gen_value thread,
                           gen_value predicate);
+
+/* A ring that warps fill by ordinary stores, for others that read it by ordinary loads. A writer waits until
+ * stage `at` is free, writes, and tells by gen_pipeline_fill; a reader waits (gen_pipeline_wait), reads, and
+ * tells by gen_pipeline_leave. A thread speaks for its warp after a gen_warp_sync, where `predicate` (NULL:
+ * always) holds. In one CTA. */
+void gen_pipeline_fill(gen_builder *b, const gen_pipeline *p, gen_value index, gen_value predicate);
+void gen_pipeline_leave(gen_builder *b, const gen_pipeline *p, gen_value index, gen_value predicate);
 
 #endif

@@ -49,6 +49,7 @@ typedef struct gemm_match {
   int n_reads;                      /* what the epilogue reads by row and column, and copies can address */
   gemm_view reads[GEMM_READS];
   bool reads_transposed[GEMM_READS]; /* m is their contiguous axis */
+  bool reads_staged[GEMM_READS];     /* copies can bring them through shared memory (gemm_reads.c) */
   bool bare;                         /* there is one output, and it is the sum (0 in rows of no group) */
   /* Factors of the terms beside the elements (gemm_scales.c): */
   int operand_a, operand_b[CONTRACTION_SUMS]; /* of the contraction */
@@ -100,7 +101,11 @@ int64_t gemm_extent(const gemm_match *match, int loop); /* in the match's proble
   X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)                \
   X(STREAM_K, "1: tiles that would not fill a last wave are split along K, a like part for each SM", 0, 1)   \
   X(SWAP, "1: the transposed product is computed, so that rows and columns above change places", 0, 1)       \
-  X(EVEN, "1: tiles are BLOCK_N wide or a little less, so that they fill the last wave", 0, 1)
+  X(EVEN, "1: tiles are BLOCK_N wide or a little less, so that they fill the last wave", 0, 1)               \
+  X(STAGED,                                                                                                  \
+    "1: what the epilogue reads by row and column, and scales of blocks, come through shared memory, ahead " \
+    "of their use",                                                                                          \
+    0, 1)
 
 typedef enum gemm_param {
 #define X(NAME, ...) GEMM_##NAME,
@@ -157,9 +162,14 @@ typedef struct gemm_plan {
   int store_buffer_bytes;
   int store_width, store_height; /* elements of a copy along Y's contiguous axis and the other one */
   gen_swizzle store_swizzle;
-  int smem_bytes; /* dynamic */
-  int slot_bytes; /* workspace of a CTA for the sums of a part of a tile; 0 without STREAM_K */
-  int sums_bytes; /* of it that travel through a stage at a time */
+  int smem_bytes;     /* dynamic */
+  int slot_bytes;     /* workspace of a CTA for the sums of a part of a tile; 0 without STREAM_K */
+  int sums_bytes;     /* of it that travel through a stage at a time */
+  bool scales_staged; /* STAGED: scales of blocks come through a ring (gemm_scale_ring.c) */
+  int scales_offset;  /* in dynamic shared memory */
+  /* STAGED: panels of what the epilogue reads in a stage, and stages of a tile; 0: it loads them itself. */
+  bool staged;
+  int read_panels, read_stages, read_panel_bytes;
   /* How the epilogue, and indices of operands that are more than loops, are evaluated. */
   product_rows_layout row_parts; /* where rows are reduced (contraction_rows.h) */
   lanes_options epilogue, indices, scales;
@@ -172,6 +182,18 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
 void gemm_choose_evaluation(gemm_plan *plan);
 /* What parameters have against one another, whatever the problem and the target. */
 template_reason gemm_check_numbers(const config *c);
+/* STAGED: bytes of a k-step's scales, which GEMM_SCALE_WARPS warps bring into a ring of so many steps. */
+enum { GEMM_SCALE_WARPS = 2, GEMM_SCALE_RING = 8 };
+int gemm_scale_bytes(const gemm_plan *plan);
+/* STAGED: how stages hold what the epilogue reads; false: a panel does not fit one. */
+bool gemm_place_reads(gemm_plan *plan);
+uint64_t gemm_staged_accesses(const gemm_plan *plan); /* bit i: access i */
+/* Copies of a read: a consumer group's rows of a panel are `count` boxes, one after the other. */
+typedef struct gemm_box {
+  int width, height, count;
+  gen_swizzle swizzle;
+} gemm_box;
+gemm_box gemm_read_box(const gemm_plan *plan, int read);
 /* Column of a tile of so many columns at which a panel begins: the last panels end with the tile. */
 int gemm_panel_column(const gemm_plan *plan, int columns, int panel);
 /* With EVEN tiles have one of GEMM_EVEN_WIDTHS widths, GEMM_EVEN_STEP apart; the least of them. */
@@ -236,6 +258,8 @@ const recipe_expr *gemm_group_tiles(const gemm_plan *plan, arena *a);
 const recipe_expr *gemm_group_bytes(const gemm_plan *plan, arena *a);
 /* The value of a row's group, for evaluators whose `user` is a gemm_kernel. */
 arke_status gemm_group_value(void *user, const ir_expr *e, gen_value *values, arke_error *err);
+/* Elements of a staged read in the fragment at hand, for evaluators whose `user` is a gemm_kernel. */
+arke_status gemm_read_value(void *user, int access, gen_value *elements, arke_error *err);
 /* Its one parameter is the address of the flags. */
 arke_status gemm_emit_clear(gen_builder *b, const target *t, void *unused, arke_error *err);
 /* The map of a tensor that copies take `width` by `height` elements of. */

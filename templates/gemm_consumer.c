@@ -115,6 +115,10 @@ static gen_value multiply(gemm_consumer *c, int columns, const gemm_pending *pen
   return carried[BEFORE];
 }
 
+static void begin_epilogue(gemm_consumer *c, gemm_tile tile, int columns) {
+  gemm_epilogue_begin(c->e, &c->epilogue, c->group, c->thread, c->reads, tile, columns);
+}
+
 /* Waits for the last products of an item, under which it finds out where the tile is and asks for what the
  * epilogue reads first; `acc` are values then, with STREAM_K those of all CTAs up to here. */
 static gemm_tile finish_products(gemm_consumer *c, int columns, gemm_item item, gen_value last_stage,
@@ -126,12 +130,15 @@ static gemm_tile finish_products(gemm_consumer *c, int columns, gemm_item item, 
   tile.column = gen_pin(b, tile.column);
   if (tile.batch) tile.batch = gen_pin(b, tile.batch);
   if (tile.end) tile.end = gen_pin(b, tile.end), tile.group = gen_pin(b, tile.group);
-  if (!e->plan->stream) gemm_epilogue_begin(e, &c->epilogue, c->group, c->thread, tile, columns);
+  if (!e->plan->stream) begin_epilogue(c, tile, columns);
   if (last_stage) {
     gen_wgmma_wait(b, 0, acc, accumulators_of(e->plan, columns));
     gen_pipeline_release(b, &e->pipeline, last_stage, c->thread, NULL);
   }
-  if (e->plan->stream) gemm_stream_exchange(e, &c->store, c->group, c->thread, item, &c->walk.stage, acc);
+  if (e->plan->stream) {
+    gemm_stream_exchange(e, &c->store, c->group, c->thread, item, &c->walk.stage, acc);
+    gemm_reads_pass(c);
+  }
   return tile;
 }
 
@@ -144,7 +151,7 @@ static void store_tile(gemm_consumer *c, int columns, gemm_tile tile, const gen_
     gemm_rows_finish(e, &c->epilogue, c->thread, acc);
     return;
   }
-  if (e->plan->stream) gemm_epilogue_begin(e, &c->epilogue, c->group, c->thread, tile, columns);
+  if (e->plan->stream) begin_epilogue(c, tile, columns);
   if (copies) gemm_store_begin(e, &c->store);
   for (int panel = 0; panel < e->plan->panels; panel++) {
     gemm_epilogue_panel(e, &c->epilogue, panel, acc, packed);
@@ -200,11 +207,16 @@ static gen_value width_at(gemm_consumer *c) {
 static void multiply_and_store(gemm_consumer *c, int columns, gemm_item item) {
   gemm_emitter *e = c->e;
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
-  gemm_tile tile = finish_products(c, columns, item, multiply(c, columns, NULL, item, acc), acc);
+  gen_value last_stage = multiply(c, columns, NULL, item, acc);
+  if (!e->plan->stream) gemm_reads_pass(c);
+  gemm_tile tile = finish_products(c, columns, item, last_stage, acc);
   gen_branch complete;
   if (e->plan->stream) gen_if(e->b, &complete, negate(e->b, gemm_item_is_partial(e, item)), NULL, 0);
   store_tile(c, columns, tile, acc);
-  if (e->plan->stream) gen_if_end(e->b, &complete);
+  if (!e->plan->stream) return;
+  gen_else(e->b, &complete);
+  gemm_reads_drop(c);
+  gen_if_end(e->b, &complete);
 }
 
 static void consume_cooperative(gemm_consumer *c) {
@@ -219,6 +231,15 @@ static gen_value turn_barrier(gemm_emitter *e, gen_value group) {
   return gen_add(e->b, e->turns, gen_mul_imm(e->b, group, 8));
 }
 
+static void skip_scales(gemm_consumer *c, gen_value steps) {
+  gemm_emitter *e = c->e;
+  if (e->plan->scales_staged) c->walk.scales = gen_pipeline_skip(e->b, &e->scale_ring, c->walk.scales, steps);
+}
+
+static gen_value stages_of_tile(gemm_emitter *e) {
+  return gen_add_imm(e->b, e->k_steps, e->plan->read_stages);
+}
+
 /* Multiplies in this group's turn, gives the turn to the other one, and stores. */
 static void multiply_in_turn(gemm_consumer *c, int columns, gemm_item item) {
   gemm_emitter *e = c->e;
@@ -226,8 +247,12 @@ static void multiply_in_turn(gemm_consumer *c, int columns, gemm_item item) {
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
   gen_value last_stage = multiply(c, columns, NULL, item, acc);
   gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), other = gen_xor(b, c->group, gen_i32(b, 1));
+  gemm_reads_pass(c);
+  gemm_reads_wait(c);
   gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, lane, 0));
-  c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, e->k_steps); /* the other group's tile */
+  skip_scales(c, e->k_steps);
+  c->walk.stage =
+      gen_pipeline_skip(b, &e->pipeline, c->walk.stage, stages_of_tile(e)); /* the other group's */
   gemm_tile tile = finish_products(c, columns, item, last_stage, acc);
   store_tile(c, columns, tile, acc);
 }
@@ -241,7 +266,8 @@ static void consume_pingpong(gemm_consumer *c) {
   gen_builder *b = e->b;
   c->walk.place = gen_add(b, e->unit, gen_mul(b, c->group, e->unit_step));
   c->walk.step = gen_mul_imm(b, e->unit_step, 2);
-  c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, gen_mul(b, c->group, e->k_steps));
+  c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, gen_mul(b, c->group, stages_of_tile(e)));
+  skip_scales(c, gen_mul(b, c->group, e->k_steps));
   c->walk.n_extra = 1;
   gen_value *turn = c->walk.extra;
   *turn = gen_xor(b, c->group, gen_i32(b, 1));
@@ -296,8 +322,10 @@ static void consume_deferred(gemm_consumer *c) {
                           .packed = waiting};
   gemm_item item = gemm_item_at(e, walk->place);
   int columns = plan->block_n;
-  gemm_tile tile = finish_products(c, columns, item, multiply(c, columns, &pending, item, acc), acc);
-  if (plan->stream) gemm_epilogue_begin(e, &c->epilogue, c->group, c->thread, tile, columns);
+  gen_value last_stage = multiply(c, columns, &pending, item, acc);
+  if (!plan->stream) gemm_reads_pass(c);
+  gemm_tile tile = finish_products(c, columns, item, last_stage, acc);
+  if (plan->stream) begin_epilogue(c, tile, columns);
   for (int panel = 0; panel < plan->panels; panel++) gemm_epilogue_panel(e, &c->epilogue, panel, acc, packed);
   gen_value at_once = nothing_to_hide_under(c), later = negate(b, at_once);
   if (plan->stream) {
@@ -321,6 +349,7 @@ void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread) {
   c.walk.place = gemm_first_place(e);
   c.walk.step = e->unit_step;
   c.walk.stage = gen_pipeline_consumer_start(e->b);
+  if (e->plan->scales_staged) c.walk.scales = gen_pipeline_consumer_start(e->b);
   gemm_store_init(e, &c.store, group, thread);
   if (e->plan->pingpong) {
     consume_pingpong(&c);

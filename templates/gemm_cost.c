@@ -88,7 +88,7 @@ static double smem_bytes(const gemm_plan *plan) {
 
 /* Scales within the sum that a thread asks for in a stage, and their products. */
 static double scales_ns(const gemm_plan *plan, double clock_hz) {
-  if (plan->match.block == 0) return 0;
+  if (plan->match.block == 0 || plan->scales_staged) return 0;
   double segments = (double)plan->block_n * plan->match.n_sums / plan->segment;
   return (plan->group_rows / 32 + segments) * scale_clocks / clock_hz * 1e9;
 }
@@ -166,7 +166,7 @@ static double reads_ns(const gemm_plan *plan) {
     unsigned loops = 0;
     for (int s = 0; s < form->accesses[i].n; s++)
       loops |= ir_form_free(form, form->accesses[i].subscripts[s].e);
-    bool read = match->c->epilogue >> i & 1;
+    bool read = match->c->epilogue >> i & 1 && !(gemm_staged_accesses(plan) >> i & 1);
     if (read && loops >> match->m & 1 && loops >> match->n & 1)
       elements += (double)plan->block_m * plan->block_n;
     else if (read)

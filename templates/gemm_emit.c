@@ -14,7 +14,8 @@ typedef struct register_split {
 } register_split;
 
 static register_split split_registers(const gemm_plan *plan) {
-  return plan->accumulators + plan->part_n / 2 > 128 ? (register_split){24, 240} : (register_split){40, 232};
+  bool tight = plan->accumulators + plan->part_n / 2 > 128 && !plan->scales_staged;
+  return tight ? (register_split){24, 240} : (register_split){40, 232};
 }
 
 /* Makes the barriers, and what else is in shared memory from the start, ready before any role or copy uses
@@ -27,6 +28,7 @@ static void set_up_barriers(gemm_emitter *e, gen_value thread) {
   for (int i = 0; i < e->plan->match.n_sums; i++) gen_tma_prefetch_map(b, e->map_b[i]);
   if (e->map_y) gen_tma_prefetch_map(b, e->map_y);
   gen_pipeline_init(b, &e->pipeline);
+  if (e->plan->scales_staged) gen_pipeline_init(b, &e->scale_ring);
   if (e->plan->pingpong) {
     gen_mbarrier_init(b, e->turns, WARPS_OF_A_GROUP);
     gen_mbarrier_init(b, gen_add_imm(b, e->turns, 8), WARPS_OF_A_GROUP);
@@ -41,6 +43,14 @@ static void set_up_barriers(gemm_emitter *e, gen_value thread) {
   }
 }
 
+/* `thread`: counted from the warp behind the producer's. */
+static void emit_scale_warps(gemm_emitter *e, gen_value thread) {
+  gen_branch warps;
+  gen_if(e->b, &warps, gen_compare_imm(e->b, GEN_ULT, thread, GEMM_SCALE_WARPS * 32), NULL, 0);
+  gemm_emit_scales(e, thread);
+  gen_if_end(e->b, &warps);
+}
+
 static void emit_roles(gemm_emitter *e, gen_value thread) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
@@ -53,6 +63,7 @@ static void emit_roles(gemm_emitter *e, gen_value thread) {
   gen_if(b, &one_thread, gen_compare_imm(b, GEN_EQ, thread, plan->consumers * 128), NULL, 0);
   gemm_emit_producer(e);
   gen_if_end(b, &one_thread);
+  if (plan->scales_staged) emit_scale_warps(e, gen_add_imm(b, thread, -plan->consumers * 128 - 32));
   gen_else(b, &producer);
   if (move_registers) gen_registers_grow(b, split.consumer);
   gemm_emit_consumer(e, group, gen_and(b, thread, gen_i32(b, 127)));
@@ -80,6 +91,7 @@ static void emit_kernel(gemm_emitter *e) {
   /* Ping-pong: a stage belongs to the tile of one group. */
   gen_pipeline_create(b, &e->pipeline, "stage", plan->stages, plan->pingpong ? 1 : plan->consumers,
                       plan->cluster);
+  if (plan->scales_staged) gemm_scale_ring_declare(e);
   if (plan->pingpong) e->turns = gen_shared_static(b, "turns", 16, 8);
   gen_value thread = gen_tid_x(b);
   gemm_tiles_init(e);

@@ -33,15 +33,17 @@ typedef struct gemm_emitter {
   gen_value units_each, units; /* of a matrix; of all of them */
   gen_value batches;           /* matrices; NULL: there is one */
   gemm_stream stream;
-  gen_pipeline pipeline;
+  gen_pipeline pipeline, scale_ring;
   gen_value turns; /* ping-pong: first of two mbarriers, whose phase is a group's turn */
   gen_value even;  /* EVEN: the table of rectangles (gemm_even.c) */
   /* The fragment whose epilogue is evaluated (gemm_epilogue.c). */
   const gen_value *sums; /* the accumulators of a sum lie `sum_stride` apart */
   int sum_stride;
   lanes *fragment;
-  gen_value group;    /* of the rows at hand */
-  arke_status status; /* the first failure of what was evaluated, told by `err` */
+  int part;                           /* its first column, 0 or 1 */
+  const gen_value *given[GEMM_READS]; /* staged reads: two elements, of 16 bits in one i32 */
+  gen_value group;                    /* of the rows at hand */
+  arke_status status;                 /* the first failure of what was evaluated, told by `err` */
   arke_error *err;
 } gemm_emitter;
 
@@ -114,10 +116,11 @@ gemm_tile gemm_even_tile(gemm_emitter *e, gen_value unit);
 enum { GEMM_WALK_EXTRA = 160 };
 typedef struct gemm_walk {
   gen_value place, step;
-  gen_stage stage; /* of the pipeline */
+  gen_stage stage;  /* of the pipeline */
+  gen_stage scales; /* of consumers: of their ring; NULL: there is none */
   gen_value extra[GEMM_WALK_EXTRA];
   int n_extra;
-  gen_value carried[3 + GEMM_WALK_EXTRA];
+  gen_value carried[5 + GEMM_WALK_EXTRA];
   gen_loop loop;
 } gemm_walk;
 void gemm_walk_begin(gemm_emitter *e, gemm_walk *walk);
@@ -141,13 +144,28 @@ typedef struct gemm_epilogue {
   lanes *reads[2][GEMM_FRAGMENTS];   /* evaluators of a chunk's fragments, and of the next one's */
   int next;                          /* where the next chunk's go */
   gen_value first_row, first_column; /* this thread's in the tile */
+  gen_value group, thread, barrier;  /* of the consumer group */
+  gen_stage stage;                   /* STAGED: the first one with what is read */
+  /* The same of fragment i, as packed counts them, from 2 i on: what gemm_emitter.given points to. */
+  gen_value given[GEMM_READS][GEN_WGMMA_MAX_ACCUMULATORS];
 } gemm_epilogue;
-void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen_value thread, gemm_tile tile,
-                         int columns);
+/* `group`, `thread`: as for gemm_emit_consumer; `reads`: the stage behind those of the tile's products. */
+void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen_value thread,
+                         gen_stage reads, gemm_tile tile, int columns);
 /* `acc`: the group's accumulators of all sums, row tile by row tile, sum by sum in it. packed[i] holds
  * elements 2 i and 2 i + 1 of a tile of one sum; what panels share is left to the first of them. */
 void gemm_epilogue_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen_value *acc,
                          gen_value *packed);
+
+/* STAGED, by the producer: brings a tile's reads into the L2 cache; into stages from `at` on, of which it
+ * returns the one behind. `columns`: of the tile (i32; NULL: BLOCK_N). The first does what it can without
+ * STAGED. */
+void gemm_reads_fetch(gemm_emitter *e, gemm_tile tile, gen_value columns);
+gen_stage gemm_reads_load(gemm_emitter *e, gemm_tile tile, gen_value columns, gen_stage at);
+/* By a consumer group: takes blocks of 8 columns of a panel from their stage, the first ones of a stage when
+ * it has arrived; gives a stage back after its last panel. */
+void gemm_reads_take(gemm_emitter *e, gemm_epilogue *p, int panel, int begin, int end);
+void gemm_reads_release(gemm_emitter *e, const gemm_epilogue *p, int panel);
 
 /* Rows that are reduced (gemm_rows.c): in place of panels. */
 void gemm_rows_finish(gemm_emitter *e, const gemm_epilogue *p, gen_value thread, const gen_value *acc);
@@ -164,6 +182,9 @@ typedef struct gemm_store {
   gen_value lane_offsets[4]; /* by 16-column block of a panel: where in a buffer this lane names its rows */
 } gemm_store;
 void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread);
+/* From the beginning of a group's rows of a panel to the row that this lane names for stmatrix and ldmatrix
+ * in its 16-column block `block`. `transposed`: a row in shared memory is a column of the tile. */
+gen_value gemm_lane_offset(gemm_emitter *e, gen_value thread, bool transposed, int block);
 /* Before the first panel of a tile, by all consumers. */
 void gemm_store_begin(gemm_emitter *e, const gemm_store *s);
 /* Stores panel `panel` of the group's part of a tile. Panels of a tile are stored in order, all of them. */
@@ -176,7 +197,16 @@ typedef struct gemm_consumer {
   gemm_store store;
   gemm_epilogue epilogue;
   gemm_walk walk;
+  gen_stage reads; /* STAGED: the first stage with what the epilogue of the tile at hand reads */
 } gemm_consumer;
+
+/* STAGED: moves the walk's stage over those of reads, which `c->reads` names from then on; gives them back
+ * unread, for an item that has no epilogue. */
+void gemm_reads_pass(gemm_consumer *c);
+/* Waits until all of them have arrived. Under ping-pong, before the other group gets its turn: its next
+ * stages follow in the ring, and a wait tells one round of the ring from the next, no more. */
+void gemm_reads_wait(gemm_consumer *c);
+void gemm_reads_drop(gemm_consumer *c);
 
 /* A finished tile that is stored while the next is multiplied. */
 typedef struct gemm_pending {
@@ -194,6 +224,17 @@ void gemm_descriptors(gemm_consumer *c, gen_value *a, gen_value *b);
  * multiplied by them (gemm_promote.c). Nothing is left in flight. `pending` (NULL: none) is stored on the
  * way. */
 void gemm_promote(gemm_consumer *c, const gemm_pending *pending, gemm_item item, gen_value *acc);
+
+/* The product of an operand's scales, at a row, a column and term k. */
+bool gemm_has_scales(const gemm_plan *plan, int operand);
+gen_value gemm_load_scale(gemm_emitter *e, gemm_tile tile, int operand, gen_value row, gen_value column,
+                          gen_value k);
+/* STAGED (gemm_scale_ring.c): scales in shared memory. By GEMM_SCALE_WARPS warps of the producer's group, of
+ * which `thread` is the index, those of all items of the CTA; by a consumer group those of a k-step, of its
+ * rows 8 apart and of segments of columns, sum by sum. */
+void gemm_scale_ring_declare(gemm_emitter *e);
+void gemm_emit_scales(gemm_emitter *e, gen_value thread);
+void gemm_take_scales(gemm_consumer *c, gen_stage at, gen_value *rows, gen_value *columns);
 
 /* STREAM_K: by the producer, after the stages of `item`: the sums of the CTAs that computed the unit's
  * k-steps before, in stages from `at` on. Returns the stage after them. */

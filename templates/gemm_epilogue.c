@@ -79,6 +79,7 @@ static arke_status load_part(gemm_emitter *e, const gemm_epilogue *p, const frag
   lanes_options o = e->plan->epilogue;
   o.user = (void *)e->kernel;
   o.reduce = gemm_sum_value;
+  o.read = gemm_read_value;
   TRY(lanes_create(b, form, &o, &e->kernel->epilogue_slots, e->kernel->a, l, e->err));
   gen_value last_row = gen_add_imm(b, e->m, -1), last_column = gen_add_imm(b, e->n, -o.width);
   gemm_set_loops(e, *l, p->tile, gen_umin(b, row_of(e, p, f), last_row),
@@ -97,6 +98,7 @@ static arke_status evaluate(gemm_emitter *e, const gemm_epilogue *p, const fragm
   for (int part = 0; part < 2; part += width) {
     e->fragment = reads[part];
     e->sums = sums + part;
+    e->part = part;
     for (int o = 0; o < form->n_outputs; o++) {
       gen_value all[LANES_MAX];
       int n;
@@ -132,6 +134,7 @@ static fragment fragment_at(int begin, int end, int i) {
 
 static void load_chunk(gemm_emitter *e, gemm_epilogue *p, int begin) {
   int width = e->plan->epilogue.width, end = end_of_chunk(e->plan, p->columns, begin);
+
   for (int i = 0; i < fragments_of(e->plan, begin, end); i++) {
     fragment f = fragment_at(begin, end, i);
     for (int part = 0; part < 2; part += width)
@@ -147,10 +150,13 @@ static void evaluate_chunk(gemm_emitter *e, gemm_epilogue *p, int begin, const g
   dtype type = ir_tensor_dtype(form->problem, form->accesses[match->y.access].tensor);
   int sums = per_sum(p->columns), end = end_of_chunk(e->plan, p->columns, begin);
   e->sum_stride = sums;
+  if (e->plan->read_stages > 0) gemm_reads_take(e, p, begin * BLOCK / e->plan->panel_n, begin, end);
   for (int i = 0; i < fragments_of(e->plan, begin, end) && e->status == ARKE_OK; i++) {
     fragment f = fragment_at(begin, end, i);
     const gen_value *of_f = acc + f.tile * match->n_sums * sums + 4 * f.block + 2 * f.half;
-    gen_value values[2], *pair = &packed[f.tile * p->columns / 4 + 2 * f.block + f.half];
+    int number = f.tile * p->columns / 4 + 2 * f.block + f.half;
+    gen_value values[2], *pair = &packed[number];
+    for (int r = 0; r < GEMM_READS; r++) e->given[r] = &p->given[r][2 * number];
     gemm_note(e, evaluate(e, p, &f, &p->reads[!p->next][2 * i], of_f, values));
     if (match->y.rank > 0 && e->status == ARKE_OK) gen_pack(b, type, values, 2, pair);
   }
@@ -158,11 +164,16 @@ static void evaluate_chunk(gemm_emitter *e, gemm_epilogue *p, int begin, const g
 
 /* --- panels --- */
 
-void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen_value thread, gemm_tile tile,
-                         int columns) {
+void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen_value thread,
+                         gen_stage reads, gemm_tile tile, int columns) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  *p = (gemm_epilogue){.tile = tile, .columns = columns};
+  *p = (gemm_epilogue){.tile = tile,
+                       .columns = columns,
+                       .group = group,
+                       .thread = thread,
+                       .barrier = gen_add_imm(b, group, 1),
+                       .stage = reads};
   e->group = tile.group;
   if (plan->match.bare) return;
   gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
@@ -188,6 +199,7 @@ void gemm_epilogue_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen
     if (next < p->columns / BLOCK) load_chunk(e, p, next);
     evaluate_chunk(e, p, begin, acc, packed);
   }
+  if (e->plan->read_stages > 0) gemm_reads_release(e, p, panel);
   /* After a failure nothing is kept; what follows wants values all the same. */
   for (int i = 0; i < e->plan->accumulators / e->plan->match.n_sums / 2 && e->status != ARKE_OK; i++)
     packed[i] = gen_i32(e->b, 0);

@@ -223,7 +223,17 @@ static void take_output(fitting *f) {
   match->y_transposed = row_contiguous;
 }
 
-/* What is as large as the output is fetched into the L2 cache while the products run. */
+/* Whether copies through shared memory serve a read. Rows behind a group's end are copied with it: they must
+ * not be another CTA's to write. */
+static bool can_be_staged(const gemm_match *match, int access, dtype type) {
+  const ir_form *form = &match->c->form;
+  if (match->c->rows.n > 0 || (type != DTYPE_BF16 && type != DTYPE_F16 && type != DTYPE_F32)) return false;
+  for (int i = 0; i < form->n_outputs && match->grouped; i++)
+    if (form->accesses[form->outputs[i].access].tensor == form->accesses[access].tensor) return false;
+  return true;
+}
+
+/* What is as large as the output is fetched into the L2 cache while the products run, or further. */
 static void take_reads(fitting *f) {
   gemm_match *match = f->match;
   for (int i = 0; i < match->c->form.n_accesses && match->n_reads < GEMM_READS; i++) {
@@ -231,8 +241,11 @@ static void take_reads(fitting *f) {
     bool row_contiguous;
     dtype type = ir_tensor_dtype(match->c->form.problem, match->c->form.accesses[i].tensor);
     if (!(match->c->epilogue >> i & 1) || dtype_bits(type) < 16) continue; /* boxes are of whole 16 bytes */
+    if (match->c->form.accesses[i].other) continue;                        /* it may lie outside its tensor */
     if (!make_view(f, i, match->m, match->n, true, view, &row_contiguous) || view->computed) continue;
-    if (is_aligned(match, view)) match->reads_transposed[match->n_reads++] = row_contiguous;
+    if (!is_aligned(match, view)) continue;
+    match->reads_staged[match->n_reads] = can_be_staged(match, i, type);
+    match->reads_transposed[match->n_reads++] = row_contiguous;
   }
 }
 

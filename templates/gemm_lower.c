@@ -102,6 +102,10 @@ static void declare(gemm_kernel *k, kernel_args *args) {
     int m = plan->block_m, n = plan->block_n;
     bool turned = match->reads_transposed[i];
     recipe_tensormap map = gemm_map(match, view, turned ? m : n, turned ? n : m, GEN_SWIZZLE_NONE, a);
+    if (plan->read_stages > 0 && match->reads_staged[i]) {
+      gemm_box box = gemm_read_box(plan, i);
+      map = gemm_map(match, view, box.width, box.height, box.swizzle, a);
+    }
     k->map_reads[i] = kernel_args_tensormap(args, form->accesses[view->access].tensor, &map);
   }
   k->m = kernel_args_i32(args, extent(plan, match->m, a));

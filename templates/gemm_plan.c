@@ -6,6 +6,7 @@ enum { STATIC_SMEM_BYTES = 1024 };
 /* Registers a consumer thread needs beside its accumulators: descriptors, pipeline state, epilogue addresses.
  */
 enum { CONSUMER_OVERHEAD_REGISTERS = 48 };
+enum { STAGED_REGISTERS = 16 };
 /* Registers of a thread of two consumer groups after setmaxnreg; one group beside the producer gets the
  * maximum. */
 enum { CONSUMER_REGISTERS = 240 };
@@ -58,12 +59,13 @@ int gemm_narrowest(const gemm_plan *plan) {
  * Another has as many store buffers beside them as fit, up to one for each panel. */
 static bool place_store_buffers(gemm_plan *plan, const target *t) {
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
+  if (plan->scales_staged) available -= GEMM_SCALE_RING * gemm_scale_bytes(plan);
   int stages = plan->stages * plan->stage_bytes, each = plan->consumers * plan->store_buffer_bytes;
   if (plan->match.y.rank == 0) {
     plan->smem_bytes = stages;
     return plan->smem_bytes <= available;
   }
-  plan->store_over_stages = !plan->persistent;
+  plan->store_over_stages = !plan->persistent && !plan->staged; /* reads come last, and are still there */
   if (plan->store_over_stages) {
     plan->store_buffers = plan->panels;
     plan->smem_bytes = stages > plan->panels * each ? stages : plan->panels * each;
@@ -74,6 +76,11 @@ static bool place_store_buffers(gemm_plan *plan, const target *t) {
   if (plan->store_buffers > plan->panels) plan->store_buffers = plan->panels;
   plan->smem_bytes = stages + plan->store_buffers * each;
   return true;
+}
+
+static bool place_panels(gemm_plan *plan, const target *t, int columns) {
+  shape_panels(plan, columns);
+  return place_store_buffers(plan, t) && (!plan->staged || gemm_place_reads(plan));
 }
 
 /* Another CTA's sums come in as many equal parts as make one fit a stage: a part has some accumulators of all
@@ -103,6 +110,13 @@ template_reason gemm_check_numbers(const config *c) {
   return TEMPLATE_OK;
 }
 
+static bool can_stage(const gemm_match *match) {
+  if (match->block > 0) return true;
+  for (int i = 0; i < match->n_reads; i++)
+    if (match->reads_staged[i]) return true;
+  return false;
+}
+
 /* What they have against this operator. */
 static template_reason check_operator(const gemm_match *match, const config *c) {
   const int *v = c->values;
@@ -124,6 +138,7 @@ static template_reason check_operator(const gemm_match *match, const config *c) 
   /* A tile waits as the elements that copies store; nothing else of it does. */
   bool copied = match->y.rank > 0 && match->c->form.n_outputs == 1;
   if (v[GEMM_SCHEDULE] == 2 && !copied) return TEMPLATE_SCHEDULE;
+  if (v[GEMM_STAGED] && !can_stage(match)) return TEMPLATE_OPERATOR;
   return TEMPLATE_OK;
 }
 
@@ -139,6 +154,7 @@ static int chunk_blocks(const gemm_plan *plan) {
     const ir_access *x = &form->accesses[i];
     unsigned loops = 0;
     if (!(match->c->epilogue >> i & 1)) continue;
+    if (plan->epilogue.given >> i & 1) continue; /* taken when they are needed, a pair of blocks at a time */
     for (int s = 0; s < x->n; s++) loops |= ir_form_free(form, x->subscripts[s].e);
     int pair = dtype_bits(ir_tensor_dtype(form->problem, x->tensor)) > 32 ? 4 : 2;
     if (plan->epilogue.wide >> i & 1)
@@ -146,7 +162,7 @@ static int chunk_blocks(const gemm_plan *plan) {
     if (loops >> match->n & 1) words += pair * (loops >> match->m & 1 ? rows : 1);
     if (loops >> match->m & 1) free -= rows * (loops >> match->n & 1 ? 2 : pair / 2); /* addresses, values */
   }
-  int most = plan->panel_n / 8, blocks = words > 0 ? free / (2 * words) : most;
+  int most = plan->read_stages > 0 ? 2 : plan->panel_n / 8, blocks = words > 0 ? free / (2 * words) : most;
   return blocks < 1 ? 1 : blocks > most ? most : blocks;
 }
 
@@ -194,7 +210,8 @@ void gemm_choose_evaluation(gemm_plan *plan) {
   if (match->grouped) plan->indices.reduce = gemm_group_value;
   plan->epilogue = plan->scales = plan->indices;
   plan->epilogue.loop = match->n;
-  uint64_t accesses = c->epilogue;
+  plan->epilogue.given = gemm_staged_accesses(plan);
+  uint64_t accesses = c->epilogue & ~plan->epilogue.given;
   for (int i = 0; i < form->n_outputs; i++) accesses |= UINT64_C(1) << form->outputs[i].access;
   if (gemm_extent(match, match->n) % 2 == 0) {
     plan->epilogue.width = 2;
@@ -224,6 +241,7 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
       .raster_n = v[GEMM_RASTER],
       .stream = v[GEMM_STREAM_K],
       .even = v[GEMM_EVEN],
+      .staged = v[GEMM_STAGED],
       .cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N],
       .threads = 128 * (v[GEMM_CONSUMERS] + 1),
   };
@@ -236,8 +254,10 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   plan->accumulators = plan->group_rows / 64 * match->n_sums * plan->block_n / 2;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   plan->registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
+  plan->scales_staged = plan->staged && match->block > 0;
   /* A deferred tile waits as packed halves beside the next one's accumulators. */
   int waiting = plan->deferred ? plan->accumulators / match->n_sums / 2 : 0;
+  if (plan->deferred && plan->staged) waiting += STAGED_REGISTERS; /* beside them what is read next */
   reason = choose_parts(plan);
   if (reason != TEMPLATE_OK) return reason;
   waiting += plan->part_n / 2;
@@ -261,12 +281,13 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   if (plan->a.copy_height / plan->a.shares % 8 || plan->b.copy_height / plan->b.shares % 8)
     return TEMPLATE_CLUSTER;
   plan->stage_bytes = plan->a.bytes + plan->b.bytes;
-  shape_panels(plan, plan->block_n < 64 ? 32 : 64);
-  if (!place_store_buffers(plan, t)) {
-    shape_panels(plan, 32);
-    if (!place_store_buffers(plan, t)) return TEMPLATE_SHARED_MEMORY;
-  }
+  if (!place_panels(plan, t, plan->block_n < 64 ? 32 : 64) && !place_panels(plan, t, 32))
+    return TEMPLATE_SHARED_MEMORY;
   if (plan->even && gemm_narrowest(plan) < plan->panel_n) return TEMPLATE_TILE;
+  if (plan->scales_staged) {
+    plan->scales_offset = plan->smem_bytes;
+    plan->smem_bytes += GEMM_SCALE_RING * gemm_scale_bytes(plan);
+  }
   if (plan->stream) place_sums(plan);
   return TEMPLATE_OK;
 }

@@ -57,14 +57,15 @@ static void load_columns(gemm_emitter *e, const source *s, int part, gen_value w
   }
 }
 
-/* What the epilogue will read of a tile, into the L2 cache. */
-static void fetch_reads(gemm_emitter *e, gemm_tile tile) {
-  const gemm_match *match = &e->plan->match;
-  for (int i = 0; i < match->n_reads; i++) {
-    gen_value at[GEMM_MAP_RANK];
-    gemm_coordinates(e, &match->reads[i], tile, at);
-    gen_tma_prefetch(e->b, gen_param(e->b, e->kernel->map_reads[i]), at, match->reads[i].rank);
-  }
+/* At one of an item's steps: when the ring has first been filled, so that its copies go ahead. */
+static void fetch_reads(gemm_emitter *e, gemm_item item, gemm_tile tile, gen_value width, gen_value step) {
+  gen_builder *b = e->b;
+  gen_branch now;
+  if (e->plan->match.n_reads == 0) return;
+  gen_value after = gen_umin(b, gen_add_imm(b, item.steps, -1), gen_i32(b, e->plan->stages));
+  gen_if(b, &now, gen_compare(b, GEN_EQ, step, gen_add(b, item.first, after)), NULL, 0);
+  gemm_reads_fetch(e, tile, width);
+  gen_if_end(b, &now);
 }
 
 static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
@@ -74,11 +75,11 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   gemm_tile tile = gemm_tiles_at(e, item.unit);
   source of_a = source_of(e, &match->a, e->map_a, tile), of_b[CONTRACTION_SUMS];
   for (int i = 0; i < match->n_sums; i++) of_b[i] = source_of(e, &match->b[i], e->map_b[i], tile);
-  fetch_reads(e, tile);
   gen_value width = NULL, bytes = NULL;
+  if (plan->packs_columns || (plan->even && plan->read_stages > 0))
+    width = gemm_even_width_alone(e, item.unit);
   if (plan->packs_columns) {
     int of_column = plan->b.panels * (int)plan->b.swizzle * match->n_sums;
-    width = gemm_even_width_alone(e, item.unit);
     bytes = gen_add_imm(b, gen_mul_imm(b, width, of_column), plan->a.bytes);
   }
   gen_value end = gen_add(b, item.first, item.steps);
@@ -95,19 +96,21 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   load_part(e, &plan->a, &of_a, stage, terms, full);
   for (int i = 0; i < match->n_sums; i++) {
     gen_value first = gen_add_imm(b, stage, plan->a.bytes);
-    if (width) {
+    if (plan->packs_columns) {
       load_columns(e, &of_b[i], i, width, first, terms, full);
     } else {
       load_part(e, &plan->b, &of_b[i], gen_add_imm(b, first, i * plan->b.part_bytes), terms, full);
     }
   }
+  fetch_reads(e, item, tile, width, step);
   at = gen_pipeline_advance(b, &e->pipeline, at);
   carried[0] = gen_add_imm(b, step, 1);
   carried[1] = at.index;
   carried[2] = at.parity;
   gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], end));
   at = (gen_stage){carried[1], carried[2]};
-  return plan->stream ? gemm_stream_load(e, item, at) : at;
+  if (plan->stream) at = gemm_stream_load(e, item, at);
+  return gemm_reads_load(e, tile, width, at);
 }
 
 void gemm_emit_producer(gemm_emitter *e) {

@@ -166,11 +166,12 @@ void gemm_defaults(const ir_problem *p, const target *t, config *c) {
                   [GEMM_PERSISTENT] = 1}};
   double best_ns = INFINITY;
   config start = best;
-  for (size_t i = 0; made && i < COUNT_OF(start_tiles); i++) {
-    start.values[GEMM_BLOCK_M] = start_tiles[i].block_m;
-    start.values[GEMM_BLOCK_N] = start_tiles[i].block_n;
-    start.values[GEMM_CONSUMERS] = start_tiles[i].consumers;
-    start.values[GEMM_SCHEDULE] = start_tiles[i].schedule;
+  for (size_t i = 0; made && i < 2 * COUNT_OF(start_tiles); i++) {
+    start.values[GEMM_STAGED] = i >= COUNT_OF(start_tiles);
+    start.values[GEMM_BLOCK_M] = start_tiles[i % COUNT_OF(start_tiles)].block_m;
+    start.values[GEMM_BLOCK_N] = start_tiles[i % COUNT_OF(start_tiles)].block_n;
+    start.values[GEMM_CONSUMERS] = start_tiles[i % COUNT_OF(start_tiles)].consumers;
+    start.values[GEMM_SCHEDULE] = start_tiles[i % COUNT_OF(start_tiles)].schedule;
     if (!complete_start(made, t, &start)) continue;
     double ns = INFINITY;
     gemm_judge(made, t, &t->rates, &start, &ns);

@@ -15,14 +15,14 @@ static int copies_since(const gemm_plan *plan, int panel) {
   return plan->panels - 1 - last + panel;
 }
 
-/* Where this lane's row pointers of 16-column block `block` of a panel are, from the panel's buffer on: row
- * lane % 16 of the warp's 16, its left or right 8 columns, with the chunk swizzled as the copy expects. */
+/* Row lane % 16 of the warp's 16, the block's left or right 8 columns, with the chunk swizzled as copies
+ * do. */
 static gen_value lane_offset(gemm_emitter *e, gen_value thread, int block) {
   gen_builder *b = e->b;
   int pitch = e->plan->panel_n * 2;
   gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
   gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_and(b, lane, gen_i32(b, 15)));
-  gen_value phase = e->plan->store_swizzle == GEN_SWIZZLE_128
+  gen_value phase = pitch == (int)GEN_SWIZZLE_128
                         ? gen_and(b, row, gen_i32(b, 7))
                         : gen_and(b, gen_lshr(b, row, gen_i32(b, 1)), gen_i32(b, 3));
   gen_value chunk = gen_xor(b, gen_add_imm(b, gen_lshr(b, lane, gen_i32(b, 4)), 2 * block), phase);
@@ -33,7 +33,7 @@ static gen_value lane_offset(gemm_emitter *e, gen_value thread, int block) {
  * columns, and of each 16 lanes the upper 8 the lower half of the warp's rows. */
 static gen_value transposed_lane_offset(gemm_emitter *e, gen_value thread, int block) {
   gen_builder *b = e->b;
-  int pitch = e->plan->store_width * 2;
+  int pitch = GEN_SWIZZLE_128;
   gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
   gen_value phase = gen_and(b, lane, gen_i32(b, 7));
   gen_value column = gen_add(b, gen_mul_imm(b, gen_lshr(b, lane, gen_i32(b, 4)), 8), phase);
@@ -41,6 +41,10 @@ static gen_value transposed_lane_offset(gemm_emitter *e, gen_value thread, int b
   gen_value chunk = gen_xor(b, gen_add(b, gen_mul_imm(b, warp, 2), lower), phase);
   gen_value first = gen_add(b, gen_mul_imm(b, column, pitch), gen_mul_imm(b, chunk, 16));
   return gen_add_imm(b, first, block * 16 * pitch);
+}
+
+gen_value gemm_lane_offset(gemm_emitter *e, gen_value thread, bool transposed, int block) {
+  return transposed ? transposed_lane_offset(e, thread, block) : lane_offset(e, thread, block);
 }
 
 void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value thread) {
@@ -53,10 +57,8 @@ void gemm_store_init(gemm_emitter *e, gemm_store *s, gen_value group, gen_value 
   gen_value own = gen_mul_imm(b, group, plan->store_buffers * plan->store_buffer_bytes);
   int first = plan->store_over_stages ? 0 : plan->stages * plan->stage_bytes;
   s->buffers = gen_add(b, gen_add_imm(b, e->smem, first), own);
-  for (int block = 0; block < plan->panel_n / 16; block++) {
-    s->lane_offsets[block] =
-        plan->match.y_transposed ? transposed_lane_offset(e, thread, block) : lane_offset(e, thread, block);
-  }
+  for (int block = 0; block < plan->panel_n / 16; block++)
+    s->lane_offsets[block] = gemm_lane_offset(e, thread, plan->match.y_transposed, block);
 }
 
 /* Writes a panel of the group's rows into a buffer: 16 x 16 elements an instruction, each warp its own rows.

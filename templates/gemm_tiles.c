@@ -152,23 +152,32 @@ void gemm_coordinates(gemm_emitter *e, const gemm_view *view, gemm_tile tile,
 
 /* --- a role's walk --- */
 
+static int carried_by_all(const gemm_walk *walk) {
+  return walk->scales.index ? 5 : 3;
+}
+
 static void take_carried(gemm_walk *walk) {
+  int first = carried_by_all(walk);
   walk->place = walk->carried[0];
   walk->stage = (gen_stage){walk->carried[1], walk->carried[2]};
-  for (int i = 0; i < walk->n_extra; i++) walk->extra[i] = walk->carried[3 + i];
+  if (walk->scales.index) walk->scales = (gen_stage){walk->carried[3], walk->carried[4]};
+  for (int i = 0; i < walk->n_extra; i++) walk->extra[i] = walk->carried[first + i];
 }
 
 static void put_carried(gemm_walk *walk) {
   walk->carried[0] = walk->place;
   walk->carried[1] = walk->stage.index;
   walk->carried[2] = walk->stage.parity;
-  for (int i = 0; i < walk->n_extra; i++) walk->carried[3 + i] = walk->extra[i];
+  walk->carried[3] = walk->scales.index;
+  walk->carried[4] = walk->scales.parity;
+  int first = carried_by_all(walk);
+  for (int i = 0; i < walk->n_extra; i++) walk->carried[first + i] = walk->extra[i];
 }
 
 void gemm_walk_begin(gemm_emitter *e, gemm_walk *walk) {
   if (!e->plan->persistent) return;
   put_carried(walk);
-  gen_loop_begin(e->b, &walk->loop, walk->carried, 3 + walk->n_extra);
+  gen_loop_begin(e->b, &walk->loop, walk->carried, carried_by_all(walk) + walk->n_extra);
   take_carried(walk);
   gen_loop_while(e->b, &walk->loop, gen_compare(e->b, GEN_ULT, walk->place, gemm_place_limit(e)));
 }
