@@ -64,18 +64,21 @@ const recipe_expr *attend_unit_recipe(const attention_match *m, const attend_row
 
 /* --- what a configuration is --- */
 
-enum { ATTEND_Q, ATTEND_K, ATTEND_V, ATTEND_TILES };
+/* Tiles: those of Q and K by part of the product (ATTEND_K + 1: of the second), and that of V. */
+enum { ATTEND_Q, ATTEND_K = ATTEND_Q + ATTENTION_PARTS, ATTEND_V = ATTEND_K + ATTENTION_PARTS, ATTEND_TILES };
 
 /* Rows of a tensor in shared memory: a row is an odd number of chunks of 16 bytes, so that the same chunk of
  * 8 rows lies in different banks. */
 typedef struct attend_tile {
+  bool present;      /* there is such a tile of its own */
   int access, loop;  /* which runs along a row: depth or wide */
   int rows, columns; /* as the tensor has them */
   int padded;        /* columns, to the next multiple of 16: zeros */
   int pitch_bytes, bytes;
-  int width;   /* elements of a vector, which a thread moves at once */
-  int vectors; /* of a row */
-  bool plain;  /* its keys lie at one distance from one another */
+  int offset_bytes; /* in a stage; of Q among queries */
+  int width;        /* elements of a vector, which a thread moves at once */
+  int vectors;      /* of a row */
+  bool plain;       /* its keys lie at one distance from one another */
   lanes_options options;
 } attend_tile;
 
@@ -89,9 +92,11 @@ typedef struct attend_plan {
   int set_threads, threads;
   int warp_columns; /* of O */
   attend_tile tiles[ATTEND_TILES];
-  bool v_is_k;                                     /* values are keys: they are loaded once */
-  int k_offset_bytes, v_offset_bytes, stage_bytes; /* in a stage; bytes of it */
-  int ring_offset_bytes, smem_bytes;               /* queries come first */
+  int v_tile;        /* where values are: ATTEND_V, or a part of K, whose rows they are, loaded once */
+  int depth;         /* padded columns of all parts */
+  int block_queries; /* of a tile where requests are packed; else 0 */
+  int stage_bytes;
+  int ring_offset_bytes, smem_bytes; /* queries come first */
   /* The end: sets put sums and statistics where the ring was, a run of `epilogue.width` columns is evaluated
    * at once. */
   int staged_pitch_bytes, statistics_offset_bytes;
@@ -118,7 +123,7 @@ typedef struct attend_kernel {
   /* Parameters: i32. */
   int extents[IR_FORM_LOOPS], own[IR_FORM_LOOPS],
       units[IR_FORM_LOOPS]; /* the latter two by place in the batch */
-  int pack, rows, tiles;    /* rows of a unit for each query, all of them, tiles of them */
+  int pack, rows, tiles;    /* rows of a unit for each query, all of them, tiles of them (at most) */
   int parts, statistics;    /* workspace: sums and statistics by unit, row and split */
   int items;                /* the second kernel's threads that have work: i64 */
 } attend_kernel;
@@ -153,7 +158,10 @@ typedef struct attend_emitter {
   gen_value smem_q, ring;                           /* ring: the set's */
   gen_value unit, tile, split;
   gen_value units[IR_FORM_LOOPS];    /* by place in the batch: the unit's part of the index */
+  gen_value first_row, end_row;      /* of the tile in its unit; end_row may be further than a tile */
   gen_value first, last;             /* queries of the tile */
+  gen_value group_number;            /* packed requests: of rows past the last one it is how many there are */
+  gen_value group, is_of_none;       /* packed requests: i32, and i1: rows past the last one; else NULL */
   gen_value from, below;             /* keys that some of its rows see; below may be less */
   gen_value all_from, all_below;     /* keys that all of them see */
   gen_value begin, end;              /* this CTA's steps */
@@ -169,8 +177,12 @@ gen_value attend_extent(const attend_emitter *e, int loop);
 
 /* Where the CTA is, which keys its rows see, and its part of them (attend_place.c). */
 arke_status attend_find_place(attend_emitter *e, arke_error *err);
+/* Which tile: *exists (i1; NULL: it does) tells whether there is one for the CTA. */
+arke_status attend_find_tile(attend_emitter *e, gen_value *exists, arke_error *err);
 void attend_find_unit(attend_emitter *e);
-/* The row of that number in the unit; past the last one it is that, and does not exist. */
+/* The value of the node that is the query's group, for evaluators whose `user` is the emitter. */
+arke_status attend_group_value(void *user, const ir_expr *x, gen_value *values, arke_error *err);
+/* The row of that number in the unit; past the tile's last one it is that, and does not exist. */
 void attend_find_row(attend_emitter *e, gen_value number, attend_row *row);
 void attend_set_row(attend_emitter *e, lanes *l, const attend_row *row);
 /* Fills e->rows, e->row_from and e->row_below. */
@@ -214,6 +226,8 @@ gen_value attend_exp2(gen_builder *b, gen_value x);
 gen_value attend_part_address(attend_emitter *e, gen_value row, gen_value split, gen_value column);
 gen_value attend_statistics_address(attend_emitter *e, gen_value row, gen_value split);
 int attend_part_columns(const attend_plan *p);
+/* Bytes of a part's statistics: the largest score, the sum of weights, of packed requests the group, too. */
+int attend_statistics_bytes(const attend_plan *p);
 
 arke_status attend_emit(gen_builder *b, const target *t, void *user, arke_error *err);
 enum { ATTEND_COMBINE_THREADS = 128 };

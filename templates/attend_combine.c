@@ -12,6 +12,10 @@ int attend_part_columns(const attend_plan *p) {
   return ((int)ir_form_extent(&p->match->form, p->match->wide) + 3) / 4 * 4;
 }
 
+int attend_statistics_bytes(const attend_plan *p) {
+  return p->match->groups.of ? 16 : 8;
+}
+
 /* Parts of a row lie together. */
 static gen_value part_number(attend_emitter *e, gen_value row, gen_value split) {
   gen_builder *b = e->b;
@@ -27,7 +31,7 @@ gen_value attend_part_address(attend_emitter *e, gen_value row, gen_value split,
 
 gen_value attend_statistics_address(attend_emitter *e, gen_value row, gen_value split) {
   gen_builder *b = e->b;
-  gen_value at = gen_mul_imm(b, part_number(e, row, split), 8);
+  gen_value at = gen_mul_imm(b, part_number(e, row, split), attend_statistics_bytes(e->p));
   return gen_add(b, gen_param(b, e->k->statistics), at);
 }
 
@@ -98,9 +102,14 @@ arke_status attend_combine_emit(gen_builder *b, const target *t, void *user, ark
   gen_value column = gen_mul_imm(b, run, e->p->epilogue.width);
   gen_value rows = gen_zext(b, gen_param(b, k->rows), GEN_I64);
   e->unit = gen_trunc(b, gen_udiv(b, line, rows), GEN_I32);
+  e->end_row = gen_param(b, k->rows);
   attend_find_unit(e);
   attend_find_row(e, gen_trunc(b, gen_urem(b, line, rows), GEN_I32), &row);
   gen_launches_wait(b);
+  if (e->m->groups.of) {
+    gen_value statistics = attend_statistics_address(e, line, gen_i32(b, 0));
+    e->group_number = gen_load_global(b, GEN_I32, 1, gen_add_imm(b, statistics, 8), true);
+  }
   merge_parts(e, line, column, &all);
   TRY(attend_store(e, &row, column, &all, err));
   gen_if_end(b, &branch);

@@ -63,7 +63,7 @@ typedef struct step_time {
 
 static step_time time_of_step(const attend_plan *p, const target_rates *rates) {
   double keys = p->block_n, warps = p->set_threads / 32.0, rows = 16 * p->fragments;
-  double depth = p->tiles[ATTEND_K].padded, chain = depth / 16 + keys / 16;
+  double depth = p->depth, chain = depth / 16 + keys / 16;
   /* Of a warp: products, loads of their operands, scores and copies. */
   double products = p->fragments * (depth / 16 * keys / 8 + keys / 16 * p->warp_columns / 8);
   double loads = (depth + p->warp_columns) / 16 * keys / 16;
@@ -96,7 +96,9 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   double units = (double)attend_units(m, &p->rows), pack = (double)attend_pack(m, &p->rows);
   double rows = (double)ir_form_extent(&m->form, m->query) * pack, tiles = ceil(rows / p->block_m);
   double keys = keys_of_tiles(p, tiles, rows, pack), ctas = units * tiles * p->split;
-  double per_key = 2 * (p->tiles[ATTEND_K].columns + (p->v_is_k ? 0 : p->tiles[ATTEND_V].columns));
+  double per_key = 0, wide = (double)ir_form_extent(&m->form, m->wide);
+  for (int i = ATTEND_K; i < ATTEND_TILES; i++)
+    if (p->tiles[i].present) per_key += 2.0 * p->tiles[i].columns;
   double steps = ceil(ceil(keys / (p->block_n * p->sets)) / p->split);
   step_time step = time_of_step(p, rates);
   double per_sm = ceil(ctas / rates->sm_count), at_once = fmin(per_sm, resident(p, t));
@@ -107,7 +109,7 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   double bytes = steps * p->sets * p->block_n * per_key, part = fmin(1, ctas / rates->sm_count);
   double stream = per_sm * bytes / fmin(flight / copy_latency_ns, sm_bytes_per_ns);
   stream = fmax(stream, fmax(per_sm * steps * step.busy, rounds * steps * step.alone));
-  double all = units * keys * per_key + 4 * units * rows * (p->tiles[ATTEND_V].columns);
+  double all = units * keys * per_key + 4 * units * rows * wide;
   double share = flight * part / (flight * part + flight_bytes);
   double dram = all / (rates->dram_bytes_per_s * dram_efficiency * share) * 1e9;
   double l2 = units * tiles * keys * per_key / rates->l2_bytes_per_s * 1e9;
@@ -115,7 +117,7 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   time +=
       0.02 * per_sm * steps * step.busy + rounds * (start_ns + end_ns * (0.5 + p->sets * p->block_m / 128.0));
   if (p->split > 1) {
-    double parts = 8.0 * units * rows * p->split * p->tiles[ATTEND_V].columns;
+    double parts = 8.0 * units * rows * p->split * wide;
     time += combine_ns + parts / (rates->l2_bytes_per_s * 0.5) * 1e9 + 20.0 * p->split;
   }
   return time + rates->launch_ns;

@@ -82,7 +82,9 @@ static void store_part(attend_emitter *e, const attend_row *row, gen_value colum
                      gen_add_imm(b, to, 4 * (int64_t)i));
   gen_if(b, &first, gen_compare_imm(b, GEN_EQ, column, 0), NULL, 0);
   gen_value statistics[] = {all->largest, all->total};
-  gen_store_global(b, gen_vector(b, statistics, 2), attend_statistics_address(e, number, e->split));
+  gen_value at = attend_statistics_address(e, number, e->split);
+  gen_store_global(b, gen_vector(b, statistics, 2), at);
+  if (e->group_number) gen_store_global(b, e->group_number, gen_add_imm(b, at, PAIR_BYTES));
   gen_if_end(b, &first);
 }
 
@@ -94,7 +96,7 @@ static arke_status finish_run(attend_emitter *e, gen_value at, int runs, arke_er
   attend_merged parts[8], all;
   attend_row row;
   gen_branch exists;
-  attend_find_row(e, gen_add(b, gen_mul_imm(b, e->tile, e->p->block_m), line), &row);
+  attend_find_row(e, gen_add(b, e->first_row, line), &row);
   gen_if(b, &exists, row.exists, NULL, 0);
   for (int i = 0; i < e->p->sets; i++) parts[i] = staged_part(e, i, line, column);
   all = parts[0];

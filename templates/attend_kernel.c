@@ -22,9 +22,16 @@ typedef struct worker {
 
 static arke_status score(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
   attend_emitter *e = user;
-  if (x != e->m->product || !e->score)
-    return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that a score has not");
-  values[0] = e->m->factor == 1 ? *e->score : gen_fmul(e->b, *e->score, gen_f32(e->b, e->m->factor));
+  const attention_match *m = e->m;
+  /* The first part's node stands for the sum of all. */
+  for (int i = 1; i < m->n_parts; i++) {
+    if (x != m->parts[i].e) continue;
+    values[0] = gen_f32(e->b, 0);
+    return ARKE_OK;
+  }
+  if (x != m->parts[0].e) return attend_group_value(user, x, values, err);
+  if (!e->score) return error_set(err, ARKE_ERR_INTERNAL, "generate", "a score before its product");
+  values[0] = m->factor == 1 ? *e->score : gen_fmul(e->b, *e->score, gen_f32(e->b, m->factor));
   return ARKE_OK;
 }
 
@@ -179,6 +186,8 @@ arke_status attend_emit(gen_builder *b, const target *t, void *user, arke_error 
   *e = (attend_emitter){.b = b, .k = k, .p = p, .m = p->match};
   *w = (worker){
       .e = e, .n_sums = p->fragments * p->warp_columns / 2, .n_rows = 2 * p->fragments, .held = p->hold_q};
+  gen_value exists;
+  gen_branch branch;
   lanes_options o = p->scores;
   o.user = e;
   o.reduce = score;
@@ -186,6 +195,8 @@ arke_status attend_emit(gen_builder *b, const target *t, void *user, arke_error 
   find_thread(e);
   gen_launches_release(b);
   gen_launches_wait(b);
+  TRY(attend_find_tile(e, &exists, err));
+  if (exists) gen_if(b, &branch, exists, NULL, 0);
   TRY(attend_find_place(e, err));
   TRY(attend_load_queries(e, err));
   gen_cp_async_commit(b);
@@ -196,5 +207,7 @@ arke_status attend_emit(gen_builder *b, const target *t, void *user, arke_error 
   if (w->held) attend_hold_queries(e, w->queries);
   start(w);
   TRY(take_steps(w, err));
-  return attend_finish(e, &w->state, w->sums, err);
+  TRY(attend_finish(e, &w->state, w->sums, err));
+  if (exists) gen_if_end(b, &branch);
+  return ARKE_OK;
 }

@@ -25,6 +25,8 @@ static arke_status evaluator(attend_emitter *e, int tile, const attend_copy *out
                              arke_error *err) {
   const attention_match *m = e->m;
   lanes_options o = e->p->tiles[tile].options;
+  o.user = e;
+  o.reduce = attend_group_value;
   if (outer) {
     o.outer = outer->l;
     o.own = 1u << m->key | 1u << e->p->tiles[tile].loop;
@@ -110,10 +112,10 @@ static arke_status init_tile(attend_emitter *e, int tile, arke_error *err) {
 arke_status attend_load_init(attend_emitter *e, arke_error *err) {
   const attend_plan *p = e->p;
   for (int tile = ATTEND_K; tile < ATTEND_TILES; tile++) {
-    if (tile == ATTEND_V && p->v_is_k) break;
+    const attend_tile *t = &p->tiles[tile];
+    if (!t->present) continue;
     TRY(init_tile(e, tile, err));
-    int offset = tile == ATTEND_K ? p->k_offset_bytes : p->v_offset_bytes;
-    clear_padding(e->b, &p->tiles[tile], gen_add_imm(e->b, e->ring, offset), p->stages, p->stage_bytes,
+    clear_padding(e->b, t, gen_add_imm(e->b, e->ring, t->offset_bytes), p->stages, p->stage_bytes,
                   e->set_thread, p->set_threads);
   }
   return ARKE_OK;
@@ -253,8 +255,8 @@ arke_status attend_load_step(attend_emitter *e, gen_value step, gen_value stage,
   gen_value key = gen_mul_imm(b, step, (int64_t)p->sets * p->block_n);
   if (p->sets > 1) key = gen_add(b, key, gen_mul_imm(b, e->set, p->block_n));
   for (int tile = ATTEND_K; tile < ATTEND_TILES; tile++) {
-    if (tile == ATTEND_V && p->v_is_k) break;
-    gen_value to = gen_add_imm(b, stage, tile == ATTEND_K ? p->k_offset_bytes : p->v_offset_bytes);
+    if (!p->tiles[tile].present) continue;
+    gen_value to = gen_add_imm(b, stage, p->tiles[tile].offset_bytes);
     TRY(p->copied ? copy_step(e, tile, key, to, err) : put_step(e, tile, key, to, err));
   }
   return ARKE_OK;
@@ -262,18 +264,18 @@ arke_status attend_load_step(attend_emitter *e, gen_value step, gen_value stage,
 
 /* --- queries --- */
 
-static arke_status load_query(attend_emitter *e, const vector_place *v, arke_error *err) {
+static arke_status load_query(attend_emitter *e, int tile, const vector_place *v, arke_error *err) {
   gen_builder *b = e->b;
-  const attend_tile *t = &e->p->tiles[ATTEND_Q];
+  const attend_tile *t = &e->p->tiles[tile];
   attend_row row;
   lanes *l;
   gen_branch branch;
   if (v->exists) gen_if(b, &branch, v->exists, NULL, 0);
-  attend_find_row(e, gen_add(b, gen_mul_imm(b, e->tile, e->p->block_m), v->row), &row);
-  TRY(evaluator(e, ATTEND_Q, NULL, &l, err));
+  attend_find_row(e, gen_add(b, e->first_row, v->row), &row);
+  TRY(evaluator(e, tile, NULL, &l, err));
   attend_set_row(e, l, &row);
   lanes_set(l, t->loop, attend_index(e, gen_mul_imm(b, v->vector, t->width)));
-  gen_value to = shared_address(b, t, e->smem_q, v);
+  gen_value to = shared_address(b, t, gen_add_imm(b, e->smem_q, t->offset_bytes), v);
   if (e->p->copied) {
     int bytes = t->width * 2;
     gen_value address, available = gen_select(b, row.exists, gen_i32(b, bytes), gen_i32(b, 0));
@@ -286,14 +288,14 @@ static arke_status load_query(attend_emitter *e, const vector_place *v, arke_err
   return ARKE_OK;
 }
 
-arke_status attend_load_queries(attend_emitter *e, arke_error *err) {
+static arke_status load_part(attend_emitter *e, int tile, arke_error *err) {
   gen_builder *b = e->b;
-  const attend_tile *t = &e->p->tiles[ATTEND_Q];
+  const attend_tile *t = &e->p->tiles[tile];
   int threads = e->p->threads, total = vectors_of(t);
-  clear_padding(b, t, e->smem_q, 1, 0, e->thread, threads);
+  clear_padding(b, t, gen_add_imm(b, e->smem_q, t->offset_bytes), 1, 0, e->thread, threads);
   for (int at = 0; e->p->copied && at < total; at += threads) {
     vector_place v = place_of(b, t, gen_add_imm(b, e->thread, at), at + threads <= total);
-    TRY(load_query(e, &v, err));
+    TRY(load_query(e, tile, &v, err));
   }
   if (e->p->copied) return ARKE_OK;
   gen_value carried[] = {e->thread};
@@ -301,8 +303,13 @@ arke_status attend_load_queries(attend_emitter *e, arke_error *err) {
   gen_loop_begin(b, &loop, carried, 1);
   gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, carried[0], total));
   vector_place v = place_of(b, t, carried[0], true);
-  TRY(load_query(e, &v, err));
+  TRY(load_query(e, tile, &v, err));
   carried[0] = gen_add_imm(b, carried[0], threads);
   gen_loop_end(b, &loop);
+  return ARKE_OK;
+}
+
+arke_status attend_load_queries(attend_emitter *e, arke_error *err) {
+  for (int i = 0; i < e->m->n_parts; i++) TRY(load_part(e, ATTEND_Q + i, err));
   return ARKE_OK;
 }

@@ -1,5 +1,6 @@
 /* Kernels, how they are launched, and what they take for granted. */
 #include "templates/attend.h"
+#include "templates/group_tiles.h"
 
 #define STAGE "generate"
 
@@ -24,9 +25,24 @@ static counts count(const attend_plan *p, arena *a) {
     c.pack = product(a, c.pack, attend_own_recipe(m, &p->rows, i, a));
   }
   c.rows = product(a, kernel_extent(&m->form, m->query, a), c.pack);
-  c.tiles = recipe_binary(a, RECIPE_CEILDIV, c.rows, recipe_const(a, p->block_m));
+  c.tiles = m->groups.of ? group_tiles_most(&m->form, &m->groups, p->block_queries, a)
+                         : recipe_binary(a, RECIPE_CEILDIV, c.rows, recipe_const(a, p->block_m));
   c.lines = product(a, c.units, c.rows);
   return c;
+}
+
+/* Keys of a page are a constant of the kernel: each thread divides by them for each row. */
+static bool is_page(const attention_match *m, int axis) {
+  const attention_read *reads[] = {&m->parts[0].k, &m->parts[m->n_parts - 1].k, &m->v};
+  for (int i = 0; i < 3; i++)
+    if (reads[i]->page && reads[i]->page->node == IR_SIZE && reads[i]->page->id == axis) return true;
+  return false;
+}
+
+static void fix_pages(const attention_match *m, lanes_args *slots) {
+  const ir_problem *p = m->form.problem;
+  for (int axis = 0; axis < p->op->n_axes; axis++)
+    if (is_page(m, axis)) slots->size[axis] = (lanes_slot){.param = -1, .value = p->sizes[axis]};
 }
 
 static void declare(attend_kernel *k, const counts *c, kernel_args *args) {
@@ -51,7 +67,9 @@ static const recipe_expr *parts_bytes(const attend_plan *p, const counts *c, are
 }
 
 static const recipe_expr *workspace_bytes(const attend_plan *p, const counts *c, arena *a) {
-  return product(a, c->lines, recipe_const(a, (int64_t)p->split * (4 * attend_part_columns(p) + 8)));
+  return product(
+      a, c->lines,
+      recipe_const(a, (int64_t)p->split * (4 * attend_part_columns(p) + attend_statistics_bytes(p))));
 }
 
 static void declare_parts(attend_kernel *k, const counts *c, kernel_args *args) {
@@ -74,8 +92,11 @@ static arke_status make_attend(const attend_plan *p, const char *name, const cou
                        .emit = attend_emit,
                        .user = k};
   declare(k, c, &l->args);
-  for (int i = 0; i < ATTEND_TILES; i++)
+  for (int i = 0; i < ATTEND_TILES; i++) {
+    if (!p->tiles[i].present) continue;
     lanes_declare(&p->match->form, &p->tiles[i].options, &l->args, &k->tile_slots[i]);
+    fix_pages(p->match, &k->tile_slots[i]);
+  }
   lanes_declare(&p->match->form, &p->scores, &l->args, &k->score_slots);
   l->grid[0] = product(a, product(a, c->units, c->tiles), recipe_const(a, p->split));
   if (p->split > 1) declare_parts(k, c, &l->args);
@@ -104,11 +125,17 @@ static arke_status make_combine(const attend_plan *p, const char *name, const co
 
 /* --- rules --- */
 
-static void require_size(const attention_match *m, int loop, recipe *rules, arena *a, const char *why) {
-  int64_t size = ir_form_extent(&m->form, loop);
-  const recipe_expr *extent = kernel_extent(&m->form, loop, a);
-  kernel_require(rules, a, extent, 0, size, why);
-  kernel_require(rules, a, recipe_binary(a, RECIPE_SUB, recipe_const(a, 2 * size), extent), 0, size, why);
+static void require_size(recipe *rules, arena *a, const recipe_expr *size, int64_t n, const char *why) {
+  kernel_require(rules, a, size, 0, n, why);
+  kernel_require(rules, a, recipe_binary(a, RECIPE_SUB, recipe_const(a, 2 * n), size), 0, n, why);
+}
+
+static void require_pages(const attention_match *m, recipe *rules, arena *a) {
+  const ir_problem *p = m->form.problem;
+  for (int axis = 0; axis < p->op->n_axes; axis++)
+    if (is_page(m, axis))
+      require_size(rules, a, recipe_var(a, p->op->axes[axis]), p->sizes[axis],
+                   "the kernel is made for pages of another size");
 }
 
 static arke_status make_rules(const attend_plan *p, const kernel_launch *l, int n, const counts *c, arena *a,
@@ -118,11 +145,21 @@ static arke_status make_rules(const attend_plan *p, const kernel_launch *l, int 
   recipe *r = *rules = ARENA_NEW(a, recipe);
   if (!r) return error_memory(err, STAGE);
   r->n_tensors = op->n_args;
-  for (int i = 0; i < ATTEND_TILES; i++) lanes_require(&m->form, &p->tiles[i].options, r, a);
+  for (int i = 0; i < ATTEND_TILES; i++)
+    if (p->tiles[i].present) lanes_require(&m->form, &p->tiles[i].options, r, a);
   lanes_require(&m->form, &p->scores, r, a);
   lanes_require(&m->form, &p->epilogue, r, a);
-  require_size(m, m->parts[0].depth, r, a, "the kernel is made for heads of another size");
-  require_size(m, m->wide, r, a, "the kernel is made for values of another size");
+  for (int i = 0; i < m->n_parts; i++)
+    require_size(r, a, kernel_extent(&m->form, m->parts[i].depth, a),
+                 ir_form_extent(&m->form, m->parts[i].depth), "the kernel is made for heads of another size");
+  require_size(r, a, kernel_extent(&m->form, m->wide, a), ir_form_extent(&m->form, m->wide),
+               "the kernel is made for values of another size");
+  require_pages(m, r, a);
+  if (m->groups.of) {
+    group_tiles_require(&m->form, &m->groups, r, a);
+    require_size(r, a, c->pack, attend_pack(m, &p->rows),
+                 "the kernel is made for another number of heads that share keys");
+  }
   for (int i = 0; i < m->form.n_loops; i++)
     kernel_require(r, a, kernel_extent(&m->form, i, a), 0, (1 << 30) - 4096,
                    "indices of the kernel have 32 bits");
@@ -160,6 +197,14 @@ static arke_status make_way(const attend_plan *p, int variant, arena *a, kernel_
   return ARKE_OK;
 }
 
+/* A copy does not look at what it copies: rows at gathered places are tested on their way through registers.
+ */
+static bool is_unchecked(const attention_match *m, const lower_options *o) {
+  bool gathered = m->v.keys != ATTENTION_KEYS_PLAIN;
+  for (int i = 0; i < m->n_parts; i++) gathered = gathered || m->parts[i].k.keys != ATTENTION_KEYS_PLAIN;
+  return gathered && o && o->check_indices;
+}
+
 static void set_options(attend_plan *p, const lower_options *o) {
   lanes_options *each[ATTEND_TILES + 2] = {&p->scores, &p->epilogue};
   for (int i = 0; i < ATTEND_TILES; i++) each[2 + i] = &p->tiles[i].options;
@@ -179,7 +224,7 @@ arke_status attend_ways(const ir_problem *p, const target *t, const config *c, c
   template_reason reason = attend_fit(p, t, a, m, NULL, &status);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   for (int i = 0; i < (int)COUNT_OF(variants) && reason == TEMPLATE_OK; i++) {
-    if (variants[i].copied && !attend_can_copy(m)) continue;
+    if (variants[i].copied && (!attend_can_copy(m) || is_unchecked(m, options))) continue;
     reason = attend_plan_make(m, t, c, variants[i].copied, &plans[i]);
     set_options(&plans[i], options);
     if (reason == TEMPLATE_OK) TRY(make_way(&plans[i], i, a, &ways[(*n)++], err));

@@ -3,6 +3,7 @@
 
 #include "generator/gen_control.h"
 #include "templates/attend.h"
+#include "templates/contraction_value.h"
 
 void attend_merge_start(gen_builder *b, int width, attend_merged *all) {
   all->largest = gen_f32(b, -(double)INFINITY);
@@ -48,13 +49,19 @@ static arke_status statistic(void *user, const ir_expr *x, gen_value *values, ar
     values[0] = row->all->total;
     return ARKE_OK;
   }
+  if (x == m->groups.of) {
+    values[0] = contraction_value_as(b, row->e->group_number, ir_form_type(&m->form, x));
+    return ARKE_OK;
+  }
   if (x != m->weighted)
     return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that the attend template has not");
   int width = row->e->p->epilogue.width, n;
-  gen_value divisor[LANES_MAX];
+  gen_value divisor[LANES_MAX], scales[ATTENTION_SCALES][LANES_MAX];
   if (m->divisor) TRY(lanes_eval(row->l, m->divisor, divisor, &n, err));
+  for (int k = 0; k < m->n_scales; k++) TRY(lanes_eval(row->l, m->scales[k], scales[k], &n, err));
   for (int i = 0; i < width; i++) {
     values[i] = row->all->sums[i];
+    for (int k = 0; k < m->n_scales; k++) values[i] = gen_fmul(b, values[i], scales[k][0]);
     if (m->divisor) values[i] = gen_divide(b, lanes_accuracy(row->l, x), values[i], divisor[0]);
   }
   return ARKE_OK;

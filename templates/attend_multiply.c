@@ -22,40 +22,40 @@ static gen_mma_type product_type(const attend_emitter *e) {
 
 /* --- queries --- */
 
-static gen_value query_address(attend_emitter *e) {
-  const attend_tile *t = &e->p->tiles[ATTEND_Q];
+static gen_value query_address(attend_emitter *e, int part) {
+  const attend_tile *t = &e->p->tiles[ATTEND_Q + part];
   gen_value first = gen_add(e->b, e->smem_q, gen_mul_imm(e->b, e->warp_row, t->pitch_bytes));
-  return lane_address(e, t, first, 0, 1);
+  return lane_address(e, t, gen_add_imm(e->b, first, t->offset_bytes), 0, 1);
 }
 
-/* Words of fragment f at step k of the depth. */
-static void load_query(attend_emitter *e, gen_value address, int f, int k, gen_value words[4]) {
-  const attend_tile *t = &e->p->tiles[ATTEND_Q];
+/* Words of fragment f at step k of a part's depth. */
+static void load_query(attend_emitter *e, int part, gen_value address, int f, int k, gen_value words[4]) {
+  const attend_tile *t = &e->p->tiles[ATTEND_Q + part];
   gen_ldmatrix_x4(e->b, false, gen_add_imm(e->b, address, 16 * (int64_t)f * t->pitch_bytes + 32 * k), words);
 }
 
 void attend_hold_queries(attend_emitter *e, gen_value *words) {
-  int steps = e->p->tiles[ATTEND_K].padded / 16;
-  gen_value address = query_address(e);
-  for (int f = 0; f < e->p->fragments; f++)
-    for (int k = 0; k < steps; k++) load_query(e, address, f, k, &words[(f * steps + k) * 4]);
+  for (int part = 0; part < e->m->n_parts; part++) {
+    gen_value address = query_address(e, part);
+    for (int k = 0; k < e->p->tiles[ATTEND_K + part].padded / 16; k++)
+      for (int f = 0; f < e->p->fragments; f++, words += 4) load_query(e, part, address, f, k, words);
+  }
 }
 
 /* --- scores --- */
 
-void attend_multiply_keys(attend_emitter *e, const gen_value *held, gen_value stage, gen_value *s) {
+static void multiply_part(attend_emitter *e, int part, const gen_value *held, gen_value stage, gen_value *s) {
   gen_builder *b = e->b;
   const attend_plan *p = e->p;
-  const attend_tile *t = &p->tiles[ATTEND_K];
-  int steps = t->padded / 16, own = p->block_n / 2;
-  gen_value keys = lane_address(e, t, gen_add_imm(b, stage, p->k_offset_bytes), 1, 0);
-  gen_value queries = held ? NULL : query_address(e);
-  for (int i = 0; i < p->fragments * own; i++) s[i] = gen_f32(b, 0);
-  for (int k = 0; k < steps; k++) {
+  const attend_tile *t = &p->tiles[ATTEND_K + part];
+  int own = p->block_n / 2;
+  gen_value keys = lane_address(e, t, gen_add_imm(b, stage, t->offset_bytes), 1, 0);
+  gen_value queries = held ? NULL : query_address(e, part);
+  for (int k = 0; k < t->padded / 16; k++) {
     gen_value q[ATTEND_MOST_FRAGMENTS][4];
     for (int f = 0; f < p->fragments; f++) {
-      if (!held) load_query(e, queries, f, k, q[f]);
-      for (int i = 0; held && i < 4; i++) q[f][i] = held[(f * steps + k) * 4 + i];
+      if (!held) load_query(e, part, queries, f, k, q[f]);
+      for (int i = 0; held && i < 4; i++) q[f][i] = held[(k * p->fragments + f) * 4 + i];
     }
     for (int n = 0; n < p->block_n / 16; n++) {
       gen_value words[4];
@@ -68,14 +68,23 @@ void attend_multiply_keys(attend_emitter *e, const gen_value *held, gen_value st
   }
 }
 
+void attend_multiply_keys(attend_emitter *e, const gen_value *held, gen_value stage, gen_value *s) {
+  const attend_plan *p = e->p;
+  for (int i = 0; i < p->fragments * p->block_n / 2; i++) s[i] = gen_f32(e->b, 0);
+  for (int part = 0; part < e->m->n_parts; part++) {
+    multiply_part(e, part, held, stage, s);
+    if (held) held += p->fragments * p->tiles[ATTEND_K + part].padded / 4;
+  }
+}
+
 /* --- sums --- */
 
 void attend_multiply_values(attend_emitter *e, const gen_value *s, gen_value stage, gen_value *sums) {
   gen_builder *b = e->b;
   const attend_plan *p = e->p;
-  const attend_tile *t = &p->tiles[ATTEND_V];
+  const attend_tile *t = &p->tiles[p->v_tile];
   int own = p->block_n / 2, of_sums = p->warp_columns / 2;
-  gen_value values = lane_address(e, t, gen_add_imm(b, stage, p->v_offset_bytes), 0, 1);
+  gen_value values = lane_address(e, t, gen_add_imm(b, stage, t->offset_bytes), 0, 1);
   values = gen_add(b, values, gen_mul_imm(b, e->warp_column, 2));
   for (int k = 0; k < p->block_n / 16; k++) {
     gen_value weights[ATTEND_MOST_FRAGMENTS][4];

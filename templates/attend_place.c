@@ -2,6 +2,8 @@
 #include "generator/gen_bits.h"
 #include "generator/gen_control.h"
 #include "templates/attend.h"
+#include "templates/contraction_value.h"
+#include "templates/group_tiles.h"
 
 enum { FAR = 1 << 30 }; /* past every key and query: sizes are below it */
 
@@ -31,9 +33,9 @@ void attend_find_unit(attend_emitter *e) {
 
 void attend_find_row(attend_emitter *e, gen_value number, attend_row *row) {
   gen_builder *b = e->b;
-  gen_value rows = gen_param(b, e->k->rows), pack = gen_param(b, e->k->pack);
-  row->exists = gen_compare(b, GEN_ULT, number, rows);
-  row->number = gen_umin(b, number, gen_add_imm(b, rows, -1));
+  gen_value pack = gen_param(b, e->k->pack);
+  row->exists = gen_compare(b, GEN_ULT, number, e->end_row);
+  row->number = gen_umin(b, number, gen_add_imm(b, e->end_row, -1));
   row->query = gen_udiv(b, row->number, pack);
   gen_value rest = gen_sub(b, row->number, gen_mul(b, row->query, pack));
   for (int i = e->m->batch.n - 1; i >= 0; i--) {
@@ -55,16 +57,22 @@ void attend_set_row(attend_emitter *e, lanes *l, const attend_row *row) {
 /* --- bounds --- */
 
 /* The value of a bound without the query's part, i64. */
-static arke_status rest_of(attend_emitter *e, const lanes_sum *sum, gen_value *value, arke_error *err) {
+static arke_status rest_of(attend_emitter *e, const attention_bound *bound, gen_value *value,
+                           arke_error *err) {
   gen_builder *b = e->b;
+  const lanes_sum *sum = &bound->rest;
+  gen_value v[LANES_MAX];
+  int n;
   *value = gen_i64(b, sum->constant);
   for (int i = 0; i < sum->n; i++) {
-    gen_value v[LANES_MAX];
-    int n;
     TRY(lanes_eval(e->l, sum->terms[i].e, v, &n, err));
     if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
     *value = gen_add(b, *value, gen_mul_imm(b, v[0], sum->terms[i].coefficient));
   }
+  if (!bound->times) return ARKE_OK;
+  TRY(lanes_eval(e->l, bound->times, v, &n, err));
+  if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
+  *value = gen_mul(b, *value, v[0]);
   return ARKE_OK;
 }
 
@@ -93,7 +101,7 @@ static arke_status find_keys(attend_emitter *e, arke_error *err) {
   for (int i = 0; i < bounds->n; i++) {
     const attention_bound *bound = &bounds->list[i];
     gen_value rest;
-    TRY(rest_of(e, &bound->rest, &rest, err));
+    TRY(rest_of(e, bound, &rest, err));
     gen_value at_first = bound_at(e, bound, rest, e->first), at_last = bound_at(e, bound, rest, e->last);
     gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
     if (bound->upper) {
@@ -136,14 +144,46 @@ static void find_steps(attend_emitter *e) {
 }
 
 /* Rows of the thread: a row of every 8 of the warp's. */
-static void find_thread_rows(attend_emitter *e, gen_value first) {
+static void find_thread_rows(attend_emitter *e) {
   gen_builder *b = e->b;
   gen_value in = gen_add(b, e->warp_row, gen_lshr(b, e->lane, gen_i32(b, 2)));
   for (int r = 0; r < 2 * e->p->fragments; r++)
-    attend_find_row(e, gen_add(b, first, gen_add_imm(b, in, 8 * r)), &e->rows[r]);
+    attend_find_row(e, gen_add(b, e->first_row, gen_add_imm(b, in, 8 * r)), &e->rows[r]);
 }
 
-arke_status attend_find_place(attend_emitter *e, arke_error *err) {
+arke_status attend_group_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
+  attend_emitter *e = user;
+  if (x != e->m->groups.of || !e->group)
+    return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that a tile has not");
+  values[0] = contraction_value_as(e->b, e->group, ir_form_type(&e->m->form, x));
+  return ARKE_OK;
+}
+
+/* Tiles of packed requests begin where a request does. Nothing is read by the number of rows past the last
+ * one: there is no such request. */
+static arke_status find_group(attend_emitter *e, gen_value *exists, arke_error *err) {
+  gen_builder *b = e->b;
+  const attention_match *m = e->m;
+  group_tiles tiles = {.form = &m->form,
+                       .groups = &m->groups,
+                       .slots = &e->k->score_slots,
+                       .options = e->p->scores,
+                       .block = e->p->block_queries,
+                       .a = e->k->a};
+  group_tile found;
+  TRY(group_tiles_find(b, &tiles, attend_extent(e, m->query), e->tile, &found, err));
+  gen_value pack = gen_param(b, e->k->pack), last = gen_add_imm(b, attend_extent(e, m->groups.loop), -1);
+  gen_value end = gen_smin(b, gen_add_imm(b, found.row, e->p->block_queries), found.end);
+  e->first_row = gen_mul(b, found.row, pack);
+  e->end_row = gen_mul(b, end, pack);
+  e->is_of_none = found.is_of_none;
+  e->group_number = found.group;
+  e->group = gen_smin(b, found.group, last);
+  *exists = found.exists;
+  return ARKE_OK;
+}
+
+arke_status attend_find_tile(attend_emitter *e, gen_value *exists, arke_error *err) {
   gen_builder *b = e->b;
   gen_value cta = gen_ctaid_x(b), tiles = gen_param(b, e->k->tiles);
   if (e->p->split > 1) {
@@ -153,14 +193,26 @@ arke_status attend_find_place(attend_emitter *e, arke_error *err) {
   e->unit = gen_udiv(b, cta, tiles);
   e->tile = gen_sub(b, cta, gen_mul(b, e->unit, tiles));
   attend_find_unit(e);
-  gen_value first = gen_mul_imm(b, e->tile, e->p->block_m), rows = gen_param(b, e->k->rows);
-  gen_value last = gen_add_imm(b, gen_umin(b, gen_add_imm(b, first, e->p->block_m), rows), -1);
-  e->first = gen_udiv(b, first, gen_param(b, e->k->pack));
-  e->last = gen_udiv(b, last, gen_param(b, e->k->pack));
-  find_thread_rows(e, first);
-  /* Bounds depend on the unit's indices alone. */
+  if (e->m->groups.of) return find_group(e, exists, err);
+  *exists = NULL;
+  e->first_row = gen_mul_imm(b, e->tile, e->p->block_m);
+  e->end_row = gen_param(b, e->k->rows);
+  return ARKE_OK;
+}
+
+arke_status attend_find_place(attend_emitter *e, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value end = gen_umin(b, gen_add_imm(b, e->first_row, e->p->block_m), e->end_row);
+  e->first = gen_udiv(b, e->first_row, gen_param(b, e->k->pack));
+  e->last = gen_udiv(b, gen_add_imm(b, end, -1), gen_param(b, e->k->pack));
+  find_thread_rows(e);
+  /* Bounds depend on the unit's indices alone, and on the request. */
   attend_set_row(e, e->l, &e->rows[0]);
   TRY(find_keys(e, err));
+  if (e->is_of_none) {
+    e->below = gen_select(b, e->is_of_none, gen_i32(b, 0), e->below);
+    e->all_below = gen_select(b, e->is_of_none, gen_i32(b, 0), e->all_below);
+  }
   find_steps(e);
   lanes_forget(e->l);
   return ARKE_OK;

@@ -16,10 +16,16 @@ static bool is_exact(dtype from, dtype type) {
   return from == type || from == DTYPE_E4M3 || from == DTYPE_E5M2 || from == DTYPE_I8;
 }
 
+static bool is_width(const attention_match *m, int loop) {
+  for (int i = 0; i < m->n_parts; i++)
+    if (m->parts[i].depth == loop) return true;
+  return m->wide == loop || (m->groups.of && m->groups.loop == loop);
+}
+
 static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
   const ir_form *form = &m->form;
   for (int l = 0; l < form->n_loops; l++) {
-    int64_t n = ir_form_extent(form, l), least = l == m->parts[0].depth || l == m->wide ? 1 : 0;
+    int64_t n = ir_form_extent(form, l), least = is_width(m, l) ? 1 : 0;
     if (n >= least && n <= MOST_EXTENT) continue;
     template_say(detail, "an axis (%s) has %lld elements; the attend template takes %d to %d",
                  form->loops[l].name, (long long)n, (int)least, MOST_EXTENT);
@@ -33,10 +39,14 @@ static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
     template_say(detail, "the query heads are not a multiple of those of keys and values");
     return TEMPLATE_SIZE;
   }
-  int64_t depth = ir_form_extent(form, m->parts[0].depth), wide = ir_form_extent(form, m->wide);
-  if (depth <= MOST_COLUMNS && wide <= MOST_COLUMNS) return TEMPLATE_OK;
-  template_say(detail, "heads of %lld and %lld elements; the attend template takes up to %d",
-               (long long)depth, (long long)wide, MOST_COLUMNS);
+  int64_t most = ir_form_extent(form, m->wide);
+  for (int i = 0; i < m->n_parts; i++) {
+    int64_t depth = ir_form_extent(form, m->parts[i].depth);
+    if (most < depth) most = depth;
+  }
+  if (most <= MOST_COLUMNS) return TEMPLATE_OK;
+  template_say(detail, "heads of %lld elements; the attend template takes up to %d", (long long)most,
+               MOST_COLUMNS);
   return TEMPLATE_SIZE;
 }
 
@@ -44,13 +54,8 @@ template_reason attend_fit(const ir_problem *p, const target *t, arena *a, atten
                            arke_status *status) {
   template_reason reason = attention_match_op(p, a, m, detail, status);
   if (reason != TEMPLATE_OK) return reason;
-  const attention_read *k = &m->parts[0].k, *v = &m->v;
-  bool times = false;
-  for (int i = 0; i < m->bounds.n; i++) times = times || m->bounds.list[i].times;
-  if (m->groups.of || m->n_parts > 1 || m->n_scales > 0 || m->bounds.n_conditions > 0 || times ||
-      k->keys != ATTENTION_KEYS_PLAIN || v->keys != ATTENTION_KEYS_PLAIN) {
-    template_say(detail,
-                 "the attend template takes one product with keys as they lie, of no packed requests");
+  if (m->bounds.n_conditions > 0) {
+    template_say(detail, "which keys a query sees is not told by comparisons of their indices");
     return TEMPLATE_OPERATOR;
   }
   if (!t->has.mma_sync || !t->has.cp_async) {
@@ -58,10 +63,11 @@ template_reason attend_fit(const ir_problem *p, const target *t, arena *a, atten
     return TEMPLATE_TARGET;
   }
   const ir_access *x = m->form.accesses;
-  int operands[] = {m->parts[0].q, m->parts[0].k.access, m->v.access};
   bool exact = m->type == DTYPE_BF16 || m->type == DTYPE_F16;
-  for (int i = 0; i < 3; i++) exact = exact && is_exact(ir_tensor_dtype(p, x[operands[i]].tensor), m->type);
-  if (exact) return fit_sizes(m, detail);
+  for (int i = 0; i < m->n_parts; i++)
+    exact = exact && is_exact(ir_tensor_dtype(p, x[m->parts[i].q].tensor), m->type) &&
+            is_exact(ir_tensor_dtype(p, x[m->parts[i].k.access].tensor), m->type);
+  if (exact && is_exact(ir_tensor_dtype(p, x[m->v.access].tensor), m->type)) return fit_sizes(m, detail);
   template_say(detail,
                "the attend template casts weights to bf16 or f16, which must hold Q, K and V exactly");
   return TEMPLATE_DTYPE;
@@ -71,17 +77,6 @@ template_reason attend_fit(const ir_problem *p, const target *t, arena *a, atten
 
 static int ceil_to(int64_t x, int step) {
   return (int)((x + step - 1) / step * step);
-}
-
-/* Whether each key is one step of one dimension away from the one before. */
-static bool is_plain(const attention_match *m, int access) {
-  const ir_access *x = &m->form.accesses[access];
-  int n = 0;
-  for (int s = 0; s < x->n; s++) {
-    if (!(ir_form_free(&m->form, x->subscripts[s].e) >> m->key & 1)) continue;
-    if (++n > 1 || x->subscripts[s].e->node != IR_INDEX) return false;
-  }
-  return n == 1;
 }
 
 static void choose_vectors(const attend_plan *p, attend_tile *t) {
@@ -95,13 +90,13 @@ static void choose_vectors(const attend_plan *p, attend_tile *t) {
 }
 
 static attend_tile make_tile(const attend_plan *p, int access, int loop, int rows, int padded) {
-  attend_tile t = {.access = access,
+  attend_tile t = {.present = true,
+                   .access = access,
                    .loop = loop,
                    .rows = rows,
                    .columns = (int)ir_form_extent(&p->match->form, loop),
                    .padded = padded,
-                   .pitch_bytes = (padded / 8 | 1) * 16,
-                   .plain = is_plain(p->match, access)};
+                   .pitch_bytes = (padded / 8 | 1) * 16};
   t.bytes = rows * t.pitch_bytes;
   choose_vectors(p, &t);
   return t;
@@ -126,23 +121,38 @@ static bool same_elements(const ir_form *form, int x, int x_loop, int y, int y_l
   return ir_form_extent(form, x_loop) == ir_form_extent(form, y_loop);
 }
 
+/* Of rows of K or V, after the tiles that are there already. */
+static void add_tile(attend_plan *p, int tile, const attention_read *r, int loop, int padded) {
+  attend_tile *t = &p->tiles[tile];
+  *t = make_tile(p, r->access, loop, p->block_n, padded);
+  t->plain = r->keys == ATTENTION_KEYS_PLAIN;
+  t->offset_bytes = p->stage_bytes;
+  p->stage_bytes += t->bytes;
+}
+
 static template_reason make_tiles(attend_plan *p) {
   const attention_match *m = p->match;
-  int depth = ceil_to(ir_form_extent(&m->form, m->parts[0].depth), 16);
   int wide = ceil_to(ir_form_extent(&m->form, m->wide), 16 * p->warps_e);
   p->warp_columns = wide / p->warps_e;
-  p->v_is_k =
-      same_elements(&m->form, m->parts[0].k.access, m->parts[0].depth, m->v.access, m->wide) && wide <= depth;
-  p->tiles[ATTEND_Q] = make_tile(p, m->parts[0].q, m->parts[0].depth, p->block_m, depth);
-  p->tiles[ATTEND_K] = make_tile(p, m->parts[0].k.access, m->parts[0].depth, p->block_n, depth);
-  p->tiles[ATTEND_V] = p->v_is_k ? p->tiles[ATTEND_K] : make_tile(p, m->v.access, m->wide, p->block_n, wide);
-  p->v_offset_bytes = p->v_is_k ? 0 : p->tiles[ATTEND_K].bytes;
-  p->stage_bytes = p->tiles[ATTEND_K].bytes + (p->v_is_k ? 0 : p->tiles[ATTEND_V].bytes);
-  p->ring_offset_bytes = p->tiles[ATTEND_Q].bytes;
+  p->v_tile = ATTEND_V;
+  for (int i = 0; i < m->n_parts; i++) {
+    const attention_part *part = &m->parts[i];
+    int depth = ceil_to(ir_form_extent(&m->form, part->depth), 16);
+    attend_tile *q = &p->tiles[ATTEND_Q + i];
+    *q = make_tile(p, part->q, part->depth, p->block_m, depth);
+    q->offset_bytes = p->ring_offset_bytes;
+    p->ring_offset_bytes += q->bytes;
+    add_tile(p, ATTEND_K + i, &part->k, part->depth, depth);
+    p->depth += depth;
+    if (same_elements(&m->form, part->k.access, part->depth, m->v.access, m->wide) && wide <= depth)
+      p->v_tile = ATTEND_K + i;
+  }
+  if (p->v_tile == ATTEND_V) add_tile(p, ATTEND_V, &m->v, m->wide, wide);
   for (int i = 0; p->copied && i < ATTEND_TILES; i++) {
     const attend_tile *t = &p->tiles[i];
+    if (!t->present) continue;
     if (!can_copy(p, t)) return TEMPLATE_ALIGNMENT;
-    int threads = i == ATTEND_Q ? p->threads : p->set_threads;
+    int threads = i < ATTEND_K ? p->threads : p->set_threads;
     if (t->rows * t->vectors > MOST_COPIES * threads) return TEMPLATE_REGISTERS;
   }
   return TEMPLATE_OK;
@@ -191,7 +201,7 @@ static template_reason check_registers(attend_plan *p, const target *t) {
   int sums = p->fragments * p->warp_columns / 2, scores = p->fragments * p->block_n / 2;
   if (sums > ATTEND_MOST_SUMS || scores > ATTEND_MOST_SCORES) return TEMPLATE_REGISTERS;
   p->live_registers = sums + scores + OVERHEAD_REGISTERS;
-  if (p->hold_q) p->live_registers += p->fragments * p->tiles[ATTEND_K].padded / 4;
+  if (p->hold_q) p->live_registers += p->fragments * p->depth / 4;
   int most = t->registers_per_sm / p->threads;
   if (most > t->max_registers_per_thread) most = t->max_registers_per_thread;
   return p->live_registers > most ? TEMPLATE_REGISTERS : TEMPLATE_OK;
@@ -219,6 +229,9 @@ template_reason attend_plan_make(const attention_match *m, const target *t, cons
   if (p->fragments > ATTEND_MOST_FRAGMENTS) return TEMPLATE_TILE;
   if (p->threads > t->max_threads_per_block || p->threads > 512) return TEMPLATE_THREADS;
   attend_rows_find(m, &p->rows);
+  /* Tiles of packed requests are of whole queries. */
+  if (m->groups.of) p->block_queries = (int)(p->block_m / attend_pack(m, &p->rows));
+  if (m->groups.of && p->block_queries == 0) return TEMPLATE_TILE;
   template_reason reason = make_tiles(p);
   if (reason == TEMPLATE_OK) reason = check_registers(p, t);
   if (reason != TEMPLATE_OK) return reason;

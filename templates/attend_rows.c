@@ -38,7 +38,8 @@ void attend_rows_find(const attention_match *m, attend_rows *rows) {
     int loop = m->batch.loops[i];
     attend_batch *of = &rows->of[i];
     *of = (attend_batch){ATTEND_PACKED, NULL};
-    look_at(form, m->parts[0].k.access, loop, of);
+    for (int k = 0; k < m->n_parts && of->share != ATTEND_UNIT; k++)
+      look_at(form, m->parts[k].k.access, loop, of);
     if (of->share != ATTEND_UNIT) look_at(form, m->v.access, loop, of);
     for (int k = 0; k < m->bounds.n; k++)
       for (int j = 0; j < m->bounds.list[k].rest.n; j++)
