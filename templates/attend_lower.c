@@ -214,6 +214,14 @@ static void set_options(attend_plan *p, const lower_options *o) {
   }
 }
 
+/* What the way through registers takes behind one that copies: it has longer addresses. */
+static config narrow_config(const config *c) {
+  config narrow = *c;
+  narrow.values[ATTEND_BLOCK_N] = 16;
+  narrow.values[ATTEND_HOLD_Q] = 0;
+  return narrow;
+}
+
 arke_status attend_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                         arena *a, kernel_way *ways, int *n, arke_error *err) {
   attention_match *m = ARENA_NEW(a, attention_match);
@@ -225,7 +233,8 @@ arke_status attend_ways(const ir_problem *p, const target *t, const config *c, c
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   for (int i = 0; i < (int)COUNT_OF(variants) && reason == TEMPLATE_OK; i++) {
     if (variants[i].copied && (!attend_can_copy(m) || is_unchecked(m, options))) continue;
-    reason = attend_plan_make(m, t, c, variants[i].copied, &plans[i]);
+    config narrow = narrow_config(c);
+    reason = attend_plan_make(m, t, *n > 0 ? &narrow : c, variants[i].copied, &plans[i]);
     set_options(&plans[i], options);
     if (reason == TEMPLATE_OK) TRY(make_way(&plans[i], i, a, &ways[(*n)++], err));
   }

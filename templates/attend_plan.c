@@ -5,7 +5,7 @@ enum {
   MOST_EXTENT = (1 << 30) - 4096,
   MOST_COLUMNS = 1024,
   MOST_COPIES = 32, /* that a thread issues of a tile in a step */
-  OVERHEAD_REGISTERS = 56,
+  OVERHEAD_REGISTERS = 64,
   STATIC_SMEM_BYTES = 1024
 };
 

@@ -1,0 +1,218 @@
+/* Attention by warps of requests, on the emulator against the fp64 reference: keys in pages, packed queries,
+ * products of two parts; what lies behind a request's end must not matter. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention_operators.h"
+#include "base/random.h"
+#include "template_cases.h"
+#include "templates/attend.h"
+
+static const kernel_template *attend(void) {
+  return template_find("attend");
+}
+
+/* Packed queries over pages of any size: chunked prefill. */
+#define CHUNKED_A    "0.125 * (sum(d) Q[n,h,d] * K[t[g[n],k / Z],k % Z,h / (H / G),d])"
+#define CHUNKED_SEEN ": k / Z < W && k < limit && k < lens[g[n]] && k <= n - qe[g[n]] + lens[g[n]]"
+static const char chunked[] =
+    "chunked(Q: T[N,H,D], K: T[P,Z,G,D], V: T[P,Z,G,E], t: i32[B,W], qe: i32[B], lens: i32[B]) -> (O: "
+    "T[N,H,E], l: f32[N,H]) limit: int = 96 { g[n] = sum(b: qe[b] <= n) 1; " ATTENTION_STATISTICS(
+        "n,h", CHUNKED_SEEN,
+        CHUNKED_A) "O[n,h,e] = g[n] < B ? " ATTENTION_WEIGHTED("n,h", CHUNKED_SEEN, CHUNKED_A,
+                                                               "V[t[g[n],k / Z],k % Z,h / (H / "
+                                                               "G),e]") " : 0; l[n,h] = g[n] < B ? x[n,h] "
+                                                                        ": -inf }";
+
+/* Values of an input by its name. */
+typedef struct input {
+  const char *name;
+  const double *values;
+  int n;
+} input;
+
+#define VALUES(list) list, (int)COUNT_OF(list)
+
+static void fill(const ir_problem *p, const input *inputs, int n, run_view *views) {
+  for (int i = 0; i < p->op->n_inputs; i++)
+    for (int k = 0; k < n; k++)
+      if (inputs[k].name && strcmp(p->op->tensors[i].name, inputs[k].name) == 0) {
+        views[i].values = inputs[k].values;
+        views[i].n_values = inputs[k].n;
+      }
+}
+
+#define SMALL "BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
+
+/* --- what it computes --- */
+
+/* Ends of queries; begins and ends of keys: an empty request on either side, and rows past the last one. */
+static const double ends_of_queries[] = {20, 21, 21, 25, 40}, begins_of_keys[] = {0, 30, 40, 40, 57},
+                    ends_of_keys[] = {30, 40, 40, 57, 100}, few[] = {3, 3, 3, 3, 3};
+/* Tables whose pages come in any order; behind a request's length they name nothing. */
+static const double table[] = {3, 0, 5, 1, 6, 2, 999, 999, 4, -7, 999, 999}, lengths[] = {58, 17, 0},
+                    longer[] = {64, 20, 11}, chunks[] = {4, 5, 9}, latent_lengths[] = {50, 9};
+
+static const struct {
+  const char *op, *bindings, *settings;
+  input inputs[3];
+} cases[] = {
+    {op_varlen,
+     "T=bf16 N=43 M=100 H=2 G=1 D=64 E=64 B=5",
+     SMALL "STAGES=2,SETS=2,SPLIT=1",
+     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+    {op_varlen,
+     "T=f16 N=43 M=110 H=6 G=2 D=64 E=32 B=5 causal=false",
+     "BLOCK_M=64,BLOCK_N=32,STAGES=3,WARPS_M=2,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=2",
+     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+    {op_varlen,
+     "T=bf16 N=20 M=100 H=1 G=1 D=20 E=32 B=5",
+     SMALL "STAGES=2,SETS=1,SPLIT=2",
+     {{"qe", VALUES(few)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+    {op_paged,
+     "T=bf16 B=3 H=8 G=2 S=1 D=128 E=64 P=7 W=4",
+     SMALL "STAGES=3,SETS=1,SPLIT=2",
+     {{"lens", VALUES(lengths)}, {"t", VALUES(table)}}},
+    {op_paged,
+     "T=f16 B=3 H=4 G=2 S=11 D=64 E=80 P=7 W=4",
+     "BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=2,WARPS_E=1,SETS=2,HOLD_Q=1,SPLIT=1",
+     {{"lens", VALUES(longer)}, {"t", VALUES(table)}}},
+    {chunked,
+     "T=bf16 N=11 H=4 G=2 D=64 E=64 P=7 Z=16 W=4 B=3",
+     SMALL "STAGES=2,SETS=2,SPLIT=2",
+     {{"lens", VALUES(longer)}, {"t", VALUES(table)}, {"qe", VALUES(chunks)}}},
+    {chunked,
+     "T=bf16 N=9 H=2 G=2 D=33 E=30 P=7 Z=24 W=4 B=3",
+     SMALL "STAGES=2,SETS=1,SPLIT=1",
+     {{"lens", VALUES(longer)}, {"t", VALUES(table)}, {"qe", VALUES(chunks)}}},
+    {op_latent,
+     "T=bf16 B=2 S=2 H=9 R=50 C=128 F=48",
+     "BLOCK_M=32,BLOCK_N=16,STAGES=2,WARPS_M=2,WARPS_E=2,SETS=1,HOLD_Q=0,SPLIT=2",
+     {{"lens", VALUES(latent_lengths)}}},
+    {op_latent,
+     "T=f16 B=2 S=1 H=16 R=50 C=64 F=24",
+     SMALL "STAGES=2,SETS=2,SPLIT=1",
+     {{"lens", VALUES(latent_lengths)}}},
+};
+
+START_TEST(cases_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c = template_case_bind(&a, attend(), cases[_i].op, cases[_i].bindings, cases[_i].settings);
+  fill(&c.p, cases[_i].inputs, 3, views);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+/* Tensors that no copy can take, in pages too. */
+START_TEST(views_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c = template_case_bind(&a, attend(), op_paged, "T=bf16 B=3 H=4 G=2 S=2 D=32 E=32 P=7 W=4",
+                                       SMALL "STAGES=2,SETS=1,SPLIT=2");
+  for (int i = 0; i < 3; i++) run_view_permuted(&c.p, i, (int[]){2, 3, 1, 0}, 3, &views[i]);
+  fill(&c.p, (const input[]){{"lens", VALUES(lengths)}, {"t", VALUES(table)}}, 2, views);
+  template_case_run(&a, &c, views, 1);
+  arena_release(&a);
+}
+END_TEST
+
+/* Rows of K and V that no request has are NaN: 0 times NaN is NaN, so weights of 0 do not hide them. */
+START_TEST(keys_of_nobody_do_not_matter) {
+  static const double begins[] = {0, 50, 60, 60, 67}, ends[] = {43, 51, 60, 65, 90};
+  static double rows[100 * 64];
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c =
+      template_case_bind(&a, attend(), op_varlen, "T=bf16 N=43 M=100 H=2 G=1 D=64 E=64 B=5 causal=false",
+                         SMALL "STAGES=2,SETS=2,SPLIT=1");
+  for (int row = 0; row < 100; row++) {
+    bool known = false;
+    for (size_t r = 0; r < COUNT_OF(ends); r++) known = known || (row >= begins[r] && row < ends[r]);
+    for (int i = 0; i < 64; i++)
+      rows[row * 64 + i] = known ? random_normal(5, (uint64_t)(row * 64 + i)) : (double)NAN;
+  }
+  fill(&c.p,
+       (const input[]){{"qe", VALUES(ends_of_queries)},
+                       {"kb", VALUES(begins)},
+                       {"ke", VALUES(ends)},
+                       {"K", VALUES(rows)},
+                       {"V", VALUES(rows)}},
+       5, views);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+/* The same of pages that no request has, and of the rest of a request's last page. */
+START_TEST(pages_of_nobody_do_not_matter) {
+  static double rows[7 * 16 * 64];
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c =
+      template_case_bind(&a, attend(), op_paged, "T=bf16 B=3 H=2 G=1 S=5 D=64 E=64 P=7 W=4 causal=false",
+                         SMALL "STAGES=2,SETS=2,SPLIT=2");
+  for (int i = 0; i < 7 * 16 * 64; i++) rows[i] = NAN;
+  for (int b = 0; b < 3; b++)
+    for (int k = 0; k < lengths[b]; k++)
+      for (int d = 0; d < 64; d++)
+        rows[((int)table[b * 4 + k / 16] * 16 + k % 16) * 64 + d] = random_normal(7, (uint64_t)(k * 64 + d));
+  fill(&c.p,
+       (const input[]){
+           {"lens", VALUES(lengths)}, {"t", VALUES(table)}, {"K", VALUES(rows)}, {"V", VALUES(rows)}},
+       4, views);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(small_problems_are_right) {
+  static const struct {
+    const char *op, *bindings, *settings;
+  } of[] = {{op_latent, "T=bf16 B=8 S=1 H=128 R=4096 C=64 F=16",
+             "BLOCK_M=64,BLOCK_N=16,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=2"}};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, attend(), of[_i].op, of[_i].bindings, of[_i].settings);
+  template_case_run_reduced(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+/* --- how it assembles --- */
+
+static const struct {
+  const char *op, *bindings;
+} large[] = {
+    {op_paged, "T=bf16 B=32 S=1 H=32 G=8 D=128 E=128 P=8192 W=256 limit=4096"},
+    {op_latent, "T=bf16 B=32 S=1 H=128 R=8192 C=512 F=64"},
+    {op_varlen, "T=bf16 N=8192 M=8192 H=64 G=8 D=128 E=128 B=4"},
+};
+
+START_TEST(large_tiles_do_not_spill) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, attend(), large[_i].op, large[_i].bindings, "");
+  template_case_assemble(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
+int main(void) {
+  Suite *suite = suite_create("attend_requests");
+  TCase *tests = tcase_create("attend_requests");
+  tcase_set_timeout(tests, 120);
+  tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
+  tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, keys_of_nobody_do_not_matter);
+  tcase_add_test(tests, pages_of_nobody_do_not_matter);
+  tcase_add_loop_test(tests, small_problems_are_right, 0, 1);
+  tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
