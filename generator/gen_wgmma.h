@@ -10,7 +10,7 @@
 
 #include "generator/gen_kernel.h"
 
-#define GEN_WGMMA_MAX_STEPS        16  /* k-steps of 32 bytes in one group */
+#define GEN_WGMMA_MAX_STEPS        36  /* k-steps of 32 bytes in one group */
 #define GEN_WGMMA_MAX_ACCUMULATORS 256 /* registers of a thread */
 
 /* Swizzle of an operand in shared memory: chunks of 16 bytes are permuted within rows of so many bytes. */

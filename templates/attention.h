@@ -14,7 +14,9 @@
 
 /* X(NAME, meaning, values…): the tiling space, in order. */
 #define ATTENTION_PARAMS(X)                                                                                  \
-  X(CONSUMERS, "warp groups that multiply, with 64 queries each", 1, 2, 3)                                   \
+  X(CONSUMERS,                                                                                               \
+    "warp groups that multiply, with 64 queries each, or two with the same 64 where values are wide", 1, 2,  \
+    3)                                                                                                       \
   X(BLOCK_N, "keys of a step", 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192)                             \
   X(STAGES, "steps of K and of V in shared memory", 1, 2, 3, 4)                                              \
   X(TURNS, "1: warp groups take turns, so that one's softmax runs under another's products", 0, 1)           \
@@ -49,6 +51,10 @@ typedef struct attention_tile {
 typedef struct attention_plan {
   const attention_match *match;
   int consumers, block_m, block_n, stages, cluster, group;
+  /* 2: the sums of O are too many for a warp group; two have the same queries, and half of the columns each.
+   * Both multiply all the scores. */
+  int halves;
+  int sum_columns; /* of O, that a warp group has */
   bool turns, overlap, late_wait, hold_q, persistent;
   bool masked; /* keys can be out of a query's sight, other than past the last one */
   bool packed; /* queries are of packed requests */

@@ -19,6 +19,7 @@ typedef struct consumer {
   attention_place at;
   attention_rows rows;
   gen_value q_descriptor, k_descriptor, v_descriptor; /* of the first stage; i64 */
+  gen_value first_column;                             /* of O, that the group has */
   gen_wgmma scores, values;                           /* the two products */
   int n_scores, n_words, n_sums;
   gen_stage q, k, v;
@@ -45,7 +46,11 @@ static void set_up(consumer *c) {
   attention_emitter *e = c->e;
   const attention_plan *p = e->p;
   c->k_descriptor = descriptor(e, e->smem_k, 16);
-  c->v_descriptor = descriptor(e, e->smem_v, p->v.panel_bytes);
+  c->first_column = p->halves == 1 ? gen_i32(e->b, 0) : gen_mul_imm(e->b, c->group, p->sum_columns);
+  gen_value smem_v = e->smem_v;
+  if (p->halves == 2)
+    smem_v = gen_add(e->b, smem_v, gen_mul_imm(e->b, c->group, p->sum_columns / 64 * p->v.panel_bytes));
+  c->v_descriptor = descriptor(e, smem_v, p->v.panel_bytes);
   c->scores = (gen_wgmma){.type = e->m->type,
                           .b_type = e->m->type,
                           .n = p->block_n,
@@ -55,14 +60,14 @@ static void set_up(consumer *c) {
                           .b = along_rows(&p->k)};
   c->values = (gen_wgmma){.type = e->m->type,
                           .b_type = e->m->type,
-                          .n = p->v.columns,
+                          .n = p->sum_columns,
                           .tiles = 1,
                           .k_steps = p->block_n / 16,
                           .b = {.transposed = true}};
   for (int i = 0; i < c->values.k_steps; i++) c->values.b.step_offset[i] = i * 16 * 128;
   c->n_scores = p->block_n / 2;
   c->n_words = p->block_n / 4;
-  c->n_sums = p->v.columns / 2;
+  c->n_sums = p->sum_columns / 2;
 }
 
 static gen_value stage_of(gen_builder *b, gen_value first, gen_value index, int bytes) {
@@ -264,10 +269,17 @@ static void find_rows(consumer *c) {
   attention_emitter *e = c->e;
   gen_builder *b = e->b;
   gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), warp = gen_lshr(b, c->thread, gen_i32(b, 5));
-  gen_value row = gen_add(b, gen_mul_imm(b, c->group, 64), gen_mul_imm(b, warp, 16));
+  gen_value first = e->p->halves == 1 ? gen_mul_imm(b, c->group, 64) : gen_i32(b, 0);
+  gen_value row = gen_add(b, first, gen_mul_imm(b, warp, 16));
   row = gen_add(b, gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2))), c->at.first);
-  c->rows.shared = gen_add(b, e->smem_q, gen_mul_imm(b, c->group, 64 * 128));
+  c->rows.shared = gen_add(b, e->smem_q, gen_mul_imm(b, first, 128));
   c->rows.shared = gen_add(b, c->rows.shared, gen_mul_imm(b, c->q.index, e->p->q.bytes));
+  c->rows.first_column = c->first_column;
+  c->rows.place = c->rows.shared;
+  if (e->p->halves == 2) {
+    int64_t half = (int64_t)e->p->sum_columns / 64 * e->p->q.panel_bytes;
+    c->rows.place = gen_add(b, c->rows.shared, gen_mul_imm(b, c->group, half));
+  }
   c->q_descriptor = descriptor(e, c->rows.shared, 16);
   c->rows.column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
   for (int r = 0; r < ATTENTION_ROWS; r++) {

@@ -10,13 +10,13 @@
 /* Words of 16 columns at a time. */
 static void put_words(attention_emitter *e, const attention_rows *rows, const gen_value *words) {
   gen_builder *b = e->b;
-  const attention_tile *v = &e->p->v;
+  int columns = e->p->sum_columns;
   gen_value lane = gen_and(b, rows->thread, gen_i32(b, 31)), warp = gen_lshr(b, rows->thread, gen_i32(b, 5));
   gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_and(b, lane, gen_i32(b, 15)));
   gen_value phase = gen_xor(b, gen_lshr(b, lane, gen_i32(b, 4)), gen_and(b, row, gen_i32(b, 7)));
-  gen_value first = gen_add(b, rows->shared, gen_mul_imm(b, row, 128)), zero = gen_i32(b, 0);
-  for (int block = 0; block * 16 < v->columns; block++) {
-    bool whole = block * 16 + 16 <= v->columns;
+  gen_value first = gen_add(b, rows->place, gen_mul_imm(b, row, 128)), zero = gen_i32(b, 0);
+  for (int block = 0; block * 16 < columns; block++) {
+    bool whole = block * 16 + 16 <= columns;
     const gen_value *w = &words[4 * block];
     const gen_value fragments[] = {w[0], w[1], whole ? w[2] : zero, whole ? w[3] : zero};
     gen_value chunk = gen_mul_imm(b, gen_xor(b, phase, gen_i32(b, block % 4 * 2)), 16);
@@ -31,7 +31,7 @@ static arke_status store_rows(attention_emitter *e, const attention_place *at, c
                               gen_value query, arke_error *err) {
   gen_builder *b = e->b;
   const attention_match *m = e->m;
-  int chunks = e->p->v.columns / 8;
+  int chunks = e->p->sum_columns / 8;
   gen_loop loop;
   gen_branch inside;
   lanes *l;
@@ -49,9 +49,9 @@ static arke_status store_rows(attention_emitter *e, const attention_place *at, c
   for (int i = 0; i < m->batch.n; i++)
     lanes_set(l, m->batch.loops[i], attention_index(e, at->loops[m->batch.loops[i]]));
   lanes_set(l, m->query, attention_index(e, row));
-  lanes_set(l, m->wide, attention_index(e, gen_mul_imm(b, chunk, 8)));
+  lanes_set(l, m->wide, attention_index(e, gen_add(b, rows->first_column, gen_mul_imm(b, chunk, 8))));
   TRY(lanes_pointer(l, m->o, &to, err));
-  gen_store_global(b, gen_load_shared(b, GEN_I32, 4, gen_add(b, rows->shared, from)), to);
+  gen_store_global(b, gen_load_shared(b, GEN_I32, 4, gen_add(b, rows->place, from)), to);
   gen_if_end(b, &inside);
   n[0] = gen_add_imm(b, n[0], 128);
   gen_loop_end(b, &loop);
@@ -63,9 +63,12 @@ arke_status attention_copy(attention_emitter *e, const attention_place *at, cons
   gen_builder *b = e->b;
   const attention_match *m = e->m;
   const ir_access *x = &m->form.accesses[m->o];
-  gen_value query = gen_add(b, at->first, gen_mul_imm(b, rows->group, 64)), to[GEN_TMA_MAX_RANK];
+  gen_value query = at->first, to[GEN_TMA_MAX_RANK];
+  if (e->p->halves == 1) query = gen_add(b, query, gen_mul_imm(b, rows->group, 64));
   gen_value barrier = gen_add_imm(b, rows->group, ATTENTION_GROUP_BARRIER);
   gen_branch leader, whole;
+  /* The other group may still multiply the queries that are there. */
+  if (e->p->halves == 2) gen_named_sync(b, gen_i32(b, ATTENTION_ALL_BARRIER), 128 * e->p->consumers);
   put_words(e, rows, words);
   gen_fence_async_shared(b);
   gen_named_sync(b, barrier, 128);
@@ -86,9 +89,9 @@ arke_status attention_copy(attention_emitter *e, const attention_place *at, cons
     int loop = x->subscripts[s].e->id;
     to[x->n - 1 - s] = loop == m->query ? query : loop == m->wide ? gen_i32(b, 0) : at->loops[loop];
   }
-  for (int panel = 0; panel < e->p->v.panels; panel++) {
-    to[0] = gen_i32(b, (int64_t)panel * 64);
-    gen_tma_store(b, e->map_o, to, x->n, gen_add_imm(b, rows->shared, (int64_t)panel * e->p->q.panel_bytes));
+  for (int panel = 0; panel * 64 < e->p->sum_columns; panel++) {
+    to[0] = gen_add_imm(b, rows->first_column, (int64_t)panel * 64);
+    gen_tma_store(b, e->map_o, to, x->n, gen_add_imm(b, rows->place, (int64_t)panel * e->p->q.panel_bytes));
   }
   gen_tma_store_commit(b);
   gen_if_end(b, &leader);

@@ -65,10 +65,10 @@ static double step_time(const attention_plan *p, const target_rates *rates) {
                                                                                         : 0.985);
   double ns_per_clock = 1e9 / rates->clock_hz, sms = rates->sm_count;
   double scores = (double)p->block_m * p->block_n;
-  double flops = 2 * scores * (p->q.columns + p->v.columns);
+  double flops = 2 * scores * (p->halves * p->q.columns + p->v.columns);
   double math = flops / (rates->f16_flops_per_s * sustained / sms) * 1e9 * (1 + 6.0 / p->block_n);
-  double softmax =
-      (scores / exp_per_clock + 0.3 * scores * softmax_instructions / lanes_per_clock) * ns_per_clock;
+  double softmax = (scores / exp_per_clock + 0.3 * scores * softmax_instructions / lanes_per_clock) *
+                   ns_per_clock * p->halves;
   double least = fmin(math, softmax), most = fmax(math, softmax);
   double shown =
       (0.25 + 0.3 * least / most) * groups[p->consumers * p->resident] * (p->turns || p->late_wait ? 1 : 1.1);

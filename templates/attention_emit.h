@@ -110,6 +110,7 @@ typedef struct attention_rescale {
 typedef struct attention_rows {
   gen_value group, thread;         /* of the group's 128 */
   gen_value shared;                /* where the group's queries are, in the first panel */
+  gen_value place, first_column;   /* of its columns of O: where they leave from, and their first */
   gen_value query[ATTENTION_ROWS]; /* of its rows; may be past the last */
   gen_value from[ATTENTION_ROWS], below[ATTENTION_ROWS]; /* keys they see */
   gen_value column;                                      /* of its first key in a step */

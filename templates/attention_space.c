@@ -29,7 +29,13 @@ static const int consumer_registers[] = {0, 232, 240, 160};
 /* A producer that looks for requests or pages needs more itself. */
 static const int fewer_registers[] = {0, 200, 224, 152};
 
-enum { MOST_COLUMNS = 256, MOST_EXTENT = (1 << 30) - 4096, MOST_PAGE = 4096 };
+enum {
+  MOST_DEPTH = 576,
+  MOST_COLUMNS = 512,
+  HALVES_FROM = 256,
+  MOST_EXTENT = (1 << 30) - 4096,
+  MOST_PAGE = 4096
+};
 
 /* --- fitting --- */
 
@@ -66,10 +72,16 @@ static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
     return TEMPLATE_SIZE;
   }
   int64_t depth = ir_form_extent(&m->form, m->parts[0].depth), wide = ir_form_extent(&m->form, m->wide);
-  if (depth > MOST_COLUMNS || wide > MOST_COLUMNS) {
-    template_say(detail, "heads of %lld and %lld elements; the attention template takes up to %d",
-                 (long long)depth, (long long)wide, MOST_COLUMNS);
+  if (depth > MOST_DEPTH || wide > MOST_COLUMNS) {
+    template_say(detail, "heads of %lld and %lld elements; the attention template takes up to %d and %d",
+                 (long long)depth, (long long)wide, MOST_DEPTH, MOST_COLUMNS);
     return TEMPLATE_SIZE;
+  }
+  if (wide > HALVES_FROM && wide % 128) {
+    template_say(detail,
+                 "values of %lld elements; of more than %d the attention template takes multiples of 128",
+                 (long long)wide, HALVES_FROM);
+    return TEMPLATE_ALIGNMENT;
   }
   if (depth % 8 || wide % 8) {
     template_say(detail, "heads of %lld and %lld elements; the attention template takes multiples of 8",
@@ -144,9 +156,12 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   const int *v = c->values;
   int depth = ceil_to(ir_form_extent(&m->form, m->parts[0].depth), 16),
       wide = (int)ir_form_extent(&m->form, m->wide);
+  int halves = wide > HALVES_FROM ? 2 : 1;
   *plan = (attention_plan){.match = m,
                            .consumers = v[ATTENTION_CONSUMERS],
-                           .block_m = 64 * v[ATTENTION_CONSUMERS],
+                           .block_m = 64 * v[ATTENTION_CONSUMERS] / halves,
+                           .halves = halves,
+                           .sum_columns = wide / halves,
                            .block_n = v[ATTENTION_BLOCK_N],
                            .stages = v[ATTENTION_STAGES],
                            .hold_q = v[ATTENTION_HOLD_Q],
@@ -165,12 +180,13 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   plan->box_n = plan->page ? common_divisor(plan->page, plan->block_n) : plan->block_n / plan->cluster;
   if (plan->page && (plan->box_n % 8 || plan->block_n / plan->box_n > ATTENTION_MOST_BOXES))
     return TEMPLATE_TILE;
+  if (halves == 2 && (plan->consumers != 2 || plan->hold_q)) return TEMPLATE_REGISTERS;
   if (plan->turns && plan->consumers < 2) return TEMPLATE_SCHEDULE;
   if (plan->overlap && plan->stages < 2) return TEMPLATE_STAGES;
   /* CTAs that share loads go through the same keys. */
   if (plan->cluster > 1 && (plan->masked || plan->page || !t->has.clusters)) return TEMPLATE_CLUSTER;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
-  plan->live_registers = wide / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
+  plan->live_registers = plan->sum_columns / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
   if (plan->hold_q) plan->live_registers += depth / 4;
   if (plan->live_registers > attention_registers(plan)) return TEMPLATE_REGISTERS;
   plan->q = make_tile(plan->block_m, depth);

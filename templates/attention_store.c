@@ -75,7 +75,8 @@ static arke_status store_statistics(attention_emitter *e, const attention_rows *
   const ir_form *form = &e->m->form;
   gen_branch first;
   if (form->n_outputs == 1) return ARKE_OK;
-  gen_if(b, &first, gen_compare_imm(b, GEN_EQ, rows->column, 0), NULL, 0);
+  gen_value once = gen_compare_imm(b, GEN_EQ, gen_or(b, rows->first_column, rows->column), 0);
+  gen_if(b, &first, once, NULL, 0);
   for (int o = 0; o < form->n_outputs; o++) {
     gen_value values[LANES_MAX];
     int n;
@@ -95,7 +96,8 @@ static arke_status evaluate(attention_emitter *e, const attention_rows *rows, st
   const attention_match *m = e->m;
   const ir_expr *value = m->form.outputs[m->output].value;
   int n;
-  lanes_set(row->l, m->wide, attention_index(e, gen_add_imm(e->b, rows->column, 8 * (int64_t)(i / 4))));
+  gen_value column = gen_add(e->b, rows->first_column, rows->column);
+  lanes_set(row->l, m->wide, attention_index(e, gen_add_imm(e->b, column, 8 * (int64_t)(i / 4))));
   row->sums = &sums[i];
   TRY(lanes_load(row->l, value, err));
   return lanes_eval(row->l, value, values, &n, err);
@@ -103,7 +105,7 @@ static arke_status evaluate(attention_emitter *e, const attention_rows *rows, st
 
 static arke_status store_columns(attention_emitter *e, const attention_rows *rows, int r, stored_row *row,
                                  const gen_value *sums, arke_error *err) {
-  for (int i = 2 * r; i < e->p->v.columns / 2; i += 4) {
+  for (int i = 2 * r; i < e->p->sum_columns / 2; i += 4) {
     gen_value values[LANES_MAX];
     TRY(evaluate(e, rows, row, sums, i, values, err));
     TRY(lanes_store(row->l, e->m->output, values, 2, NULL, err));
@@ -117,7 +119,7 @@ static arke_status pack_columns(attention_emitter *e, const attention_rows *rows
   const ir_form *form = &e->m->form;
   dtype type = ir_tensor_dtype(form->problem, form->accesses[e->m->o].tensor);
   lanes_forget(row->l);
-  for (int i = 2 * r; i < e->p->v.columns / 2; i += 4) {
+  for (int i = 2 * r; i < e->p->sum_columns / 2; i += 4) {
     gen_value values[LANES_MAX];
     TRY(evaluate(e, rows, row, sums, i, values, err));
     words[i / 2] = gen_pack_halves(e->b, type, values[0], values[1]);

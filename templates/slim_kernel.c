@@ -8,7 +8,7 @@
 #include "generator/gen_warp.h"
 #include "templates/slim.h"
 
-enum { STEP_K = 16, MOST_STEPS = GEN_WGMMA_MAX_STEPS };
+enum { STEP_K = 16, MOST_STEPS = 16 };
 
 /* CTAs of a cluster share K; tiles of tokens that share weights follow one another. */
 static void find_place(slim_emitter *e) {

@@ -86,6 +86,11 @@ static const struct {
      "CONSUMERS=2,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0,HOLD_Q=1,CLUSTER=1"},
     {flash, "T=bf16 B=1 H=5 S=130 R=130 D=64 causal=true",
      "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=0,CLUSTER=1,PERSISTENT=1,GROUP=2"},
+    /* Two warp groups with the same queries. */
+    {flash, "T=bf16 B=1 H=2 S=70 R=100 D=512 causal=true",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=1,OVERLAP=1,HOLD_Q=0,CLUSTER=1,PERSISTENT=1"},
+    {biased, "T=f16 B=1 H=1 S=40 R=70 D=64 E=384", "CONSUMERS=2,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0"},
+    {biased, "T=bf16 B=1 H=1 S=40 R=150 D=192 E=128", "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=2"},
     {one_head, "T=bf16 B=1 H=3 S=70 R=90 D=64", "CONSUMERS=1,BLOCK_N=64,STAGES=2,OVERLAP=1,TURNS=0,GROUP=2"},
 };
 
@@ -130,6 +135,7 @@ static const struct {
     {"T=bf16 B=4 H=32 S=4096 R=4096 D=128 causal=true", "CONSUMERS=2,BLOCK_N=128,STAGES=2,TURNS=1,OVERLAP=1"},
     {"T=bf16 B=4 H=32 S=4096 R=4096 D=64 causal=true", "CONSUMERS=3,BLOCK_N=128,STAGES=2,TURNS=1,OVERLAP=2"},
     {"T=bf16 B=4 H=32 S=4096 R=4096 D=256", "CONSUMERS=2,BLOCK_N=80,STAGES=2,TURNS=1,OVERLAP=1"},
+    {"T=bf16 B=4 H=32 S=4096 R=4096 D=512 causal=true", "CONSUMERS=2,BLOCK_N=64,STAGES=1,TURNS=1,OVERLAP=0"},
 };
 
 START_TEST(large_tiles_do_not_spill) {
@@ -164,7 +170,8 @@ START_TEST(near_misses_are_refused) {
   template_refuses(attention(), no_maximum, small, TEMPLATE_OPERATOR);
   template_refuses(attention(), matmul, "T=bf16 M=8 N=8 K=8", TEMPLATE_OPERATOR);
   template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=0 D=64", TEMPLATE_SIZE);
-  template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=264", TEMPLATE_SIZE);
+  template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=264", TEMPLATE_ALIGNMENT);
+  template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=640", TEMPLATE_SIZE);
   template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=60", TEMPLATE_ALIGNMENT);
   template_refuses(attention(), text_of(grouped), "T=bf16 B=1 H=3 G=2 S=8 R=8 D=64", TEMPLATE_SIZE);
 }
