@@ -17,27 +17,54 @@ static const double copy_latency_ns = 900, /* from a copy's issue to its bytes, 
     exp_per_clock = 16, smem_bytes_per_clock = 110, issue_per_clock = 2.5, /* of an SM */
     combine_ns = 2000; /* the second kernel, started early */
 
-/* A bound's value for a query; false where tensors tell. */
-static bool bound_value(const ir_form *form, const attention_bound *b, double query, double *v) {
+/* What there is to do: of packed requests, as many alike as there are. */
+typedef struct work {
+  double units, queries, keys, pack, tiles; /* queries of a unit, tiles of its rows */
+} work;
+
+static work work_of(const attend_plan *p) {
+  const attention_match *m = p->match;
+  work w = {.units = (double)attend_units(m, &p->rows),
+            .queries = (double)ir_form_extent(&m->form, m->query),
+            .keys = (double)ir_form_extent(&m->form, m->key),
+            .pack = (double)attend_pack(m, &p->rows)};
+  if (m->groups.of) {
+    double requests = fmax(1, (double)ir_form_extent(&m->form, m->groups.loop));
+    w.units *= requests;
+    w.queries = ceil(w.queries / requests);
+    if (m->parts[0].k.keys == ATTENTION_KEYS_PLAIN) w.keys = ceil(w.keys / requests);
+  }
+  w.tiles = p->block_queries ? ceil(w.queries / p->block_queries) : ceil(w.queries * w.pack / p->block_m);
+  return w;
+}
+
+/* A bound's value for a query, where what tensors say stands for all keys, or all queries; false: nothing is
+ * known. */
+static bool bound_value(const ir_form *form, const attention_bound *b, const work *w, double query,
+                        double *v) {
+  bool reads = false;
+  int64_t x = 1;
   *v = (double)b->query * query + (double)b->rest.constant;
   for (int i = 0; i < b->rest.n; i++) {
-    int64_t x;
-    if (!lanes_static_value(form, b->rest.terms[i].e, &x)) return false;
-    *v += (double)b->rest.terms[i].coefficient * (double)x;
+    const lanes_term *t = &b->rest.terms[i];
+    bool known = lanes_static_value(form, t->e, &x);
+    reads = reads || !known;
+    *v += (double)t->coefficient * (known ? (double)x : t->coefficient > 0 ? w->keys : w->queries);
   }
-  return true;
+  if (b->times && lanes_static_value(form, b->times, &x)) *v *= (double)x;
+  return !reads || b->query != 0;
 }
 
 /* Keys that any row of a tile sees. */
-static double visible_keys(const attend_plan *p, double tile, double rows, double pack) {
+static double visible_keys(const attend_plan *p, const work *w, double tile) {
   const attention_match *m = p->match;
-  double first = floor(tile * p->block_m / pack),
-         last = floor((fmin((tile + 1) * p->block_m, rows) - 1) / pack);
-  double from = 0, below = (double)ir_form_extent(&m->form, m->key);
+  double each = p->block_queries ? p->block_queries : p->block_m / w->pack;
+  double first = floor(tile * each), last = fmin(ceil((tile + 1) * each), w->queries) - 1;
+  double from = 0, below = w->keys;
   for (int i = 0; i < m->bounds.n; i++) {
     const attention_bound *b = &m->bounds.list[i];
     double x, y;
-    if (!bound_value(&m->form, b, first, &x) || !bound_value(&m->form, b, last, &y)) continue;
+    if (!bound_value(&m->form, b, w, first, &x) || !bound_value(&m->form, b, w, last, &y)) continue;
     if (b->upper) {
       below = fmin(below, fmax(x, y));
     } else {
@@ -50,10 +77,9 @@ static double visible_keys(const attend_plan *p, double tile, double rows, doubl
 enum { MOST_SAMPLES = 16 };
 
 /* Of a tile on average. */
-static double keys_of_tiles(const attend_plan *p, double tiles, double rows, double pack) {
-  double sum = 0, n = fmin(tiles, MOST_SAMPLES);
-  for (int i = 0; i < (int)n; i++)
-    sum += visible_keys(p, n < 2 ? 0 : floor(i * (tiles - 1) / (n - 1)), rows, pack);
+static double keys_of_tiles(const attend_plan *p, const work *w) {
+  double sum = 0, n = fmin(w->tiles, MOST_SAMPLES);
+  for (int i = 0; i < (int)n; i++) sum += visible_keys(p, w, n < 2 ? 0 : floor(i * (w->tiles - 1) / (n - 1)));
   return n > 0 ? sum / n : 0;
 }
 
@@ -93,12 +119,15 @@ static double resident(const attend_plan *p, const target *t) {
 
 double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_rates *rates) {
   const attention_match *m = p->match;
-  double units = (double)attend_units(m, &p->rows), pack = (double)attend_pack(m, &p->rows);
-  double rows = (double)ir_form_extent(&m->form, m->query) * pack, tiles = ceil(rows / p->block_m);
-  double keys = keys_of_tiles(p, tiles, rows, pack), ctas = units * tiles * p->split;
+  const work w = work_of(p);
+  double keys = keys_of_tiles(p, &w), ctas = w.units * w.tiles * p->split;
   double per_key = 0, wide = (double)ir_form_extent(&m->form, m->wide);
-  for (int i = ATTEND_K; i < ATTEND_TILES; i++)
-    if (p->tiles[i].present) per_key += 2.0 * p->tiles[i].columns;
+  for (int i = ATTEND_K; i < ATTEND_TILES; i++) {
+    const attend_tile *tile = &p->tiles[i];
+    if (!tile->present) continue;
+    int bits = dtype_bits(ir_tensor_dtype(m->form.problem, m->form.accesses[tile->access].tensor));
+    per_key += tile->columns * bits / 8.0;
+  }
   double steps = ceil(ceil(keys / (p->block_n * p->sets)) / p->split);
   step_time step = time_of_step(p, rates);
   double per_sm = ceil(ctas / rates->sm_count), at_once = fmin(per_sm, resident(p, t));
@@ -109,15 +138,15 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   double bytes = steps * p->sets * p->block_n * per_key, part = fmin(1, ctas / rates->sm_count);
   double stream = per_sm * bytes / fmin(flight / copy_latency_ns, sm_bytes_per_ns);
   stream = fmax(stream, fmax(per_sm * steps * step.busy, rounds * steps * step.alone));
-  double all = units * keys * per_key + 4 * units * rows * wide;
+  double all = w.units * keys * per_key + 4 * w.units * w.queries * w.pack * wide;
   double share = flight * part / (flight * part + flight_bytes);
   double dram = all / (rates->dram_bytes_per_s * dram_efficiency * share) * 1e9;
-  double l2 = units * tiles * keys * per_key / rates->l2_bytes_per_s * 1e9;
+  double l2 = w.units * w.tiles * keys * per_key / rates->l2_bytes_per_s * 1e9;
   double time = pow(pow(stream, 4) + pow(fmax(dram, l2), 4), 0.25);
   time +=
       0.02 * per_sm * steps * step.busy + rounds * (start_ns + end_ns * (0.5 + p->sets * p->block_m / 128.0));
   if (p->split > 1) {
-    double parts = 8.0 * units * rows * p->split * wide;
+    double parts = 8.0 * w.units * w.queries * w.pack * p->split * wide;
     time += combine_ns + parts / (rates->l2_bytes_per_s * 0.5) * 1e9 + 20.0 * p->split;
   }
   return time + rates->launch_ns;
