@@ -270,7 +270,7 @@ template_reason attention_judge(const void *of, const target *t, const target_ra
   template_reason reason = x->reason;
   if (reason == TEMPLATE_OK) reason = attention_plan_make(&x->m, t, c, &plan);
   if (reason == TEMPLATE_OK) reason = check_sizes(&plan, t->rates.sm_count);
-  if (reason == TEMPLATE_OK) *ns = attention_plan_cost_ns(&plan, t, rates);
+  if (template_is_built(reason)) *ns = attention_plan_cost_ns(&plan, t, rates);
   return reason;
 }
 

@@ -95,12 +95,10 @@ arke_status column_value(void *user, const ir_expr *e, gen_value *values, arke_e
 
 const space *column_space_of(const target *t);
 template_reason column_fits(const ir_problem *p, const target *t, strbuf *detail);
-template_reason column_feasible(const ir_problem *p, const target *t, const config *c);
 void column_defaults(const ir_problem *p, const target *t, config *c);
 const void *column_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason column_judge(const void *prepared, const target *t, const target_rates *rates,
                              const config *c, double *ns);
-double column_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 void column_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                             ir_problem *reduced);
 arke_status column_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -51,15 +51,3 @@ double column_plan_cost_ns(const column_plan *plan, const target_rates *rates) {
   }
   return ns;
 }
-
-double column_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  column_match m;
-  column_plan plan;
-  double ns = 1e18;
-  if (column_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK &&
-      column_make_plan(&m, t, c, true, &plan) == TEMPLATE_OK)
-    ns = column_plan_cost_ns(&plan, rates);
-  arena_release(&a);
-  return ns;
-}

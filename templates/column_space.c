@@ -119,17 +119,6 @@ static bool redundant(const column_plan *p) {
   return idle || short_rows || unused;
 }
 
-template_reason column_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
-  column_match m;
-  column_plan plan;
-  template_reason reason = column_match_make(p, true, &a, &m, NULL, NULL);
-  if (reason == TEMPLATE_OK) reason = column_make_plan(&m, t, c, true, &plan);
-  if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  arena_release(&a);
-  return reason;
-}
-
 typedef struct prepared {
   column_match m;
   template_reason reason;
@@ -149,7 +138,7 @@ template_reason column_judge(const void *of, const target *t, const target_rates
   template_reason reason = made->reason;
   if (reason == TEMPLATE_OK) reason = column_make_plan(&made->m, t, c, true, &plan);
   if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  if (reason == TEMPLATE_OK) *ns = column_plan_cost_ns(&plan, rates);
+  if (template_is_built(reason)) *ns = column_plan_cost_ns(&plan, rates);
   return reason;
 }
 

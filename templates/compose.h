@@ -27,6 +27,7 @@ typedef enum compose_param {
 } compose_param;
 
 enum { COMPOSE_STAGES = 12, COMPOSE_TEMPORARIES = 12, COMPOSE_TARGETS = LIMIT_TENSORS };
+enum { COMPOSE_NEIGHBOURS = 22 }; /* PICK has a value for each */
 
 /* A node of the form whose values lie in a temporary. */
 typedef struct compose_cut {
@@ -69,16 +70,31 @@ arke_status compose_write_stage(compose_plan *plan, const compose_target *target
  * Fails for want of memory alone. */
 arke_status compose_split(const ir_problem *p, const target *t, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err);
+/* What the stages may be configured as: what their templates judge with, their best points by the model, and
+ * the cheapest neighbours of the best of the stage that costs most. */
+typedef struct compose_choices {
+  const compose_plan *plan; /* its stages have their templates' defaults */
+  const void *prepared[COMPOSE_STAGES];
+  config best[COMPOSE_STAGES];
+  bool differs; /* some best one is no default */
+  int dearest, n_neighbours;
+  config neighbours[COMPOSE_NEIGHBOURS];
+} compose_choices;
+
+/* By the target's rates, whatever device is at hand: a configuration is the same kernel everywhere. All
+ * memory is the arena's; NULL: there is none. */
+compose_choices *compose_choose(const compose_plan *plan, const target *t, arena *a);
 /* The stages' configurations as `c` says. False where that is what a smaller PICK says too: the defaults are
- * the model's best, or there are fewer neighbours. By the target's rates, whatever device is at hand: a
- * configuration is the same kernel everywhere. */
-bool compose_configure(compose_plan *plan, const target *t, const config *c);
+ * the model's best, or there are fewer neighbours. */
+bool compose_pick(const compose_choices *from, const config *c, config stages[COMPOSE_STAGES]);
 
 const space *compose_space_of(const target *t);
 template_reason compose_fits(const ir_problem *p, const target *t, strbuf *detail);
-template_reason compose_feasible(const ir_problem *p, const target *t, const config *c);
 void compose_defaults(const ir_problem *p, const target *t, config *c);
-double compose_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
+const void *compose_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason compose_judge(const void *prepared, const target *t, const target_rates *rates,
+                              const config *c, double *ns);
+int compose_parts(const ir_problem *p, const target *t, const config *c, arena *a, template_part *parts);
 void compose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced);
 arke_status compose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -32,33 +32,52 @@ void compose_defaults(const ir_problem *p, const target *t, config *c) {
   *c = (config){.values = {[COMPOSE_PICK] = 0}};
 }
 
-template_reason compose_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
-  compose_plan plan;
+/* --- judging --- */
+
+typedef struct prepared {
   template_reason reason;
-  if (compose_split(p, t, &a, &plan, &reason, NULL, NULL) != ARKE_OK) reason = TEMPLATE_OPERATOR;
-  if (reason == TEMPLATE_OK && !compose_configure(&plan, t, c) && c->values[COMPOSE_PICK])
-    reason = TEMPLATE_REDUNDANT;
-  arena_release(&a);
-  return reason;
+  compose_plan plan;
+  compose_choices *choices;
+} prepared;
+
+const void *compose_prepare(const ir_problem *p, const target *t, arena *a) {
+  prepared *made = ARENA_NEW(a, prepared);
+  if (!made || compose_split(p, t, a, &made->plan, &made->reason, NULL, NULL) != ARKE_OK) return NULL;
+  if (made->reason == TEMPLATE_OK) made->choices = compose_choose(&made->plan, t, a);
+  return made->reason == TEMPLATE_OK && !made->choices ? NULL : made;
 }
 
-double compose_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  compose_plan plan;
-  template_reason reason;
+static double stage_ns(const prepared *made, int i, const target *t, const target_rates *rates,
+                       const config *c) {
+  const kernel_template *k = made->plan.stages[i]->k;
   double ns = 0;
-  if (compose_split(p, t, &a, &plan, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK) {
-    compose_configure(&plan, t, c);
-    for (int i = 0; i < plan.n_stages; i++) {
-      const compose_stage *s = plan.stages[i];
-      double own = s->k->cost_ns(&s->problem, t, rates, &s->c);
-      ns += own > 0 ? own : rates->launch_ns; /* of nothing at all models know no time */
-    }
-  }
-  arena_release(&a);
-  return ns;
+  k->judge(made->choices->prepared[i], t, rates, c, &ns);
+  return ns > 0 ? ns : rates->launch_ns; /* of nothing at all models know no time */
 }
+
+template_reason compose_judge(const void *of, const target *t, const target_rates *rates, const config *c,
+                              double *ns) {
+  const prepared *made = of;
+  config stages[COMPOSE_STAGES];
+  if (made->reason != TEMPLATE_OK) return made->reason;
+  bool own = compose_pick(made->choices, c, stages);
+  *ns = 0;
+  for (int i = 0; i < made->plan.n_stages; i++) *ns += stage_ns(made, i, t, rates, &stages[i]);
+  return own || c->values[COMPOSE_PICK] == 0 ? TEMPLATE_OK : TEMPLATE_REDUNDANT;
+}
+
+int compose_parts(const ir_problem *p, const target *t, const config *c, arena *a, template_part *parts) {
+  const prepared *made = compose_prepare(p, t, a);
+  config stages[COMPOSE_STAGES];
+  if (!made || made->reason != TEMPLATE_OK) return 0;
+  compose_pick(made->choices, c, stages);
+  for (int i = 0; i < made->plan.n_stages; i++)
+    parts[i] = (template_part){made->plan.stages[i]->k, &made->plan.stages[i]->problem, stages[i],
+                               stage_ns(made, i, t, &t->rates, &stages[i])};
+  return made->plan.n_stages;
+}
+
+/* --- lowering --- */
 
 typedef struct way_list {
   kernel_way ways[KERNEL_MAX_WAYS];
@@ -88,8 +107,7 @@ static arke_status add_any_way(const compose_stage *s, const target *t, const lo
     if (k == s->k || k->fits == compose_fits || !k->ways || k->fits(&s->problem, t, NULL) != TEMPLATE_OK)
       continue;
     k->defaults(&s->problem, t, &c);
-    template_reason reason = k->feasible(&s->problem, t, &c);
-    if (reason != TEMPLATE_OK && reason != TEMPLATE_REDUNDANT) continue;
+    if (!template_is_built(template_feasible(k, &s->problem, t, &c))) continue;
     TRY(k->ways(&s->problem, t, &c, options, a, others->ways, &m, err));
     if (!takes_any_view(&others->ways[m - 1], s)) continue;
     ways[(*n)++] = others->ways[m - 1];
@@ -100,22 +118,22 @@ static arke_status add_any_way(const compose_stage *s, const target *t, const lo
 
 arke_status compose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                          arena *a, kernel_way *ways, int *n, arke_error *err) {
-  compose_plan *plan = ARENA_NEW(a, compose_plan);
+  const prepared *made = compose_prepare(p, t, a);
   way_list *own = ARENA_NEW_N(a, way_list, COMPOSE_STAGES);
   kernel_stage stages[COMPOSE_STAGES];
-  template_reason reason;
-  if (!plan || !own) return error_memory(err, STAGE);
-  TRY(compose_split(p, t, a, plan, &reason, NULL, err));
-  if (reason != TEMPLATE_OK)
-    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(reason));
-  compose_configure(plan, t, c);
+  config configs[COMPOSE_STAGES];
+  if (!made || !own) return error_memory(err, STAGE);
+  if (made->reason != TEMPLATE_OK)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(made->reason));
+  const compose_plan *plan = &made->plan;
+  compose_pick(made->choices, c, configs);
   for (int i = 0; i < plan->n_stages; i++) {
     const compose_stage *s = plan->stages[i];
     const char *prefix = arena_printf(a, "stage%d_", i);
     if (!prefix) return error_memory(err, STAGE);
     stages[i] = (kernel_stage){
         .prefix = prefix, .problem = &s->problem, .ways = own[i].ways, .arguments = s->arguments};
-    TRY(s->k->ways(&s->problem, t, &s->c, options, a, own[i].ways, &stages[i].n, err));
+    TRY(s->k->ways(&s->problem, t, &configs[i], options, a, own[i].ways, &stages[i].n, err));
     TRY(add_any_way(s, t, options, a, own[i].ways, &stages[i].n, err));
   }
   return kernel_join(p, stages, plan->n_stages, plan->temporaries, plan->n_cuts, a, ways, n, err);

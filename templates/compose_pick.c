@@ -1,5 +1,6 @@
 /* Configurations of the stages. Their spaces multiply, so none is searched as a whole: every stage has what
  * its model likes best, and the stage that costs most also each of that one's neighbours. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "templates/compose.h"
@@ -10,34 +11,23 @@ typedef struct priced {
   double ns;
 } priced;
 
-/* A stage under choice; `prepared` (template.h) is NULL where its template has none. */
+/* A stage under choice. */
 typedef struct choice {
-  compose_stage *s;
+  const compose_stage *s;
   const target *t;
   const void *prepared;
 } choice;
 
-static choice choose_for(compose_stage *s, const target *t, arena *a) {
-  return (choice){s, t, s->k->prepare ? s->k->prepare(&s->problem, t, a) : NULL};
-}
-
-static bool price(const choice *of, const config *c, double *ns) {
-  const kernel_template *k = of->s->k;
-  if (of->prepared) return k->judge(of->prepared, of->t, &of->t->rates, c, ns) == TEMPLATE_OK && *ns >= 0;
-  if (k->feasible(&of->s->problem, of->t, c) != TEMPLATE_OK) return false;
-  *ns = k->cost_ns(&of->s->problem, of->t, &of->t->rates, c);
-  return *ns >= 0;
-}
-
-static bool price_of(const void *user, const config *c, double *ns) {
-  return price(user, c, ns);
+static bool price(const void *user, const config *c, double *ns) {
+  const choice *of = user;
+  return of->s->k->judge(of->prepared, of->t, &of->t->rates, c, ns) == TEMPLATE_OK && *ns >= 0;
 }
 
 /* From the default to where no step improves what the model says. */
 static priced descend(const choice *of) {
-  const compose_stage *s = of->s;
-  priced best = {s->c, s->k->cost_ns(&s->problem, of->t, &of->t->rates, &s->c)};
-  space_descend(s->k->space(of->t), price_of, of, &best.c, &best.ns);
+  priced best = {of->s->c, INFINITY};
+  of->s->k->judge(of->prepared, of->t, &of->t->rates, &best.c, &best.ns);
+  space_descend(of->s->k->space(of->t), price, of, &best.c, &best.ns);
   return best;
 }
 
@@ -46,47 +36,54 @@ static int compare_price(const void *a, const void *b) {
   return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-/* The neighbour of the stage's configuration that the model puts at `rank` (0: first); false: there are
- * fewer. */
-static bool pick_neighbour(const choice *of, int rank) {
-  compose_stage *s = of->s;
-  const space *all = s->k->space(of->t);
-  priced list[LIMIT_PARAMS * LIMIT_PARAM_VALUES];
+/* The feasible points that differ from the stage's best in one parameter, cheapest first. */
+static bool find_neighbours(const choice *of, const config *best, arena *a, compose_choices *out) {
+  const space *all = of->s->k->space(of->t);
+  priced *list = ARENA_NEW_N(a, priced, (size_t)LIMIT_PARAMS * LIMIT_PARAM_VALUES);
   int n = 0;
+  if (!list) return false;
   for (int i = 0; i < all->n_params; i++) {
     for (int v = 0; v < all->params[i].n_values; v++) {
       priced *next = &list[n];
-      next->c = s->c;
+      next->c = *best;
       next->c.values[i] = all->params[i].values[v];
-      if (next->c.values[i] != s->c.values[i] && price(of, &next->c, &next->ns)) n++;
+      if (next->c.values[i] != best->values[i] && price(of, &next->c, &next->ns)) n++;
     }
   }
   qsort(list, (size_t)n, sizeof *list, compare_price);
-  if (rank >= n) return false;
-  s->c = list[rank].c;
+  out->n_neighbours = n < COMPOSE_NEIGHBOURS ? n : COMPOSE_NEIGHBOURS;
+  for (int i = 0; i < out->n_neighbours; i++) out->neighbours[i] = list[i].c;
   return true;
 }
 
-static bool configure(compose_plan *plan, const target *t, const config *c, arena *a) {
-  choice choices[COMPOSE_STAGES];
-  int pick = c->values[COMPOSE_PICK], dearest = 0;
+compose_choices *compose_choose(const compose_plan *plan, const target *t, arena *a) {
+  compose_choices *out = ARENA_NEW(a, compose_choices);
+  choice dearest = {0};
   double most = -1;
-  bool differs = false;
+  if (!out) return NULL;
+  out->plan = plan;
   for (int i = 0; i < plan->n_stages; i++) {
-    compose_stage *s = plan->stages[i];
-    choices[i] = choose_for(s, t, a);
-    priced best = descend(&choices[i]);
-    if (!config_equal(s->k->space(t), &best.c, &s->c)) differs = true;
-    s->c = best.c;
-    if (best.ns > most) most = best.ns, dearest = i;
+    const compose_stage *s = plan->stages[i];
+    choice of = {s, t, s->k->prepare(&s->problem, t, a)};
+    if (!of.prepared) return NULL;
+    priced best = descend(&of);
+    out->prepared[i] = of.prepared;
+    out->best[i] = best.c;
+    if (!config_equal(s->k->space(t), &best.c, &s->c)) out->differs = true;
+    if (best.ns <= most) continue;
+    most = best.ns;
+    dearest = of;
+    out->dearest = i;
   }
-  return pick == 1 ? differs : pick_neighbour(&choices[dearest], pick - 2);
+  return find_neighbours(&dearest, &out->best[out->dearest], a, out) ? out : NULL;
 }
 
-bool compose_configure(compose_plan *plan, const target *t, const config *c) {
-  if (c->values[COMPOSE_PICK] == 0) return false;
-  arena a = ARENA_INIT;
-  bool own = configure(plan, t, c, &a);
-  arena_release(&a);
-  return own;
+bool compose_pick(const compose_choices *from, const config *c, config stages[COMPOSE_STAGES]) {
+  int pick = c->values[COMPOSE_PICK];
+  for (int i = 0; i < from->plan->n_stages; i++)
+    stages[i] = pick == 0 ? from->plan->stages[i]->c : from->best[i];
+  if (pick < 2) return pick == 1 && from->differs;
+  if (pick - 2 >= from->n_neighbours) return false;
+  stages[from->dearest] = from->neighbours[pick - 2];
+  return true;
 }

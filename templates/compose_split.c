@@ -1,5 +1,6 @@
 /* Where to split: an operator is taken whole if a template fits; else some of its reductions become
  * temporaries, until what is left fits. */
+#include <math.h>
 #include <string.h>
 
 #include "templates/compose_split.h"
@@ -24,10 +25,8 @@ static const kernel_template *best_template(const ir_problem *p, const target *t
     if (k->fits(p, t, detail) != TEMPLATE_OK) continue;
     if (detail->data) detail->data[detail->length = before] = 0;
     k->defaults(p, t, &defaults);
-    template_reason reason = k->feasible(p, t, &defaults);
-    if (reason != TEMPLATE_OK && reason != TEMPLATE_REDUNDANT) continue;
-    double ns = k->cost_ns(p, t, &t->rates, &defaults);
-    if (best && ns >= least) continue;
+    double ns = template_cost_ns(k, p, t, &t->rates, &defaults);
+    if (isinf(ns) || (best && ns >= least)) continue;
     best = k;
     least = ns;
     *c = defaults;

@@ -95,7 +95,7 @@ template_reason gemm_judge(const void *of, const target *t, const target_rates *
   gemm_plan plan;
   template_reason reason = gemm_check_numbers(c); /* first: it costs least, and most points end here */
   if (reason == TEMPLATE_OK) reason = make_plan(of, t, c, &plan);
-  if (reason == TEMPLATE_OK) *ns = gemm_plan_cost_ns(&plan, rates);
+  if (template_is_built(reason)) *ns = gemm_plan_cost_ns(&plan, rates);
   return reason;
 }
 

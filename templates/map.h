@@ -163,11 +163,9 @@ arke_status map_emit(gen_builder *b, const target *t, void *user, arke_error *er
 template_reason map_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *map_space_of(const target *t);
 void map_defaults(const ir_problem *p, const target *t, config *c);
-template_reason map_feasible(const ir_problem *p, const target *t, const config *c);
 const void *map_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason map_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
                           double *ns);
-double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 arke_status map_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                      arena *a, struct kernel_way *ways, int *n, arke_error *err);
 arke_status map_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -122,18 +122,3 @@ double map_time_ns(const map_match *m, const map_plan *plan, const target *t, co
   if (plan->resident > 0) ns *= 1.002;
   return plan->loads == GEN_CACHE_DEFAULT ? ns : ns * 1.001;
 }
-
-double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  map_match m;
-  map_plan plan;
-  template_reason reason;
-  arke_error err = ARKE_ERROR_INIT;
-  double ns = 1e15; /* last of all */
-  if (map_match_make(p, true, &a, &m, &reason, NULL, &err) == ARKE_OK && reason == TEMPLATE_OK) {
-    reason = map_plan_make(&m, t, c, &plan);
-    if (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT) ns = map_time_ns(&m, &plan, t, rates);
-  }
-  arena_release(&a);
-  return ns;
-}

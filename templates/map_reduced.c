@@ -105,8 +105,8 @@ static bool is_alike(const ir_problem *p, const ir_problem *original, const targ
   }
   arena_release(&a);
   if (!alike) return false;
-  reason = map_feasible(p, t, c);
-  return (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT) && fills_tiles(p, original, t, c);
+  return template_is_built(template_feasible(template_find("map"), p, t, c)) &&
+         fills_tiles(p, original, t, c);
 }
 
 /* --- halving --- */

@@ -12,29 +12,14 @@ const space *map_space_of(const target *t) {
   return &map_space;
 }
 
+/* --- judging --- */
+
 /* What needs no look at the operator comes first: the tuner asks for every point. */
 static template_reason quick(const target *t, const config *c) {
   const int *v = c->values;
   if (v[MAP_THREADS] > t->max_threads_per_block) return TEMPLATE_THREADS;
-  if (v[MAP_COLUMNS] > v[MAP_THREADS]) return TEMPLATE_TILE;
-  if (v[MAP_RESIDENT] && v[MAP_REUSE] == 1) return TEMPLATE_REDUNDANT;
-  return TEMPLATE_OK;
+  return v[MAP_COLUMNS] > v[MAP_THREADS] ? TEMPLATE_TILE : TEMPLATE_OK;
 }
-
-template_reason map_feasible(const ir_problem *p, const target *t, const config *c) {
-  template_reason reason = quick(t, c);
-  if (reason != TEMPLATE_OK) return reason;
-  arena a = ARENA_INIT;
-  map_match m;
-  map_plan plan;
-  arke_error err = ARKE_ERROR_INIT;
-  if (map_match_make(p, true, &a, &m, &reason, NULL, &err) != ARKE_OK) reason = TEMPLATE_OPERATOR;
-  if (reason == TEMPLATE_OK) reason = map_plan_make(&m, t, c, &plan);
-  arena_release(&a);
-  return reason;
-}
-
-/* --- judging --- */
 
 typedef struct map_prepared {
   map_match m;
@@ -58,7 +43,9 @@ template_reason map_judge(const void *prepared, const target *t, const target_ra
   template_reason reason = quick(t, c);
   if (reason == TEMPLATE_OK) reason = of->reason;
   if (reason == TEMPLATE_OK) reason = map_plan_make(&of->m, t, c, &plan);
-  if (reason == TEMPLATE_OK) *ns = map_time_ns(&of->m, &plan, t, rates);
+  if (reason == TEMPLATE_OK && c->values[MAP_RESIDENT] && c->values[MAP_REUSE] == 1)
+    reason = TEMPLATE_REDUNDANT;
+  if (template_is_built(reason)) *ns = map_time_ns(&of->m, &plan, t, rates);
   return reason;
 }
 

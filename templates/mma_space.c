@@ -73,7 +73,7 @@ template_reason mma_judge(const void *of, const target *t, const target_rates *r
   if (reason == TEMPLATE_OK) reason = made->reason;
   if (reason == TEMPLATE_OK) reason = mma_plan_make(&made->c, t, v, true, true, &plan);
   if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  if (reason == TEMPLATE_OK) *ns = mma_plan_cost_ns(&plan, t, rates);
+  if (template_is_built(reason)) *ns = mma_plan_cost_ns(&plan, t, rates);
   return reason;
 }
 

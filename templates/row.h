@@ -192,8 +192,6 @@ void row_defaults(const ir_problem *p, const target *t, config *c);
 const void *row_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason row_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
                           double *ns);
-template_reason row_feasible(const ir_problem *p, const target *t, const config *c);
-double row_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 arke_status row_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                      arena *a, struct kernel_way *ways, int *n, arke_error *err);
 arke_status row_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -33,28 +33,6 @@ template_reason row_judge(const void *prepared, const target *t, const target_ra
   row_plan plan;
   template_reason reason = plan_of(prepared, t, c, &m, &plan);
   if (reason == TEMPLATE_OK && row_is_redundant(m, t, c, &plan)) reason = TEMPLATE_REDUNDANT;
-  if (reason == TEMPLATE_OK) *ns = row_cost_of(m, &plan, t, rates);
+  if (template_is_built(reason)) *ns = row_cost_of(m, &plan, t, rates);
   return reason;
-}
-
-template_reason row_feasible(const ir_problem *p, const target *t, const config *c) {
-  template_reason reason = row_shape_reason(t, c);
-  if (reason != TEMPLATE_OK) return reason;
-  arena a = ARENA_INIT;
-  const row_prepared *r = row_prepare(p, t, &a);
-  double ns;
-  reason = r ? row_judge(r, t, &t->rates, c, &ns) : TEMPLATE_OPERATOR;
-  arena_release(&a);
-  return reason;
-}
-
-double row_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  const row_prepared *r = row_prepare(p, t, &a);
-  const row_match *m;
-  row_plan plan;
-  double ns = INFINITY;
-  if (r && plan_of(r, t, c, &m, &plan) == TEMPLATE_OK) ns = row_cost_of(m, &plan, t, rates);
-  arena_release(&a);
-  return ns;
 }

@@ -179,9 +179,10 @@ int scan_columns_shared_bytes(const scan_plan *p);
 
 const space *scan_space_of(const target *t);
 template_reason scan_fits(const ir_problem *p, const target *t, strbuf *detail);
+const void *scan_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason scan_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
+                           double *ns);
 void scan_defaults(const ir_problem *p, const target *t, config *c);
-template_reason scan_feasible(const ir_problem *p, const target *t, const config *c);
-double scan_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 arke_status scan_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status scan_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -71,16 +71,3 @@ double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
     total = fmax(total, chunks / SCAN_SEGMENT * link_ns) + look_back_ns + clear_ns;
   return rates->launch_ns + total;
 }
-
-double scan_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  arke_error err = ARKE_ERROR_INIT;
-  scan_match match;
-  scan_plan plan;
-  double ns = INFINITY;
-  if (scan_fit(p, t, &a, &match, NULL, &err) == TEMPLATE_OK &&
-      scan_plan_make(&match, t, c, &plan) == TEMPLATE_OK)
-    ns = scan_plan_cost_ns(&plan, rates);
-  arena_release(&a);
-  return ns;
-}

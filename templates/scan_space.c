@@ -150,40 +150,46 @@ static bool redundant(const scan_plan *p) {
   return p->place == SCAN_LOOK_BACK && scan_chunks(p) == 1;
 }
 
-template_reason scan_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
-  arke_error err = ARKE_ERROR_INIT;
+typedef struct prepared {
+  template_reason reason;
   scan_match match;
+} prepared;
+
+const void *scan_prepare(const ir_problem *p, const target *t, arena *a) {
+  arke_error err = ARKE_ERROR_INIT;
+  prepared *made = ARENA_NEW(a, prepared);
+  if (made) made->reason = scan_fit(p, t, a, &made->match, NULL, &err);
+  return made;
+}
+
+template_reason scan_judge(const void *of, const target *t, const target_rates *rates, const config *c,
+                           double *ns) {
+  const prepared *made = of;
   scan_plan plan;
-  template_reason reason = scan_fit(p, t, &a, &match, NULL, &err);
-  if (reason == TEMPLATE_OK) reason = scan_plan_make(&match, t, c, &plan);
+  template_reason reason = made->reason;
+  if (reason == TEMPLATE_OK) reason = scan_plan_make(&made->match, t, c, &plan);
   if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  arena_release(&a);
+  if (template_is_built(reason)) *ns = scan_plan_cost_ns(&plan, rates);
   return reason;
 }
 
 /* The cheapest of the space by the model: it is small. */
 void scan_defaults(const ir_problem *p, const target *t, config *c) {
   arena a = ARENA_INIT;
-  arke_error err = ARKE_ERROR_INIT;
-  scan_match match;
+  const void *made = scan_prepare(p, t, &a);
   double best = INFINITY;
   *c = (config){{[SCAN_THREADS] = 32,
                  [SCAN_VECTOR] = 1,
                  [SCAN_STRIPS] = 1,
                  [SCAN_PLACE] = SCAN_BY_CTA,
                  [SCAN_STAGES] = FEWEST_STAGES}};
-  if (scan_fit(p, t, &a, &match, NULL, &err) == TEMPLATE_OK) {
-    for (int64_t i = 0; i < space_size(&scan_space); i++) {
-      config one;
-      scan_plan plan;
-      space_point(&scan_space, i, &one);
-      if (scan_plan_make(&match, t, &one, &plan) != TEMPLATE_OK || redundant(&plan)) continue;
-      double ns = scan_plan_cost_ns(&plan, &t->rates);
-      if (ns >= best) continue;
-      best = ns;
-      *c = one;
-    }
+  for (int64_t i = 0; made && i < space_size(&scan_space); i++) {
+    config one;
+    double ns;
+    space_point(&scan_space, i, &one);
+    if (scan_judge(made, t, &t->rates, &one, &ns) != TEMPLATE_OK || ns >= best) continue;
+    best = ns;
+    *c = one;
   }
   arena_release(&a);
 }

@@ -79,9 +79,10 @@ arke_status scatter_emit(gen_builder *b, const target *t, void *user, arke_error
 
 const space *scatter_space_of(const target *t);
 template_reason scatter_fits(const ir_problem *p, const target *t, strbuf *detail);
-template_reason scatter_feasible(const ir_problem *p, const target *t, const config *c);
+const void *scatter_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason scatter_judge(const void *prepared, const target *t, const target_rates *rates,
+                              const config *c, double *ns);
 void scatter_defaults(const ir_problem *p, const target *t, config *c);
-double scatter_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 void scatter_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced);
 arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -14,93 +14,11 @@ const space *scatter_space_of(const target *t) {
   return &scatter_space;
 }
 
-/* Feasible for every part; REDUNDANT where a simpler point does the same for all of them. */
-static template_reason check_parts(const scatter_match *m, const target *t, const config *c) {
-  bool wider = false, collides = false, unrolled = false;
-  for (int i = 0; i < m->n_parts; i++) {
-    scatter_plan plan;
-    template_reason reason = scatter_make_plan(&m->parts[i], t, c, true, c->values[SCATTER_VECTOR], &plan);
-    if (reason != TEMPLATE_OK) return reason;
-    wider = wider || plan.width == c->values[SCATTER_VECTOR];
-    collides = collides || m->parts[i].collides;
-    unrolled =
-        unrolled || (!plan.deterministic && scatter_positions(&plan) >= 32 * c->values[SCATTER_UNROLL]);
-  }
-  bool idle = (c->values[SCATTER_VECTOR] > 1 && !wider) || (c->values[SCATTER_UNROLL] > 1 && !unrolled) ||
-              (c->values[SCATTER_DETERMINISTIC] && !collides);
-  return idle ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
-}
-
-/* The same for the kernel that takes rows; sums in an order of their own are no deterministic ones. */
-static template_reason check_rows(const scatter_match *m, arena *a, const target *t, const config *c) {
-  scatter_rows_match rows;
-  scatter_rows_plan plan;
-  if (!scatter_rows_match_make(m, a, &rows)) return TEMPLATE_SCHEDULE;
-  if (c->values[SCATTER_DETERMINISTIC] && !rows.in_order) return TEMPLATE_SCHEDULE;
-  template_reason reason = scatter_rows_plan_make(&rows, t, c, &plan);
-  if (reason != TEMPLATE_OK) return reason;
-  int64_t elements = ir_form_extent(&rows.first, rows.along);
-  bool idle = plan.unroll > 1 && elements <= (int64_t)plan.threads * plan.width * (plan.unroll / 2);
-  return plan.width < c->values[SCATTER_VECTOR] || idle ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
-}
-
-template_reason scatter_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
-  scatter_match m;
-  template_reason reason = scatter_match_make(p, &a, &m, NULL, NULL);
-  if (reason == TEMPLATE_OK && m.has_initial) reason = map_fits(&m.initial, t, NULL);
-  if (reason == TEMPLATE_OK) reason = check_parts(&m, t, c);
-  if (c->values[SCATTER_ROWS] && (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT))
-    reason = check_rows(&m, &a, t, c);
-  bool must = scatter_must_be_deterministic(p), does = c->values[SCATTER_DETERMINISTIC];
-  if (reason == TEMPLATE_OK || reason == TEMPLATE_REDUNDANT) {
-    bool collides = false;
-    for (int i = 0; i < m.n_parts; i++) collides = collides || m.parts[i].collides;
-    if (must && !does && collides) reason = TEMPLATE_SCHEDULE;
-    if (!must && does) reason = TEMPLATE_REDUNDANT; /* the order costs time: only a person asks for it */
-  }
-  arena_release(&a);
-  return reason;
-}
-
-static bool starts(const ir_problem *p, const target *t, const config *c) {
-  return scatter_feasible(p, t, c) == TEMPLATE_OK;
-}
-
-/* Rows where they can be had and are enough for the device, as wide as they allow. */
-static void rows_defaults(const ir_problem *p, const target *t, config *c) {
-  config rows = *c;
-  int *v = rows.values;
-  v[SCATTER_ROWS] = 1;
-  for (v[SCATTER_VECTOR] = 16; v[SCATTER_VECTOR] >= 1; v[SCATTER_VECTOR] /= 2) {
-    for (v[SCATTER_UNROLL] = 4; v[SCATTER_UNROLL] >= 1; v[SCATTER_UNROLL] /= 2) {
-      if (!starts(p, t, &rows)) continue;
-      if (scatter_cost_ns(p, t, &t->rates, &rows) < scatter_cost_ns(p, t, &t->rates, c)) *c = rows;
-      return;
-    }
-  }
-}
-
-void scatter_defaults(const ir_problem *p, const target *t, config *c) {
-  int *v = c->values;
-  *c = (config){.values = {[SCATTER_THREADS] = 256,
-                           [SCATTER_VECTOR] = 8,
-                           [SCATTER_UNROLL] = 1,
-                           [SCATTER_DETERMINISTIC] = scatter_must_be_deterministic(p)}};
-  if (v[SCATTER_DETERMINISTIC] && scatter_feasible(p, t, c) == TEMPLATE_REDUNDANT) {
-    v[SCATTER_DETERMINISTIC] = 0; /* nothing collides */
-    if (scatter_feasible(p, t, c) == TEMPLATE_SCHEDULE) v[SCATTER_DETERMINISTIC] = 1;
-  }
-  while (v[SCATTER_VECTOR] > 1 && !starts(p, t, c)) v[SCATTER_VECTOR] /= 2;
-  rows_defaults(p, t, c);
-}
-
 /* What is written first, as the map template reckons it; then reads of the part, and a sector of memory read
  * and written for each element that does not lie beside the next. */
 static const double sector_bytes = 32, kernel_ns = 1500, step_ns = 40;
 
-static double part_ns(const scatter_part *part, const scatter_plan *plan, const target_rates *rates,
-                      const config *c) {
+static double part_ns(const scatter_part *part, const scatter_plan *plan, const target_rates *rates) {
   const ir_form *form = plan->form;
   double points = (double)scatter_positions(plan) * plan->width * (double)scatter_steps(plan), bytes = 0;
   for (int i = 0; i < form->n_accesses; i++) {
@@ -119,33 +37,127 @@ static double part_ns(const scatter_part *part, const scatter_plan *plan, const 
     double rounds = threads / ((double)rates->sm_count * 2048);
     ns += (rounds < 1 ? 1 : rounds) * (double)scatter_steps(plan) * step_ns;
   }
-  (void)c;
   return ns + kernel_ns;
 }
 
-double scatter_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
+/* Feasible for every part; REDUNDANT where a simpler point does the same for all of them. */
+static template_reason check_parts(const scatter_match *m, const target *t, const config *c) {
+  bool wider = false, collides = false, unrolled = false;
+  for (int i = 0; i < m->n_parts; i++) {
+    scatter_plan plan;
+    template_reason reason = scatter_make_plan(&m->parts[i], t, c, true, c->values[SCATTER_VECTOR], &plan);
+    if (reason != TEMPLATE_OK) return reason;
+    wider = wider || plan.width == c->values[SCATTER_VECTOR];
+    collides = collides || m->parts[i].collides;
+    unrolled =
+        unrolled || (!plan.deterministic && scatter_positions(&plan) >= 32 * c->values[SCATTER_UNROLL]);
+  }
+  bool idle = (c->values[SCATTER_VECTOR] > 1 && !wider) || (c->values[SCATTER_UNROLL] > 1 && !unrolled) ||
+              (c->values[SCATTER_DETERMINISTIC] && !collides);
+  return idle ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
+}
+
+/* The same for the kernel that takes rows; sums in an order of their own are no deterministic ones. */
+static template_reason check_rows(const scatter_rows_match *rows, const target *t, const config *c,
+                                  scatter_rows_plan *plan) {
+  if (!rows) return TEMPLATE_SCHEDULE;
+  if (c->values[SCATTER_DETERMINISTIC] && !rows->in_order) return TEMPLATE_SCHEDULE;
+  template_reason reason = scatter_rows_plan_make(rows, t, c, plan);
+  if (reason != TEMPLATE_OK) return reason;
+  int64_t elements = ir_form_extent(&rows->first, rows->along);
+  bool idle = plan->unroll > 1 && elements <= (int64_t)plan->threads * plan->width * (plan->unroll / 2);
+  return plan->width < c->values[SCATTER_VECTOR] || idle ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
+}
+
+typedef struct prepared {
   scatter_match m;
+  template_reason reason;
+  scatter_rows_match rows;
+  bool has_rows, must, collides; /* must: be deterministic */
+  config initial;                /* of the map that comes first */
+  const void *initial_prepared;
+} prepared;
+
+const void *scatter_prepare(const ir_problem *p, const target *t, arena *a) {
+  arke_status status = ARKE_OK;
+  prepared *made = ARENA_NEW(a, prepared);
+  if (!made) return NULL;
+  made->reason = scatter_match_make(p, a, &made->m, NULL, &status);
+  if (status != ARKE_OK) return NULL;
+  const scatter_match *m = &made->m;
+  if (made->reason == TEMPLATE_OK && m->has_initial) made->reason = map_fits(&m->initial, t, NULL);
+  if (made->reason != TEMPLATE_OK) return made;
+  made->has_rows = scatter_rows_match_make(m, a, &made->rows);
+  made->must = scatter_must_be_deterministic(p);
+  for (int i = 0; i < m->n_parts; i++) made->collides = made->collides || m->parts[i].collides;
+  if (!m->has_initial) return made;
+  map_defaults(&m->initial, t, &made->initial);
+  made->initial_prepared = map_prepare(&m->initial, t, a);
+  return made->initial_prepared ? made : NULL;
+}
+
+static double parts_ns(const prepared *made, const target *t, const target_rates *rates, const config *c) {
   double ns = rates->launch_ns;
-  if (scatter_match_make(p, &a, &m, NULL, NULL) == TEMPLATE_OK) {
-    scatter_rows_match rows;
-    scatter_rows_plan one;
-    bool by_rows = c->values[SCATTER_ROWS] && scatter_rows_match_make(&m, &a, &rows) &&
-                   scatter_rows_plan_make(&rows, t, c, &one) == TEMPLATE_OK;
-    if (by_rows) ns = scatter_rows_cost_ns(&one, rates);
-    if (m.has_initial && !by_rows) {
-      config map;
-      map_defaults(&m.initial, t, &map);
-      ns = map_cost_ns(&m.initial, t, rates, &map);
-    }
-    for (int i = 0; i < m.n_parts && !by_rows; i++) {
-      scatter_plan plan;
-      if (scatter_make_plan(&m.parts[i], t, c, true, c->values[SCATTER_VECTOR], &plan) == TEMPLATE_OK)
-        ns += part_ns(&m.parts[i], &plan, rates, c);
+  if (made->m.has_initial) map_judge(made->initial_prepared, t, rates, &made->initial, &ns);
+  for (int i = 0; i < made->m.n_parts; i++) {
+    const scatter_part *part = &made->m.parts[i];
+    scatter_plan plan;
+    if (scatter_make_plan(part, t, c, true, c->values[SCATTER_VECTOR], &plan) == TEMPLATE_OK)
+      ns += part_ns(part, &plan, rates);
+  }
+  return ns;
+}
+
+template_reason scatter_judge(const void *of, const target *t, const target_rates *rates, const config *c,
+                              double *ns) {
+  const prepared *made = of;
+  scatter_rows_plan rows;
+  bool by_rows = c->values[SCATTER_ROWS], does = c->values[SCATTER_DETERMINISTIC];
+  template_reason reason = made->reason;
+  if (reason == TEMPLATE_OK) reason = check_parts(&made->m, t, c);
+  if (by_rows && template_is_built(reason))
+    reason = check_rows(made->has_rows ? &made->rows : NULL, t, c, &rows);
+  if (!template_is_built(reason)) return reason;
+  if (made->must && !does && made->collides) return TEMPLATE_SCHEDULE;
+  if (!made->must && does) reason = TEMPLATE_REDUNDANT; /* the order costs time: only a person asks for it */
+  *ns = by_rows ? scatter_rows_cost_ns(&rows, rates) : parts_ns(made, t, rates, c);
+  return reason;
+}
+
+/* Rows where they can be had and are enough for the device, as wide as they allow. */
+static void rows_defaults(const void *made, const target *t, config *c) {
+  config rows = *c;
+  int *v = rows.values;
+  v[SCATTER_ROWS] = 1;
+  for (v[SCATTER_VECTOR] = 16; v[SCATTER_VECTOR] >= 1; v[SCATTER_VECTOR] /= 2) {
+    for (v[SCATTER_UNROLL] = 4; v[SCATTER_UNROLL] >= 1; v[SCATTER_UNROLL] /= 2) {
+      double ns, before;
+      if (scatter_judge(made, t, &t->rates, &rows, &ns) != TEMPLATE_OK) continue;
+      if (!template_is_built(scatter_judge(made, t, &t->rates, c, &before)) || ns < before) *c = rows;
+      return;
     }
   }
+}
+
+void scatter_defaults(const ir_problem *p, const target *t, config *c) {
+  arena a = ARENA_INIT;
+  const void *made = scatter_prepare(p, t, &a);
+  int *v = c->values;
+  double ns;
+  *c = (config){.values = {[SCATTER_THREADS] = 256,
+                           [SCATTER_VECTOR] = 8,
+                           [SCATTER_UNROLL] = 1,
+                           [SCATTER_DETERMINISTIC] = scatter_must_be_deterministic(p)}};
+  if (made) {
+    if (v[SCATTER_DETERMINISTIC] && scatter_judge(made, t, &t->rates, c, &ns) == TEMPLATE_REDUNDANT) {
+      v[SCATTER_DETERMINISTIC] = 0; /* nothing collides */
+      if (scatter_judge(made, t, &t->rates, c, &ns) == TEMPLATE_SCHEDULE) v[SCATTER_DETERMINISTIC] = 1;
+    }
+    while (v[SCATTER_VECTOR] > 1 && scatter_judge(made, t, &t->rates, c, &ns) != TEMPLATE_OK)
+      v[SCATTER_VECTOR] /= 2;
+    rows_defaults(made, t, c);
+  }
   arena_release(&a);
-  return ns;
 }
 
 /* The largest power of two, up to 16, that divides x: what alignment depends on. */

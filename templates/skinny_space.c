@@ -79,7 +79,7 @@ template_reason skinny_judge(const void *of, const target *t, const target_rates
   if (reason == TEMPLATE_OK) reason = made->reason;
   if (reason == TEMPLATE_OK) reason = skinny_plan_make(&made->m, t, c, true, &plan);
   if (reason == TEMPLATE_OK && is_redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  if (reason == TEMPLATE_OK) *ns = skinny_cost_of(&plan, t, rates);
+  if (template_is_built(reason)) *ns = skinny_cost_of(&plan, t, rates);
   return reason;
 }
 

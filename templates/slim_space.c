@@ -72,7 +72,7 @@ template_reason slim_judge(const void *of, const target *t, const target_rates *
   if (reason == TEMPLATE_OK) reason = slim_plan_make(&made->m, t, c, true, &plan);
   if (reason == TEMPLATE_OK && (is_redundant(&plan) || is_uneven(&plan, rates->sm_count)))
     reason = TEMPLATE_REDUNDANT;
-  if (reason == TEMPLATE_OK) *ns = slim_cost_of(&plan, t, rates);
+  if (template_is_built(reason)) *ns = slim_cost_of(&plan, t, rates);
   return reason;
 }
 

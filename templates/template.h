@@ -64,6 +64,18 @@ typedef struct lower_options {
 
 struct kernel_way;
 
+struct kernel_template;
+
+/* One of the kernels that a configuration stands for where it says it by a number alone. */
+typedef struct template_part {
+  const struct kernel_template *k;
+  const ir_problem *problem;
+  config c;
+  double ns; /* predicted, by the target's rates */
+} template_part;
+
+enum { TEMPLATE_PARTS = 16 };
+
 typedef struct kernel_template {
   const char *name;    /* "gemm" */
   const char *meaning; /* one line */
@@ -74,21 +86,18 @@ typedef struct kernel_template {
   const space *(*space)(const target *t);
   /* A sound configuration to start from, and the one defaults in config_parse come from. */
   void (*defaults)(const ir_problem *p, const target *t, config *c);
-  template_reason (*feasible)(const ir_problem *p, const target *t, const config *c);
-  /* Predicted time. `rates` may be those of the device at hand. Only for feasible configurations. */
-  double (*cost_ns)(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
-  /* Optional: a time that no run of the configuration can beat on the device of `rates`, so that an
-   * exhaustive search may leave it out; 0: nothing is known. Only for feasible configurations; NULL for one:
-   * what no configuration of the template can beat. The larger of the two holds. `prepared`: see below; NULL
-   * where the template prepares nothing. */
-  double (*bound_ns)(const ir_problem *p, const void *prepared, const target *t, const target_rates *rates,
-                     const config *c);
-  /* Optional, both or none, where judging looks at the operator: `prepare` makes in the arena what all
-   * configurations of a problem have in common (NULL: out of memory), and `judge` says with it what feasible
-   * says, and where that is OK in *ns what cost_ns says. Several threads may judge at once. */
+  /* What all configurations of a problem that fits have in common, in the arena; NULL: out of memory. */
   const void *(*prepare)(const ir_problem *p, const target *t, arena *a);
+  /* Whether the configuration can be built for the problem that `prepared` was made of, and where it can
+   * (template_is_built) in *ns its predicted time. `rates` may be those of the device at hand. Asked of every
+   * point of the space, by several threads at once. */
   template_reason (*judge)(const void *prepared, const target *t, const target_rates *rates, const config *c,
                            double *ns);
+  /* Optional: a time that no run of the configuration can beat on the device of `rates`, so that an
+   * exhaustive search may leave it out; 0: nothing is known. Only for feasible configurations; NULL for one:
+   * what no configuration of the template can beat. The larger of the two holds. */
+  double (*bound_ns)(const ir_problem *p, const void *prepared, const target *t, const target_rates *rates,
+                     const config *c);
   /* LLVM IR -> PTX and the recipe. Only for feasible configurations. May be called in a worker process, since
    * LLVM can abort. */
   arke_status (*lower)(const ir_problem *p, const target *t, const config *c, const lower_options *options,
@@ -102,7 +111,22 @@ typedef struct kernel_template {
    * REDUNDANT. */
   void (*reduced_problem)(const ir_problem *p, const target *t, const config *c, int sm_count,
                           ir_problem *reduced);
+  /* Optional, of a configuration that picks configurations of other templates: those, in the order they run.
+   * At most TEMPLATE_PARTS; memory is the arena's. 0: out of memory. */
+  int (*parts)(const ir_problem *p, const target *t, const config *c, arena *a, template_part *parts);
 } kernel_template;
+
+/* Whether such a configuration can be lowered: what is only redundant can. */
+static inline bool template_is_built(template_reason r) {
+  return r == TEMPLATE_OK || r == TEMPLATE_REDUNDANT;
+}
+
+/* Judges one configuration. Whoever asks about many of a problem prepares it once instead. */
+template_reason template_feasible(const kernel_template *k, const ir_problem *p, const target *t,
+                                  const config *c);
+/* Its predicted time; INFINITY where it cannot be built. */
+double template_cost_ns(const kernel_template *k, const ir_problem *p, const target *t,
+                        const target_rates *rates, const config *c);
 
 /* Names the generated code: it changes with the sources of generator/ and templates/. Times of one generation
  * say nothing of another's. */

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -27,8 +28,6 @@ static const kernel_template templates[] = {
      .fits = gemm_fits,
      .space = gemm_space_of,
      .defaults = gemm_defaults,
-     .feasible = gemm_feasible,
-     .cost_ns = gemm_cost_ns,
      .bound_ns = gemm_bound_ns,
      .prepare = gemm_prepare,
      .judge = gemm_judge,
@@ -40,8 +39,6 @@ static const kernel_template templates[] = {
      .fits = attention_fits,
      .space = attention_space_of,
      .defaults = attention_defaults,
-     .feasible = attention_feasible,
-     .cost_ns = attention_cost_ns,
      .prepare = attention_prepare,
      .judge = attention_judge,
      .lower = attention_lower,
@@ -75,8 +72,6 @@ static const kernel_template templates[] = {
      .fits = skinny_fits,
      .space = skinny_space_of,
      .defaults = skinny_defaults,
-     .feasible = skinny_feasible,
-     .cost_ns = skinny_cost_ns,
      .bound_ns = product_bound_ns,
      .prepare = skinny_prepare,
      .judge = skinny_judge,
@@ -88,8 +83,6 @@ static const kernel_template templates[] = {
      .fits = slim_fits,
      .space = slim_space_of,
      .defaults = slim_defaults,
-     .feasible = slim_feasible,
-     .cost_ns = slim_cost_ns,
      .bound_ns = slim_bound_ns,
      .prepare = slim_prepare,
      .judge = slim_judge,
@@ -101,8 +94,6 @@ static const kernel_template templates[] = {
      .fits = mma_fits,
      .space = mma_space_of,
      .defaults = mma_defaults,
-     .feasible = mma_feasible,
-     .cost_ns = mma_cost_ns,
      .bound_ns = product_bound_ns,
      .prepare = mma_prepare,
      .judge = mma_judge,
@@ -114,8 +105,6 @@ static const kernel_template templates[] = {
      .fits = map_fits,
      .space = map_space_of,
      .defaults = map_defaults,
-     .feasible = map_feasible,
-     .cost_ns = map_cost_ns,
      .prepare = map_prepare,
      .judge = map_judge,
      .lower = map_lower,
@@ -126,8 +115,6 @@ static const kernel_template templates[] = {
      .fits = row_fits,
      .space = row_space_of,
      .defaults = row_defaults,
-     .feasible = row_feasible,
-     .cost_ns = row_cost_ns,
      .prepare = row_prepare,
      .judge = row_judge,
      .lower = row_lower,
@@ -138,8 +125,8 @@ static const kernel_template templates[] = {
      .fits = transpose_fits,
      .space = transpose_space_of,
      .defaults = transpose_defaults,
-     .feasible = transpose_feasible,
-     .cost_ns = transpose_cost_ns,
+     .prepare = transpose_prepare,
+     .judge = transpose_judge,
      .lower = transpose_lower,
      .ways = transpose_ways,
      .reduced_problem = transpose_reduced_problem},
@@ -148,8 +135,6 @@ static const kernel_template templates[] = {
      .fits = column_fits,
      .space = column_space_of,
      .defaults = column_defaults,
-     .feasible = column_feasible,
-     .cost_ns = column_cost_ns,
      .bound_ns = product_bound_ns,
      .prepare = column_prepare,
      .judge = column_judge,
@@ -161,8 +146,8 @@ static const kernel_template templates[] = {
      .fits = scan_fits,
      .space = scan_space_of,
      .defaults = scan_defaults,
-     .feasible = scan_feasible,
-     .cost_ns = scan_cost_ns,
+     .prepare = scan_prepare,
+     .judge = scan_judge,
      .lower = scan_lower,
      .ways = scan_ways,
      .reduced_problem = scan_reduced_problem},
@@ -171,8 +156,6 @@ static const kernel_template templates[] = {
      .fits = topk_fits,
      .space = topk_space_of,
      .defaults = topk_defaults,
-     .feasible = topk_feasible,
-     .cost_ns = topk_cost_ns,
      .prepare = topk_prepare,
      .judge = topk_judge,
      .lower = topk_lower,
@@ -183,8 +166,8 @@ static const kernel_template templates[] = {
      .fits = scatter_fits,
      .space = scatter_space_of,
      .defaults = scatter_defaults,
-     .feasible = scatter_feasible,
-     .cost_ns = scatter_cost_ns,
+     .prepare = scatter_prepare,
+     .judge = scatter_judge,
      .lower = scatter_lower,
      .ways = scatter_ways,
      .reduced_problem = scatter_reduced_problem},
@@ -193,11 +176,12 @@ static const kernel_template templates[] = {
      .fits = compose_fits,
      .space = compose_space_of,
      .defaults = compose_defaults,
-     .feasible = compose_feasible,
-     .cost_ns = compose_cost_ns,
+     .prepare = compose_prepare,
+     .judge = compose_judge,
      .lower = compose_lower,
      .ways = compose_ways,
-     .reduced_problem = compose_reduced_problem},
+     .reduced_problem = compose_reduced_problem,
+     .parts = compose_parts},
 };
 
 const char *template_generation(void) {
@@ -217,6 +201,27 @@ const kernel_template *template_find(const char *name) {
     if (strcmp(templates[i].name, name) == 0) return &templates[i];
   }
   return NULL;
+}
+
+static template_reason judge_one(const kernel_template *k, const ir_problem *p, const target *t,
+                                 const target_rates *rates, const config *c, double *ns) {
+  arena a = ARENA_INIT;
+  const void *prepared = k->prepare(p, t, &a);
+  template_reason reason = prepared ? k->judge(prepared, t, rates, c, ns) : TEMPLATE_OPERATOR;
+  arena_release(&a);
+  return reason;
+}
+
+template_reason template_feasible(const kernel_template *k, const ir_problem *p, const target *t,
+                                  const config *c) {
+  double ns;
+  return judge_one(k, p, t, &t->rates, c, &ns);
+}
+
+double template_cost_ns(const kernel_template *k, const ir_problem *p, const target *t,
+                        const target_rates *rates, const config *c) {
+  double ns;
+  return template_is_built(judge_one(k, p, t, rates, c, &ns)) ? ns : INFINITY;
 }
 
 static const struct {

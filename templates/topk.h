@@ -222,8 +222,6 @@ void topk_defaults(const ir_problem *p, const target *t, config *c);
 const void *topk_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason topk_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
                            double *ns);
-template_reason topk_feasible(const ir_problem *p, const target *t, const config *c);
-double topk_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 arke_status topk_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status topk_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -117,16 +117,3 @@ double topk_plan_cost_ns(const topk_plan *p, const target_rates *rates) {
   }
   return rates->launch_ns + (p->resident ? crowd_doubt * total : total);
 }
-
-double topk_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  arke_error err = ARKE_ERROR_INIT;
-  topk_match match;
-  topk_plan plan;
-  double ns = INFINITY;
-  if (topk_fit(p, t, &a, &match, NULL, &err) == TEMPLATE_OK &&
-      topk_plan_make(&match, t, c, &plan) == TEMPLATE_OK)
-    ns = topk_plan_cost_ns(&plan, rates);
-  arena_release(&a);
-  return ns;
-}

@@ -152,24 +152,14 @@ template_reason topk_judge(const void *prepared, const target *t, const target_r
   template_reason reason = of->reason;
   if (reason == TEMPLATE_OK) reason = topk_plan_make(&of->match, t, c, &plan);
   if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  if (reason == TEMPLATE_OK) *ns = topk_plan_cost_ns(&plan, rates);
-  return reason;
-}
-
-template_reason topk_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
-  double ns;
-  const void *prepared = topk_prepare(p, t, &a);
-  template_reason reason = prepared ? topk_judge(prepared, t, &t->rates, c, &ns) : TEMPLATE_OPERATOR;
-  arena_release(&a);
+  if (template_is_built(reason)) *ns = topk_plan_cost_ns(&plan, rates);
   return reason;
 }
 
 /* The cheapest by the model. */
 void topk_defaults(const ir_problem *p, const target *t, config *c) {
   arena a = ARENA_INIT;
-  arke_error err = ARKE_ERROR_INIT;
-  topk_match match;
+  const void *made = topk_prepare(p, t, &a);
   double best = INFINITY;
   *c = (config){{[TOPK_THREADS] = 256,
                  [TOPK_VECTOR] = 1,
@@ -177,17 +167,13 @@ void topk_defaults(const ir_problem *p, const target *t, config *c) {
                  [TOPK_SELECT] = TOPK_BY_BUFFER,
                  [TOPK_SPLIT] = 1,
                  [TOPK_BUFFER] = 4096}};
-  if (topk_fit(p, t, &a, &match, NULL, &err) == TEMPLATE_OK) {
-    for (int64_t i = 0; i < space_size(&topk_space); i++) {
-      config one;
-      topk_plan plan;
-      space_point(&topk_space, i, &one);
-      if (topk_plan_make(&match, t, &one, &plan) != TEMPLATE_OK || redundant(&plan)) continue;
-      double ns = topk_plan_cost_ns(&plan, &t->rates);
-      if (ns >= best) continue;
-      best = ns;
-      *c = one;
-    }
+  for (int64_t i = 0; made && i < space_size(&topk_space); i++) {
+    config one;
+    double ns;
+    space_point(&topk_space, i, &one);
+    if (topk_judge(made, t, &t->rates, &one, &ns) != TEMPLATE_OK || ns >= best) continue;
+    best = ns;
+    *c = one;
   }
   arena_release(&a);
 }

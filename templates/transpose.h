@@ -79,9 +79,12 @@ int transpose_resident(const transpose_plan *plan, const target *t);
 
 const space *transpose_space_of(const target *t);
 template_reason transpose_fits(const ir_problem *p, const target *t, strbuf *detail);
-template_reason transpose_feasible(const ir_problem *p, const target *t, const config *c);
+const void *transpose_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason transpose_judge(const void *prepared, const target *t, const target_rates *rates,
+                                const config *c, double *ns);
+/* The model's time of a plan. */
+double transpose_plan_cost_ns(const transpose_plan *plan, const target *t, const target_rates *rates);
 void transpose_defaults(const ir_problem *p, const target *t, config *c);
-double transpose_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 void transpose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                                ir_problem *reduced);
 arke_status transpose_ways(const ir_problem *p, const target *t, const config *c,

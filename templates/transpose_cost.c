@@ -40,43 +40,34 @@ static double tiles(const ir_form *form, int loop, int tile) {
   return (double)((extent + tile - 1) / tile);
 }
 
-double transpose_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  ir_form form;
-  transpose_match match;
-  transpose_plan plan;
-  double ns = 1e18;
-  if (transpose_fit(p, true, &a, &form, &match, NULL) == TEMPLATE_OK &&
-      transpose_make_plan(&form, &match, t, c, true, c->values[TRANSPOSE_VECTOR], &plan) == TEMPLATE_OK) {
-    int in = plan.bytes[0],
-        out = dtype_bits(ir_tensor_dtype(p, form.accesses[form.outputs[0].access].tensor)) / 8;
-    double n = tiles(&form, match.u, plan.tile_u) * tiles(&form, match.v, plan.tile_v);
-    for (int i = 0; i < plan.n_outer; i++) n *= (double)ir_form_extent(&form, plan.outer[i]);
-    double bytes = ir_min_bytes(p), large = bytes / (bytes + large_bytes);
-    double read = run_efficiency(length(&form, match.u, plan.tile_u) * in, large);
-    double written = run_efficiency(length(&form, match.v, plan.tile_v) * out, large);
-    double dram_ns = bytes / rates->dram_bytes_per_s * (0.5 / read + 0.5 / written) * 1e9;
-    if (plan.along_u) dram_ns *= 1 + along_inputs_share * large;
+double transpose_plan_cost_ns(const transpose_plan *p, const target *t, const target_rates *rates) {
+  const ir_form *form = p->form;
+  int in = p->bytes[0],
+      out = dtype_bits(ir_tensor_dtype(form->problem, form->accesses[form->outputs[0].access].tensor)) / 8;
+  double n = tiles(form, p->match.u, p->tile_u) * tiles(form, p->match.v, p->tile_v);
+  for (int i = 0; i < p->n_outer; i++) n *= (double)ir_form_extent(form, p->outer[i]);
+  double bytes = ir_min_bytes(form->problem), large = bytes / (bytes + large_bytes);
+  double read = run_efficiency(length(form, p->match.u, p->tile_u) * in, large);
+  double written = run_efficiency(length(form, p->match.v, p->tile_v) * out, large);
+  double dram_ns = bytes / rates->dram_bytes_per_s * (0.5 / read + 0.5 / written) * 1e9;
+  if (p->along_u) dram_ns *= 1 + along_inputs_share * large;
 
-    /* What an SM holds at a time, and how long it takes for that. */
-    double held = registers + word_registers * transpose_words(&plan) + store_registers * plan.stores;
-    double resident = fmin(2048 / plan.threads, floor(65536 / (held * plan.threads)));
-    resident = fmin(resident, t->smem_per_block_bytes / (plan.smem_bytes + 1024));
-    if (plan.apart) resident = transpose_resident(&plan, t);
-    resident = fmax(1, fmin(resident, 32));
-    double to_load = plan.apart ? inner_load_instructions : load_instructions;
-    double to_store = plan.apart ? inner_store_instructions : store_instructions;
-    double instructions =
-        (double)plan.loads * plan.n_turned * (to_load + plan.load * in / (double)plan.unit) +
-        (double)plan.stores * (plan.store * element_instructions + to_store);
-    double issue_ns = instructions * plan.threads / 32 / 2 / rates->clock_hz * 1e9; /* two a clock */
-    double per_sm = n / rates->sm_count, waves = fmax(1, per_sm / resident);
-    if (waves < 4) waves = (waves + ceil(waves)) / 2; /* the last of few is as long as a whole one */
-    double alone_ns = tile_ns + instructions / rates->clock_hz * 1e9; /* a warp issues no faster */
-    double sm_ns = fmax(waves * alone_ns + issue_share * per_sm * issue_ns, per_sm * issue_ns);
-    ns = rates->launch_ns + cbrt(pow(dram_ns, 3) + pow(sm_ns, 3));
-    if (plan.tiles != TRANSPOSE_EACH_TILE) ns *= in_turn_share;
-  }
-  arena_release(&a);
+  /* What an SM holds at a time, and how long it takes for that. */
+  double held = registers + word_registers * transpose_words(p) + store_registers * p->stores;
+  double resident = fmin(2048 / p->threads, floor(65536 / (held * p->threads)));
+  resident = fmin(resident, t->smem_per_block_bytes / (p->smem_bytes + 1024));
+  if (p->apart) resident = transpose_resident(p, t);
+  resident = fmax(1, fmin(resident, 32));
+  double to_load = p->apart ? inner_load_instructions : load_instructions;
+  double to_store = p->apart ? inner_store_instructions : store_instructions;
+  double instructions = (double)p->loads * p->n_turned * (to_load + p->load * in / (double)p->unit) +
+                        (double)p->stores * (p->store * element_instructions + to_store);
+  double issue_ns = instructions * p->threads / 32 / 2 / rates->clock_hz * 1e9; /* two a clock */
+  double per_sm = n / rates->sm_count, waves = fmax(1, per_sm / resident);
+  if (waves < 4) waves = (waves + ceil(waves)) / 2; /* the last of few is as long as a whole one */
+  double alone_ns = tile_ns + instructions / rates->clock_hz * 1e9; /* a warp issues no faster */
+  double sm_ns = fmax(waves * alone_ns + issue_share * per_sm * issue_ns, per_sm * issue_ns);
+  double ns = rates->launch_ns + cbrt(pow(dram_ns, 3) + pow(sm_ns, 3));
+  if (p->tiles != TRANSPOSE_EACH_TILE) ns *= in_turn_share;
   return ns;
 }

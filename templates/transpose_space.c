@@ -40,23 +40,37 @@ static bool too_large(const ir_form *form, int loop, int tile) {
   return tile > 8 && tile >= 2 * power_above(ir_form_extent(form, loop), 256);
 }
 
-template_reason transpose_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
+typedef struct prepared {
   ir_form form;
   transpose_match match;
+  template_reason reason;
+} prepared;
+
+const void *transpose_prepare(const ir_problem *p, const target *t, arena *a) {
+  (void)t;
+  prepared *made = ARENA_NEW(a, prepared);
+  if (made) made->reason = transpose_fit(p, true, a, &made->form, &made->match, NULL);
+  return made;
+}
+
+template_reason transpose_judge(const void *of, const target *t, const target_rates *rates, const config *c,
+                                double *ns) {
+  const prepared *made = of;
+  const ir_form *form = &made->form;
+  const transpose_match *match = &made->match;
   transpose_plan plan, narrower;
-  template_reason reason = transpose_fit(p, true, &a, &form, &match, NULL);
+  template_reason reason = made->reason;
   int vector = c->values[TRANSPOSE_VECTOR];
-  if (reason == TEMPLATE_OK) reason = transpose_make_plan(&form, &match, t, c, true, vector, &plan);
+  if (reason == TEMPLATE_OK) reason = transpose_make_plan(form, match, t, c, true, vector, &plan);
   if (reason == TEMPLATE_OK && vector > 4) {
-    template_reason without = transpose_make_plan(&form, &match, t, c, true, vector / 2, &narrower);
+    template_reason without = transpose_make_plan(form, match, t, c, true, vector / 2, &narrower);
     if (without == TEMPLATE_OK && narrower.load == plan.load && narrower.store == plan.store)
       reason = TEMPLATE_REDUNDANT;
   }
   if (reason == TEMPLATE_OK &&
-      (too_large(&form, match.u, plan.tile_u) || too_large(&form, match.v, plan.tile_v)))
+      (too_large(form, match->u, plan.tile_u) || too_large(form, match->v, plan.tile_v)))
     reason = TEMPLATE_REDUNDANT;
-  arena_release(&a);
+  if (template_is_built(reason)) *ns = transpose_plan_cost_ns(&plan, t, rates);
   return reason;
 }
 
@@ -67,25 +81,29 @@ void transpose_defaults(const ir_problem *p, const target *t, config *c) {
   static const int sides[][2] = {{64, 64}, {32, 64}, {64, 32}, {32, 32}, {128, 64}, {64, 128}, {128, 128},
                                  {16, 64}, {64, 16}, {8, 256}, {256, 8}, {8, 128},  {128, 8},  {8, 64},
                                  {64, 8},  {16, 16}, {8, 32},  {32, 8},  {8, 16},   {16, 8},   {8, 8}};
+  arena a = ARENA_INIT;
+  const void *made = transpose_prepare(p, t, &a);
+  template_reason reason = TEMPLATE_OPERATOR;
   config spare;
   bool has_spare = false;
-  for (int vector = 16; vector >= 4; vector /= 2) {
-    for (int threads = 256; threads >= 128; threads /= 2) {
-      for (size_t i = 0; i < COUNT_OF(sides); i++) {
+  for (int vector = 16; vector >= 4 && reason != TEMPLATE_OK; vector /= 2) {
+    for (int threads = 256; threads >= 128 && reason != TEMPLATE_OK; threads /= 2) {
+      for (size_t i = 0; i < COUNT_OF(sides) && reason != TEMPLATE_OK; i++) {
+        double ns;
         *c = (config){.values = {[TRANSPOSE_TILE_X] = sides[i][0],
                                  [TRANSPOSE_TILE_Y] = sides[i][1],
                                  [TRANSPOSE_THREADS] = threads,
                                  [TRANSPOSE_VECTOR] = vector,
                                  [TRANSPOSE_RASTER] = 1}};
-        template_reason reason = transpose_feasible(p, t, c);
-        if (reason == TEMPLATE_OK) return;
+        if (made) reason = transpose_judge(made, t, &t->rates, c, &ns);
         if (reason != TEMPLATE_REDUNDANT || has_spare) continue;
         spare = *c;
         has_spare = true;
       }
     }
   }
-  if (has_spare) *c = spare;
+  if (reason != TEMPLATE_OK && has_spare) *c = spare;
+  arena_release(&a);
 }
 
 /* The largest power of two, up to 16, that divides x: what alignment depends on. */

@@ -173,78 +173,14 @@ int tune_candidate_distance(const tune_candidates *c, int64_t index) {
   return distance;
 }
 
-static arke_status infeasible(const char *text, template_reason reason, arke_error *err) {
-  return error_set(err, ARKE_ERR_INVALID, STAGE, "configuration %s is not feasible here: %s", text,
-                   template_reason_text(reason));
-}
-
-/* The point that the text names, and what the template says of it: OK or REDUNDANT. */
-static arke_status find_point(const tune_candidates *c, const ir_problem *p, const target *t,
-                              const char *text, int *source, int64_t *point, template_reason *reason,
-                              arke_error *err) {
-  const char *colon = strchr(text, ':');
-  arke_error first = ARKE_ERROR_INIT;
-  bool named = false;
-  template_reason refusal = TEMPLATE_OK; /* of the first template that knows the parameters */
-  for (int i = 0; i < c->n_sources; i++) {
-    const tune_source *s = &c->sources[i];
-    const char *rest = text;
-    if (colon) {
-      size_t length = (size_t)(colon - text);
-      if (strlen(s->template->name) != length || strncmp(s->template->name, text, length) != 0) continue;
-      rest = colon + 1;
-    }
-    named = true;
-    if (rest[strspn(rest, " ")] == '\0' && s->space->n_params > 0)
-      return error_set(
-          err, ARKE_ERR_INVALID, STAGE,
-          "configuration '%s' gives no parameter a value; --list-configs tells those of %s, and a "
-          "single one is enough, like %s=%d",
-          text, s->template->name, s->space->params[0].name, s->defaults.values[0]);
-    config at;
-    if (config_parse(s->space, rest, &s->defaults, &at, &first) != ARKE_OK) continue;
-    *reason = s->template->feasible(p, t, &at);
-    if (*reason != TEMPLATE_OK && *reason != TEMPLATE_REDUNDANT) {
-      if (refusal == TEMPLATE_OK) refusal = *reason;
-      continue;
-    }
-    *source = i;
-    *point = space_index(s->space, &at);
-    return ARKE_OK;
-  }
-  if (refusal != TEMPLATE_OK) return infeasible(text, refusal, err);
-  if (!named) {
-    strbuf names = STRBUF_INIT;
-    for (int i = 0; i < c->n_sources; i++)
-      strbuf_addf(&names, "%s%s", i ? ", " : "", c->sources[i].template->name);
-    error_set(err, ARKE_ERR_INVALID, STAGE, "configuration %s names no template that fits; accepted: %s",
-              text, strbuf_text(&names));
-    strbuf_free(&names);
-    return ARKE_ERR_INVALID;
-  }
-  return error_set(err, ARKE_ERR_INVALID, STAGE, "%s",
-                   first.text[0] ? first.text : "the configuration is not a point of the space");
-}
-
-arke_status tune_candidates_parse(const tune_candidates *c, const ir_problem *p, const target *t,
-                                  const char *text, int64_t *index, arke_error *err) {
-  int source;
-  int64_t point;
-  template_reason reason;
-  TRY(find_point(c, p, t, text, &source, &point, &reason, err));
-  *index = tune_candidates_index(c, source, point);
-  return *index >= 0 ? ARKE_OK : infeasible(text, reason, err);
-}
-
-/* Behind all others in rank; by_point stays in order. */
-static arke_status append_point(tune_candidates *c, tune_candidate candidate, arke_error *err) {
+arke_status tune_candidates_append(tune_candidates *c, tune_candidate candidate, arke_error *err) {
   tune_candidate *ranked = realloc(c->ranked, (size_t)(c->n + 1) * sizeof *ranked);
   if (!ranked) return error_memory(err, STAGE);
   c->ranked = ranked;
   int64_t *by_point = realloc(c->by_point, (size_t)(c->n + 1) * sizeof *by_point);
   if (!by_point) return error_memory(err, STAGE);
   c->by_point = by_point;
-  point_key key = {candidate.source, candidate.point, 0};
+  point_key key = {candidate.source, candidate.point, 0}; /* by_point stays in order */
   int64_t at = c->n;
   for (; at > 0; at--) {
     const tune_candidate *before = &c->ranked[c->by_point[at - 1]];
@@ -253,26 +189,5 @@ static arke_status append_point(tune_candidates *c, tune_candidate candidate, ar
   }
   c->by_point[at] = c->n;
   c->ranked[c->n++] = candidate;
-  return ARKE_OK;
-}
-
-arke_status tune_candidates_admit(tune_candidates *c, const ir_problem *p, const target *t,
-                                  const target_rates *rates, const char *text, int64_t *index,
-                                  arke_error *err) {
-  int source;
-  int64_t point;
-  template_reason reason;
-  TRY(find_point(c, p, t, text, &source, &point, &reason, err));
-  *index = tune_candidates_index(c, source, point);
-  if (*index >= 0) return ARKE_OK;
-  config at;
-  space_point(c->sources[source].space, point, &at);
-  tune_candidate k = {.source = source,
-                      .point = point,
-                      .model_ns = tune_candidates_model_ns(&c->sources[source], p, t, rates, &at),
-                      .family = c->n_families++};
-  TRY(append_point(c, k, err));
-  c->pruned[reason]--;
-  *index = c->n - 1;
   return ARKE_OK;
 }

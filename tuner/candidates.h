@@ -51,6 +51,8 @@ arke_status tune_candidates_parse(const tune_candidates *c, const ir_problem *p,
 arke_status tune_candidates_admit(tune_candidates *c, const ir_problem *p, const target *t,
                                   const target_rates *rates, const char *text, int64_t *index,
                                   arke_error *err);
+/* Adds a point that is not among them behind all others in rank. */
+arke_status tune_candidates_append(tune_candidates *c, tune_candidate candidate, arke_error *err);
 /* How far a configuration lies from its template's default: the sum over parameters of the steps in the
  * table. Between equals in time, the smaller one is the simpler one. */
 int tune_candidate_distance(const tune_candidates *c, int64_t index);

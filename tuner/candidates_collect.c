@@ -17,7 +17,7 @@ typedef struct collection {
   const target *t;
   const target_rates *rates;
   const tune_candidates *c;
-  const void *prepared[TUNE_TEMPLATES_MAX]; /* by source; NULL: its template has no such thing */
+  const void *prepared[TUNE_TEMPLATES_MAX]; /* by source */
   atomic_int_least64_t next; /* first point, counted over all spaces in a row, that nobody has taken */
 } collection;
 
@@ -35,7 +35,7 @@ static double sound(double cost) {
 
 double tune_candidates_model_ns(const tune_source *s, const ir_problem *p, const target *t,
                                 const target_rates *rates, const config *at) {
-  return sound(s->template->cost_ns(p, t, rates, at));
+  return sound(template_cost_ns(s->template, p, t, rates, at));
 }
 
 static bool append(collector *w, tune_candidate candidate) {
@@ -50,20 +50,13 @@ static bool append(collector *w, tune_candidate candidate) {
   return true;
 }
 
-static template_reason judge(const collection *shared, int source, const config *at, double *ns) {
-  const tune_source *s = &shared->c->sources[source];
-  const void *prepared = shared->prepared[source];
-  if (prepared) return s->template->judge(prepared, shared->t, shared->rates, at, ns);
-  template_reason reason = s->template->feasible(shared->p, shared->t, at);
-  if (reason == TEMPLATE_OK) *ns = s->template->cost_ns(shared->p, shared->t, shared->rates, at);
-  return reason;
-}
-
 static bool ask(collector *w, int source, int64_t point) {
   config at;
   double ns = NO_COST;
   space_point(w->shared->c->sources[source].space, point, &at);
-  template_reason reason = judge(w->shared, source, &at, &ns);
+  const collection *shared = w->shared;
+  template_reason reason = shared->c->sources[source].template->judge(shared->prepared[source], shared->t,
+                                                                      shared->rates, &at, &ns);
   if (reason != TEMPLATE_OK) {
     w->pruned[reason]++;
     return true;
@@ -113,7 +106,6 @@ static bool gather(collector *workers, int n, tune_candidates *c) {
 static bool prepare(collection *shared, arena *a) {
   for (int i = 0; i < shared->c->n_sources; i++) {
     const kernel_template *k = shared->c->sources[i].template;
-    if (!k->prepare) continue;
     shared->prepared[i] = k->prepare(shared->p, shared->t, a);
     if (!shared->prepared[i]) return false;
   }

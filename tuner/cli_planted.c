@@ -43,18 +43,26 @@ static void planted_defaults(const ir_problem *p, const target *t, config *c) {
   *c = (config){{CLI_FAULT_NONE}};
 }
 
-static template_reason planted_feasible(const ir_problem *p, const target *t, const config *c) {
-  (void)c;
-  config inner = {{0}};
-  sound_config(p, t, &inner);
-  return sound()->feasible(p, t, &inner);
+typedef struct planted_prepared {
+  const void *sound;
+  config inner;
+} planted_prepared;
+
+static const void *planted_prepare(const ir_problem *p, const target *t, arena *a) {
+  planted_prepared *made = ARENA_NEW(a, planted_prepared);
+  if (made == NULL) return NULL;
+  sound_config(p, t, &made->inner);
+  made->sound = sound()->prepare(p, t, a);
+  return made->sound == NULL ? NULL : made;
 }
 
 /* Faulty ones claim to be faster, so that they are tried. */
-static double planted_cost(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  config inner = {{0}};
-  sound_config(p, t, &inner);
-  return sound()->cost_ns(p, t, rates, &inner) / (1 + c->values[0]);
+static template_reason planted_judge(const void *prepared, const target *t, const target_rates *rates,
+                                     const config *c, double *ns) {
+  const planted_prepared *made = prepared;
+  template_reason reason = sound()->judge(made->sound, t, rates, &made->inner, ns);
+  if (template_is_built(reason)) *ns /= 1 + c->values[0];
+  return reason;
 }
 
 static void planted_reduced(const ir_problem *p, const target *t, const config *c, int sm_count,
@@ -111,8 +119,8 @@ const kernel_template cli_planted_template = {
     .fits = planted_fits,
     .space = planted_space_of,
     .defaults = planted_defaults,
-    .feasible = planted_feasible,
-    .cost_ns = planted_cost,
+    .prepare = planted_prepare,
+    .judge = planted_judge,
     .lower = planted_lower,
     .reduced_problem = planted_reduced,
 };

@@ -164,11 +164,34 @@ static void add_trials(const tune_trials *t, strbuf *out) {
   }
 }
 
+/* What a configuration of several kernels stands for, in the order they run. */
+static void add_parts(const cli_problem *p, const tune_result *r, strbuf *out) {
+  const kernel_template *k = r->chosen;
+  template_part parts[TEMPLATE_PARTS];
+  arena a = ARENA_INIT;
+  config defaults, c;
+  int n = 0;
+  if (!k->parts) return;
+  k->defaults(&p->problem, r->target, &defaults);
+  if (config_parse(k->space(r->target), r->config_text, &defaults, &c, NULL) == ARKE_OK)
+    n = k->parts(&p->problem, r->target, &c, &a, parts);
+  for (int i = 0; i < n; i++) {
+    add_label(out, i == 0 ? "stages" : "");
+    strbuf_addf(out, "%d: %s ", i + 1, parts[i].k->name);
+    config_print(parts[i].k->space(r->target), &parts[i].c, out);
+    strbuf_add(out, ", about ");
+    cli_time_print(parts[i].ns, out);
+    strbuf_add(out, " by the model\n");
+  }
+  arena_release(&a);
+}
+
 void cli_result_print(const cli_settings *s, const cli_problem *p, const tune_result *r, strbuf *out) {
   cli_problem_title(p, out);
   strbuf_addf(out, " on %s (%s, PTX %s)\n", r->environment.device, r->target->name, r->target->ptx_version);
   add_label(out, "winner");
   strbuf_addf(out, "%s %s\n", r->chosen->name, r->config_text);
+  add_parts(p, r, out);
   add_times(r, out);
   add_trials(&r->trials, out);
   if (r->tolerance > 0) {

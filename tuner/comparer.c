@@ -92,8 +92,8 @@ static arke_status lower(tune_comparer *c, const char *template_name, const char
                      op_text);
   template->defaults(&p, c->target, &defaults);
   TRY(config_parse(template->space(c->target), configuration, &defaults, &at, err));
-  template_reason reason = template->feasible(&p, c->target, &at);
-  if (reason != TEMPLATE_OK && reason != TEMPLATE_REDUNDANT)
+  template_reason reason = template_feasible(template, &p, c->target, &at);
+  if (!template_is_built(reason))
     return error_set(err, ARKE_ERR_INTERNAL, STAGE, "the %s template refuses %s: %s", template_name,
                      configuration, template_reason_text(reason));
   lower_options options = {.first_way_only = true, .context = c->context};

@@ -134,15 +134,27 @@ static arke_status failed(sweep *s, const kernel_template *k, const config *c, c
   return status;
 }
 
+/* A template, and a problem that it fits. */
+typedef struct template_at {
+  const kernel_template *k;
+  const ir_problem *p;
+  const void *prepared;
+} template_at;
+
+static template_reason judge(const sweep *s, const template_at *at, const config *c) {
+  double ns;
+  return at->k->judge(at->prepared, s->options->target, &s->options->target->rates, c, &ns);
+}
+
 /* A random feasible configuration; false if none was found. */
-static bool draw(sweep *s, const kernel_template *k, const ir_problem *p, config *c) {
-  const space *points = k->space(s->options->target);
+static bool draw(sweep *s, const template_at *at, config *c) {
+  const space *points = at->k->space(s->options->target);
   for (int i = 0; i < RANDOM_TRIES; i++) {
     for (int j = 0; j < points->n_params; j++) {
       const space_param *param = &points->params[j];
       c->values[j] = param->values[random_u64(s->options->seed, s->counter++) % (uint64_t)param->n_values];
     }
-    if (k->feasible(p, s->options->target, c) == TEMPLATE_OK) return true;
+    if (judge(s, at, c) == TEMPLATE_OK) return true;
   }
   return false;
 }
@@ -161,15 +173,17 @@ static arke_status run_views(sweep *s, const made_kernel *made, const ir_problem
   return ARKE_OK;
 }
 
-static arke_status run_template(sweep *s, const kernel_template *k, const ir_problem *p, const char *bindings,
-                                views_of_problem what, int configurations) {
+static arke_status run_configurations(sweep *s, const template_at *at, const char *bindings,
+                                      views_of_problem what, int configurations) {
+  const kernel_template *k = at->k;
+  const ir_problem *p = at->p;
   config c;
   k->defaults(p, s->options->target, &c);
   for (int i = 0; i <= configurations; i++) {
-    if (i > 0 && !draw(s, k, p, &c)) break;
+    if (i > 0 && !draw(s, at, &c)) break;
     arke_error err = ARKE_ERROR_INIT;
-    template_reason reason = k->feasible(p, s->options->target, &c);
-    if (reason != TEMPLATE_OK && reason != TEMPLATE_REDUNDANT) {
+    template_reason reason = judge(s, at, &c);
+    if (!template_is_built(reason)) {
       TRY(failed(s, k, &c, bindings,
                  arena_printf(s->arena, "its defaults are not feasible: %s", template_reason_text(reason))));
       continue;
@@ -181,6 +195,16 @@ static arke_status run_template(sweep *s, const kernel_template *k, const ir_pro
       TRY(run_views(s, made, p, bindings, what));
   }
   return ARKE_OK;
+}
+
+static arke_status run_template(sweep *s, const kernel_template *k, const ir_problem *p, const char *bindings,
+                                views_of_problem what, int configurations) {
+  arena a = ARENA_INIT;
+  template_at at = {k, p, k->prepare(p, s->options->target, &a)};
+  arke_status status = at.prepared == NULL ? error_memory(s->err, STAGE)
+                                           : run_configurations(s, &at, bindings, what, configurations);
+  arena_release(&a);
+  return status;
 }
 
 static arke_status run_problem(sweep *s, const char *shape, views_of_problem what, int configurations) {

@@ -48,7 +48,7 @@ static bool prepare(tune_run *run) {
   run->bounds = ARENA_NEW(&run->memory, struct tune_bounds);
   for (int i = 0; run->bounds && i < run->candidates.n_sources; i++) {
     const kernel_template *k = run->candidates.sources[i].template;
-    if (k->bound_ns && k->prepare) {
+    if (k->bound_ns) {
       run->bounds->prepared[i] = k->prepare(run->problem, run->session->target, &run->memory);
       if (!run->bounds->prepared[i]) run->bounds = NULL; /* no memory: nothing is left out */
     }

@@ -48,9 +48,7 @@ static const space *map_space_of(const target *t) {
   return &map_space;
 }
 
-static template_reason map_feasible(const ir_problem *p, const target *t, const config *c) {
-  template_reason reason = map_fits(p, t, NULL);
-  if (reason != TEMPLATE_OK) return reason;
+static template_reason check(const ir_problem *p, const config *c) {
   for (int i = 0; i < p->op->n_args; i++) { /* no access is wider than 16 bytes */
     if (c->values[VECTOR] * dtype_bits(ir_tensor_dtype(p, i)) > 128) return TEMPLATE_TILE;
   }
@@ -58,19 +56,35 @@ static template_reason map_feasible(const ir_problem *p, const target *t, const 
 }
 
 static void map_defaults(const ir_problem *p, const target *t, config *c) {
+  (void)t;
   c->values[THREADS] = 256;
   c->values[VECTOR] = 8;
-  while (c->values[VECTOR] > 1 && map_feasible(p, t, c) != TEMPLATE_OK) c->values[VECTOR] /= 2;
+  while (c->values[VECTOR] > 1 && check(p, c) != TEMPLATE_OK) c->values[VECTOR] /= 2;
 }
 
 /* --- 3. the cost --- */
 
-static double map_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  (void)t;
+static double cost_ns(const ir_problem *p, const target_rates *rates, const config *c) {
   /* Narrow accesses keep too few bytes in flight to fill the memory's pipe. */
   double bytes_each = (double)c->values[VECTOR] * dtype_bits(ir_tensor_dtype(p, 0)) / 8;
   double efficiency = bytes_each >= 16 ? 1 : 0.5 + 0.5 * bytes_each / 16;
   return rates->launch_ns + ir_min_bytes(p) / (rates->dram_bytes_per_s * efficiency) * 1e9;
+}
+
+/* All that judging needs of the operator is the problem; others keep what matching found here. */
+static const void *map_prepare(const ir_problem *p, const target *t, arena *a) {
+  (void)t;
+  ir_problem *prepared = ARENA_NEW(a, ir_problem);
+  if (prepared) *prepared = *p;
+  return prepared;
+}
+
+static template_reason map_judge(const void *prepared, const target *t, const target_rates *rates,
+                                 const config *c, double *ns) {
+  template_reason reason = map_fits(prepared, t, NULL);
+  if (reason == TEMPLATE_OK) reason = check(prepared, c);
+  if (reason == TEMPLATE_OK) *ns = cost_ns(prepared, rates, c);
+  return reason;
 }
 
 /* --- 4. the kernel --- */
@@ -142,7 +156,7 @@ const kernel_template example_map = {.name = "example_map",
                                      .fits = map_fits,
                                      .space = map_space_of,
                                      .defaults = map_defaults,
-                                     .feasible = map_feasible,
-                                     .cost_ns = map_cost_ns,
+                                     .prepare = map_prepare,
+                                     .judge = map_judge,
                                      .lower = map_lower,
                                      .reduced_problem = map_reduced_problem};

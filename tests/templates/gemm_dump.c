@@ -46,11 +46,11 @@ static arke_status dump(const char *name, const char *bindings, const char *conf
   TRY(ir_problem_bind(op, bindings, &p, err));
   gemm->defaults(&p, t, &defaults);
   TRY(config_parse(gemm->space(t), config_text, &defaults, &c, err));
-  template_reason reason = gemm->feasible(&p, t, &c);
+  template_reason reason = template_feasible(gemm, &p, t, &c);
   if (reason != TEMPLATE_OK) {
     fprintf(stderr, "gemm_dump: %s\n", template_reason_text(reason));
   } else {
-    fprintf(stderr, "gemm_dump: modelled %.0f ns\n", gemm->cost_ns(&p, t, &t->rates, &c));
+    fprintf(stderr, "gemm_dump: modelled %.0f ns\n", template_cost_ns(gemm, &p, t, &t->rates, &c));
   }
   lower_options options = {.keep_llvm_ir = strcmp(what, "ir") == 0};
   lowered l;

@@ -12,6 +12,7 @@ typedef struct template_case {
   ir_problem p;
   config c;
   int64_t sample; /* elements compared of each output, at the least; 0: some thousands */
+  struct template_made *made; /* kernels of it that were lowered already, which is most of a test's time */
 } template_case;
 
 /* `settings`: "TILE_X=32,…", what is left out takes the template's defaults. The problem must fit. */
@@ -23,8 +24,8 @@ lowered template_case_lower(arena *a, const template_case *c);
 void template_case_run(arena *a, const template_case *c, const run_view *views, int way);
 /* The same with a kernel that was lowered for another problem of its kind. */
 void template_case_run_kernel(const template_case *c, lowered l, const run_view *views, int way);
-/* The template's small problem for the configuration is feasible, and right, also by the first kernel made
- * for the large one: a search without a GPU tries that. */
+/* The template's small problem for the configuration is feasible, and right by the first kernel made for the
+ * large one: a search without a GPU tries that. */
 void template_case_run_reduced(arena *a, const template_case *c);
 /* Assembles without spills, where there is an assembler. */
 void template_case_assemble(arena *a, const template_case *c);

@@ -147,7 +147,7 @@ START_TEST(operators_assemble) {
   template_case_assemble(&a, &c);
   template_case small = c;
   compose()->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
-  ck_assert_int_eq(compose()->feasible(&small.p, c.t, &c.c), TEMPLATE_OK);
+  ck_assert_int_eq(template_feasible(compose(), &small.p, c.t, &c.c), TEMPLATE_OK);
   arena_release(&a);
 }
 END_TEST

@@ -32,11 +32,11 @@ START_TEST(every_point_computes_the_reduced_problem) {
     ir_problem small;
     lowered l;
     space_point(s, i, &c);
-    if (example_map.feasible(&p, t, &c) != TEMPLATE_OK) continue;
+    if (template_feasible(&example_map, &p, t, &c) != TEMPLATE_OK) continue;
     feasible++;
-    ck_assert(example_map.cost_ns(&p, t, &t->rates, &c) > t->rates.launch_ns);
+    ck_assert(template_cost_ns(&example_map, &p, t, &t->rates, &c) > t->rates.launch_ns);
     example_map.reduced_problem(&p, t, &c, 2, &small);
-    ck_assert_int_eq(example_map.feasible(&small, t, &c), TEMPLATE_OK);
+    ck_assert_int_eq(template_feasible(&example_map, &small, t, &c), TEMPLATE_OK);
     ck_assert_msg(example_map.lower(&small, t, &c, NULL, &a, &l, &err) == ARKE_OK, "%s", err.text);
     device *d;
     ck_assert_msg(device_open_emulator(t->name, 1, &d, &err) == ARKE_OK, "%s", err.text);
@@ -49,7 +49,7 @@ START_TEST(every_point_computes_the_reduced_problem) {
   ck_assert_int_ge(feasible, 9);
   config c;
   example_map.defaults(&p, t, &c);
-  ck_assert_int_eq(example_map.feasible(&p, t, &c), TEMPLATE_OK);
+  ck_assert_int_eq(template_feasible(&example_map, &p, t, &c), TEMPLATE_OK);
   arena_release(&a);
 }
 END_TEST

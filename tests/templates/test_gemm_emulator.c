@@ -81,7 +81,7 @@ START_TEST(random_points_compute_the_reduced_problem) {
   uint64_t tries = 0;
   do {
     space_point(all, (int64_t)(random_u64((uint64_t)_i, tries++) % (uint64_t)space_size(all)), &s.c);
-  } while (s.gemm->feasible(&s.p, s.t, &s.c) != TEMPLATE_OK);
+  } while (template_feasible(s.gemm, &s.p, s.t, &s.c) != TEMPLATE_OK);
   s.gemm->reduced_problem(&s.p, s.t, &s.c, SMS, &s.p);
   lowered l = lower(&a, &s);
   expect_right(&s, &l, SMS, _i % 2 ? 8 : 0, (uint64_t)_i);

@@ -185,7 +185,7 @@ START_TEST(sizes_and_dtypes_are_bounded) {
   ck_assert_int_eq(gemm->fits(&p, t, NULL), bounds[_i].reason);
   config c;
   gemm->defaults(&p, t, &c);
-  ck_assert_int_eq(gemm->feasible(&p, t, &c), bounds[_i].reason);
+  ck_assert_int_eq(template_feasible(gemm, &p, t, &c), bounds[_i].reason);
   strbuf_free(&detail);
   arena_release(&a);
 }

@@ -51,7 +51,7 @@ START_TEST(kernels_assemble_without_spills) {
   arena a = ARENA_INIT;
   const gemm_class *g = any_class(_i);
   gemm_setup s = gemm_class_bind(&a, g, 4096, 4096, 4096);
-  ck_assert_int_eq(s.gemm->feasible(&s.p, s.t, &s.c), TEMPLATE_OK);
+  ck_assert_int_eq(template_feasible(s.gemm, &s.p, s.t, &s.c), TEMPLATE_OK);
   lowered l = lower(&a, &s, NULL);
   arke_error err = ARKE_ERROR_INIT;
   assembled out;

@@ -11,7 +11,7 @@ static template_reason reason_of(const char *text, int64_t m, int64_t n, int64_t
   gemm_class g = base;
   g.config = text;
   gemm_setup s = gemm_class_bind(&a, &g, m, n, k);
-  template_reason r = s.gemm->feasible(&s.p, s.t, &s.c);
+  template_reason r = template_feasible(s.gemm, &s.p, s.t, &s.c);
   arena_release(&a);
   return r;
 }
@@ -88,7 +88,7 @@ START_TEST(plans_keep_the_limits) {
     config c;
     gemm_plan plan;
     space_point(all, i, &c);
-    met[s.gemm->feasible(&s.p, s.t, &c)]++;
+    met[template_feasible(s.gemm, &s.p, s.t, &c)]++;
     if (gemm_plan_make(&match, s.t, &c, &plan) != TEMPLATE_OK) continue;
     ck_assert_int_le(plan.smem_bytes + 1024, s.t->smem_per_block_bytes);
     ck_assert_int_le(plan.threads, s.t->max_threads_per_block);
@@ -127,10 +127,10 @@ START_TEST(classes_and_their_reduced_problems_are_feasible) {
   enum { SMS = 4 };
   const gemm_class *g = gemm_class_get(_i);
   gemm_setup s = gemm_class_bind(&a, g, 4096, 4096, 4096);
-  ck_assert_int_eq(s.gemm->feasible(&s.p, s.t, &s.c), TEMPLATE_OK);
+  ck_assert_int_eq(template_feasible(s.gemm, &s.p, s.t, &s.c), TEMPLATE_OK);
   ir_problem reduced;
   s.gemm->reduced_problem(&s.p, s.t, &s.c, SMS, &reduced);
-  template_reason r = s.gemm->feasible(&reduced, s.t, &s.c);
+  template_reason r = template_feasible(s.gemm, &reduced, s.t, &s.c);
   ck_assert_msg(r == TEMPLATE_OK || r == TEMPLATE_REDUNDANT, "%s", template_reason_text(r));
 
   contraction matched;
@@ -161,7 +161,7 @@ START_TEST(defaults_are_feasible_for_any_size) {
       config c;
       s.gemm->defaults(&s.p, t, &c);
       ck_assert_int_ge(space_index(s.gemm->space(t), &c), 0);
-      template_reason r = s.gemm->feasible(&s.p, t, &c);
+      template_reason r = template_feasible(s.gemm, &s.p, t, &c);
       ck_assert_msg(r == TEMPLATE_OK, "%lld x %lld: %s", (long long)sizes[i], (long long)sizes[k],
                     template_reason_text(r));
       arena_release(&a);

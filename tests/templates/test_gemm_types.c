@@ -165,8 +165,8 @@ START_TEST(configurations_that_cannot_be_are_refused) {
     template_case c = template_case_bind(&a, gemm(), points[i].text, points[i].bindings, "");
     config v;
     ck_assert_int_eq(config_parse(gemm()->space(c.t), points[i].settings, &c.c, &v, &err), ARKE_OK);
-    ck_assert_msg(gemm()->feasible(&c.p, c.t, &v) == points[i].reason, "%s: %s", points[i].settings,
-                  template_reason_text(gemm()->feasible(&c.p, c.t, &v)));
+    ck_assert_msg(template_feasible(gemm(), &c.p, c.t, &v) == points[i].reason, "%s: %s", points[i].settings,
+                  template_reason_text(template_feasible(gemm(), &c.p, c.t, &v)));
   }
   arena_release(&a);
 }
@@ -257,7 +257,7 @@ START_TEST(feasible_points_are_lowered) {
       space_point(all, (int64_t)(random_u64((uint64_t)(_i * 100 + w), tries) % (uint64_t)space_size(all)),
                   &c.c);
       c.c.values[width] = all->params[width].values[w];
-      if (gemm()->feasible(&c.p, c.t, &c.c) != TEMPLATE_OK) continue;
+      if (template_feasible(gemm(), &c.p, c.t, &c.c) != TEMPLATE_OK) continue;
       template_case_lower(&a, &c);
       found++;
       lowered_points++;

@@ -327,7 +327,7 @@ START_TEST(places_follow_the_shape) {
   for (size_t i = 0; i < COUNT_OF(shapes); i++) {
     template_case c = template_case_bind(&a, scan(), cumsum, shapes[i].bindings, "");
     ck_assert_int_eq(space_value(scan()->space(c.t), &c.c, "PLACE"), shapes[i].place);
-    ck_assert_int_eq(scan()->feasible(&c.p, c.t, &c.c), TEMPLATE_OK);
+    ck_assert_int_eq(template_feasible(scan(), &c.p, c.t, &c.c), TEMPLATE_OK);
   }
   arena_release(&a);
 }

@@ -303,7 +303,7 @@ START_TEST(order_is_kept_on_request) {
   ck_assert_int_eq(c.c.values[3], 1);
   config loose = c.c;
   loose.values[3] = 0;
-  ck_assert_int_eq(scatter()->feasible(&c.p, c.t, &loose), TEMPLATE_SCHEDULE);
+  ck_assert_int_eq(template_feasible(scatter(), &c.p, c.t, &loose), TEMPLATE_SCHEDULE);
   template_case_run(&a, &c, (run_view[LIMIT_TENSORS]){{0}, {.below = 3}}, 0);
   arena_release(&a);
 }

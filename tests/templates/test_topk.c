@@ -272,7 +272,7 @@ START_TEST(choices_follow_the_shape) {
     const space *s = topk()->space(c.t);
     ck_assert_int_eq(space_value(s, &c.c, "SELECT"), shapes[i].select);
     ck_assert_int_eq(space_value(s, &c.c, "SPLIT") > 1, shapes[i].split);
-    ck_assert_int_eq(topk()->feasible(&c.p, c.t, &c.c), TEMPLATE_OK);
+    ck_assert_int_eq(template_feasible(topk(), &c.p, c.t, &c.c), TEMPLATE_OK);
   }
   arena_release(&a);
 }

@@ -217,9 +217,9 @@ START_TEST(wide_rows_cost_less) {
   template_case good = template_case_bind(&a, transpose(), plain, problem, "");
   template_case narrow = template_case_bind(&a, transpose(), plain, problem, "TILE_X=8,TILE_Y=256");
   template_case small = template_case_bind(&a, transpose(), plain, problem, "VECTOR=4");
-  double best = transpose()->cost_ns(&good.p, good.t, &good.t->rates, &good.c);
-  ck_assert(best < transpose()->cost_ns(&good.p, good.t, &good.t->rates, &narrow.c));
-  ck_assert(best <= transpose()->cost_ns(&good.p, good.t, &good.t->rates, &small.c));
+  double best = template_cost_ns(transpose(), &good.p, good.t, &good.t->rates, &good.c);
+  ck_assert(best < template_cost_ns(transpose(), &good.p, good.t, &good.t->rates, &narrow.c));
+  ck_assert(best <= template_cost_ns(transpose(), &good.p, good.t, &good.t->rates, &small.c));
   arena_release(&a);
 }
 END_TEST

@@ -30,9 +30,7 @@ static void defaults(const ir_problem *p, const target *t, config *c) {
   *c = (config){{5, 5, 4, 4, 0}};
 }
 
-static template_reason feasible(const ir_problem *p, const target *t, const config *c) {
-  (void)p;
-  (void)t;
+static template_reason feasible(const config *c) {
   if (c->values[0] * c->values[1] > 60) return TEMPLATE_SHARED_MEMORY;
   if (c->values[2] == c->values[3] && c->values[2] % 3 == 0) return TEMPLATE_TILE;
   if (c->values[0] == 2 && c->values[1] == 1) return TEMPLATE_REDUNDANT;
@@ -50,14 +48,26 @@ double fake_space_true_ns(const config *c) {
   return 1e5 * x;
 }
 
-static double cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  (void)p;
-  (void)t;
-  (void)rates;
+static double cost_ns(const config *c) {
   const int *v = c->values;
   double x = 1 + 0.010 * (v[0] - 6) * (v[0] - 6) + 0.012 * (v[1] - 6) * (v[1] - 6);
   x *= 1 + 0.02 * (v[2] - 4) * (v[2] - 4) / 4.0 + 0.02 * (v[3] - 4) * (v[3] - 4) / 4.0;
   return 0.8e5 * x;
+}
+
+static const void *prepare(const ir_problem *p, const target *t, arena *a) {
+  (void)t;
+  (void)a;
+  return p;
+}
+
+static template_reason judge(const void *prepared, const target *t, const target_rates *rates,
+                             const config *c, double *ns) {
+  (void)prepared;
+  (void)t;
+  (void)rates;
+  *ns = cost_ns(c);
+  return feasible(c);
 }
 
 const kernel_template fake_space_template = {.name = "fake",
@@ -65,8 +75,8 @@ const kernel_template fake_space_template = {.name = "fake",
                                              .fits = fits,
                                              .space = get_space,
                                              .defaults = defaults,
-                                             .feasible = feasible,
-                                             .cost_ns = cost_ns};
+                                             .prepare = prepare,
+                                             .judge = judge};
 static const kernel_template *const list[] = {&fake_space_template};
 const tune_templates fake_space_templates = {1, list};
 

@@ -277,14 +277,29 @@ static void reduced_problem(const ir_problem *p, const target *t, const config *
   reduced->sizes[0] = 3 * c->values[1] + 5;
 }
 
+static const void *prepare(const ir_problem *p, const target *t, arena *a) {
+  (void)t;
+  (void)a;
+  return p;
+}
+
+#define JUDGE(id, feasible_)                                                                                 \
+  static template_reason judge_##id(const void *p, const target *t, const target_rates *rates,               \
+                                    const config *c, double *ns) {                                           \
+    template_reason reason = feasible_(p, t, c);                                                             \
+    if (template_is_built(reason)) *ns = cost_ns(p, t, rates, c);                                            \
+    return reason;                                                                                           \
+  }
+
 #define PLANTED(id, name_, space_, defaults_, feasible_, lower_)                                             \
+  JUDGE(id, feasible_)                                                                                       \
   static const kernel_template id = {.name = name_,                                                          \
                                      .meaning = "sound and unsound kernels",                                 \
                                      .fits = fits,                                                           \
                                      .space = space_,                                                        \
                                      .defaults = defaults_,                                                  \
-                                     .feasible = feasible_,                                                  \
-                                     .cost_ns = cost_ns,                                                     \
+                                     .prepare = prepare,                                                     \
+                                     .judge = judge_##id,                                                    \
                                      .lower = lower_,                                                        \
                                      .reduced_problem = reduced_problem}
 PLANTED(planted, "planted", get_space, defaults, feasible, lower);
@@ -293,13 +308,14 @@ PLANTED(hungry, "hungry", get_hungry_space, hungry_defaults, feasible_hungry, lo
 PLANTED(viewing, "viewing", get_space, defaults, feasible_viewing, lower_viewing);
 PLANTED(flawed, "flawed", get_space, defaults, feasible_flawed, lower_viewing);
 
+JUDGE(bounded, feasible_bounded)
 static const kernel_template bounded = {.name = "bounded",
                                         .meaning = "sound kernels, some of which say that they cannot win",
                                         .fits = fits,
                                         .space = get_space,
                                         .defaults = defaults,
-                                        .feasible = feasible_bounded,
-                                        .cost_ns = cost_ns,
+                                        .prepare = prepare,
+                                        .judge = judge_bounded,
                                         .bound_ns = bound_ns,
                                         .lower = lower,
                                         .reduced_problem = reduced_problem};

@@ -83,6 +83,10 @@ START_TEST(configurations_are_parsed_with_reasons) {
   error_clear(&err);
   ck_assert_int_eq(tune_candidates_parse(&s.c, &s.p, t, "A=10,B=10", &index, &err), ARKE_ERR_INVALID);
   ck_assert_ptr_nonnull(strstr(err.text, template_reason_text(TEMPLATE_SHARED_MEMORY)));
+  ck_assert_ptr_nonnull(strstr(err.text, "; it is with A=1, 2, 3, 4, 5, 6; or with B=1, 2, 3, 4, 5, 6"));
+  error_clear(&err);
+  ck_assert_int_eq(tune_candidates_parse(&s.c, &s.p, t, "A=10,B=10,C=7", &index, &err), ARKE_ERR_INVALID);
+  ck_assert_ptr_null(strstr(err.text, "with C=")); /* no value of C helps */
   close_setup(&s);
 }
 END_TEST
