@@ -18,6 +18,13 @@ function(arke_module name)
   target_link_libraries(arke_${name} PUBLIC arke_options ${ARG_LIBS})
 endfunction()
 
+# What several test programs have in common: compiled once.
+function(arke_test_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_LIBS} arke_options PkgConfig::CHECK)
+endfunction()
+
 # Seconds that a program other than Check's may take as a test.
 set(ARKE_TEST_TIMEOUT 120)
 if(ARKE_SANITIZE)
@@ -30,8 +37,8 @@ endif()
 # sanitizers, where what they do to our own memory other tests do too: docs/testing.md says which those are.
 function(arke_test name)
   cmake_parse_arguments(ARG "PLAIN" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
-  add_executable(test_${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/failing_alloc.c)
-  target_link_libraries(test_${name} PRIVATE ${ARG_LIBS} arke_options PkgConfig::CHECK m)
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_link_libraries(test_${name} PRIVATE ${ARG_LIBS} test_support arke_options PkgConfig::CHECK m)
   target_link_options(test_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)

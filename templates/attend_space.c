@@ -81,7 +81,7 @@ template_reason attend_judge(const void *of, const target *t, const target_rates
                              double *ns) {
   attend_plan plan;
   template_reason reason = plan_of(of, t, c, &plan);
-  if (reason == TEMPLATE_OK) *ns = attend_plan_cost_ns(&plan, t, rates);
+  if (template_is_built(reason)) *ns = attend_plan_cost_ns(&plan, t, rates);
   return reason;
 }
 

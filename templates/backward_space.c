@@ -138,7 +138,7 @@ template_reason backward_judge(const void *of, const target *t, const target_rat
   template_reason reason = x->reason;
   if (reason == TEMPLATE_OK) reason = backward_plan_make(&x->m, t, c, &plan);
   if (reason == TEMPLATE_OK) reason = check_sizes(&plan, t->rates.sm_count);
-  if (reason == TEMPLATE_OK) *ns = backward_plan_cost_ns(&plan, rates);
+  if (template_is_built(reason)) *ns = backward_plan_cost_ns(&plan, rates);
   return reason;
 }
 

@@ -26,15 +26,40 @@ void cli_operator_print_types(const cli_operator *o, strbuf *out) {
   for (int i = 0; i < o->op->n_types; i++) strbuf_addf(out, "%s%s", i == 0 ? "" : ", ", o->op->type_vars[i]);
 }
 
+/* The names that the catalogue lists for a type variable, up to a '|' or the end. */
+static const char *types_of(const cli_operator *o, int variable) {
+  const char *s = o->dtypes;
+  for (int i = 0; i < variable && *s != '\0'; i++) {
+    s += strcspn(s, "|");
+    s += *s == '|';
+  }
+  return s;
+}
+
 bool cli_operator_wants(const cli_operator *o, int variable, dtype t) {
-  const char *s = o->dtypes, *name = dtype_name(t);
-  for (int i = 0; i < variable && s != NULL; i++) s = strchr(s, '|') == NULL ? NULL : strchr(s, '|') + 1;
-  while (s != NULL && *s != '\0' && *s != '|') {
+  const char *name = dtype_name(t);
+  for (const char *s = types_of(o, variable); *s != '\0' && *s != '|';) {
     size_t length = strcspn(s, " |");
     if (strlen(name) == length && memcmp(s, name, length) == 0) return true;
     s += length + strspn(s + length, " ");
   }
   return false;
+}
+
+int cli_operator_accepted(const cli_operator *o, int variable, dtype types[DTYPE_COUNT]) {
+  bool any = *types_of(o, variable) == '\0';
+  int n = 0;
+  for (int t = 0; t < DTYPE_COUNT; t++)
+    if (any || cli_operator_wants(o, variable, (dtype)t)) types[n++] = (dtype)t;
+  return n;
+}
+
+dtype cli_operator_usual(const cli_operator *o, int variable) {
+  dtype types[DTYPE_COUNT];
+  int n = cli_operator_accepted(o, variable, types);
+  for (int i = 0; i < n; i++)
+    if (types[i] == DTYPE_BF16) return DTYPE_BF16;
+  return types[0];
 }
 
 static arke_status take_text(arena *a, cli_operator *o, arke_error *err) {

@@ -29,6 +29,11 @@ arke_status cli_operator_listed(arena *a, int i, cli_operator *o, arke_error *er
 bool cli_operator_has_leading(const cli_operator *o);
 /* Whether the catalogue means the type variable to be this. */
 bool cli_operator_wants(const cli_operator *o, int variable, dtype t);
+/* Those types in the order of their table, or all where nothing says what the variable is meant to be: at
+ * least one. Returns how many. */
+int cli_operator_accepted(const cli_operator *o, int variable, dtype types[DTYPE_COUNT]);
+/* What the variable is where nobody says it: bf16 if that is accepted, else the first that is. */
+dtype cli_operator_usual(const cli_operator *o, int variable);
 /* "MxNxK", "...xH"; "-" when there are none. */
 void cli_operator_print_axes(const cli_operator *o, strbuf *out);
 /* "T, U" */

@@ -38,7 +38,8 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
     "sizes, in the order that --list-ops shows (MxNxK for matmul; as the signature names them with "         \
     "--define), or by name: M=64,N=8")                                                                       \
   X(DTYPE, "dtype", 0, "NAME", "bf16", "tbf",                                                                \
-    "element type of the tensors; where there are several, one each in order, or by name: T=bf16,U=e4m3")    \
+    "element type of the tensors; where there are several, one each in order, or by name: T=bf16,U=e4m3; "   \
+    "an operator that is not for bf16 has the first of its types as default")                                \
   X(ATTR, "attr", 0, "A=V,...", NULL, "tb", "attributes of the operator, such as eps=1e-5")                  \
   X(TARGET, "target", 0, "NAME", NULL, "tsbf", "GPU target; the device's own, or sm_90a without a GPU")      \
   X(DEVICE, "device", 0, "auto|cuda[:i]|emulator|model", "auto", "tsbf",                                     \

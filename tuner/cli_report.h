@@ -33,7 +33,7 @@ typedef struct cli_sweep_line {
   cli_sweep_state state;
   cache_origin origin;
   double median_ns, speed_of_light_ns, flops;
-  const char *config; /* or the sentence about the failure or the interruption */
+  const char *config; /* "gemm BLOCK_M=…"; or the sentence about the failure or the interruption */
 } cli_sweep_line;
 /* The object of a problem that was skipped: the fields of a result that an entry holds, and "state". */
 json_t *cli_stored_json(const cache_entry *e, const cli_sweep_line *line, const char *cache_path);

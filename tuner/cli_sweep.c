@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "tuner/cli_known.h"
 #include "tuner/cli_list.h"
 #include "tuner/cli_output.h"
 #include "tuner/cli_report.h"
@@ -28,8 +29,7 @@ static arke_status print_stored(const cache_entry *e, const cli_sweep_line *line
   return status;
 }
 
-/* Whether the cache holds the outcome of a whole search for this problem on the session's device, and that
- * entry: a partial one publishes too, but its policy says so. */
+/* Whether the cache holds all that tuning the problem could find, and that entry. */
 static arke_status find_tuned(const sweep *w, const cli_problem *p, arena *a, cache_entry *e, bool *yes,
                               arke_error *err) {
   const tune_session *s = w->session;
@@ -42,9 +42,7 @@ static arke_status find_tuned(const sweep *w, const cli_problem *p, arena *a, ca
                            ? error_memory(&failure, "sweep")
                            : cache_find_entry(s->cache, p->spec->name, strbuf_text(&bindings),
                                               s->target->name, cache_variant(ptx), !measures, a, e, &failure);
-  *yes = status == ARKE_OK && strcmp(e->environment.device, s->environment.device) == 0 &&
-         strcmp(e->environment.generator, s->environment.generator) == 0 &&
-         strcmp(e->problem.bucket, p->bucket) == 0 && tune_search_is_whole(&s->options, e->winner.policy);
+  *yes = status == ARKE_OK && cli_known_settles(e, p->bucket, &s->options, &s->environment, measures);
   strbuf_free(&bindings);
   return status == ARKE_ERR_MEMORY ? error_memory(err, "sweep") : ARKE_OK;
 }
@@ -57,12 +55,13 @@ static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep
   arena a = ARENA_INIT;
   arke_status status = find_tuned(w, p, &a, &e, yes, err);
   if (status == ARKE_OK && *yes) {
-    *line = (cli_sweep_line){.problem = p,
-                             .state = CLI_SKIPPED,
-                             .origin = e.winner.origin,
-                             .median_ns = e.winner.time.median_ns,
-                             .flops = ir_flops(&p->problem),
-                             .config = arena_strdup(w->memory, e.winner.config)};
+    *line =
+        (cli_sweep_line){.problem = p,
+                         .state = CLI_SKIPPED,
+                         .origin = e.winner.origin,
+                         .median_ns = e.winner.time.median_ns,
+                         .flops = ir_flops(&p->problem),
+                         .config = arena_printf(w->memory, "%s %s", e.winner.template_name, e.winner.config)};
     line->speed_of_light_ns = tune_speed_of_light_ns(&p->problem, &s->rates);
     if (w->settings->json) status = print_stored(&e, line, cache_path(s->cache), err);
     if (status == ARKE_OK && line->config == NULL) status = error_memory(err, "sweep");
@@ -111,7 +110,7 @@ static arke_status tune_one(sweep *w, const cli_problem *p, cli_sweep_line *line
     line->median_ns = r.time.median_ns;
     line->speed_of_light_ns = r.speed_of_light_ns;
     line->flops = r.flops;
-    line->config = arena_strdup(w->memory, r.config_text);
+    line->config = arena_printf(w->memory, "%s %s", r.chosen->name, r.config_text);
     if (w->settings->json) {
       arke_error printing = ARKE_ERROR_INIT;
       arke_status printed = cli_json_line(cli_result_json(&r), &out, &printing);

@@ -114,17 +114,18 @@ arke_status cli_values_shape(arena *a, const cli_operator *o, const char *text, 
 
 /* --- element types -------------------------------------------------------------------------------------- */
 
-static arke_status read_type(arena *a, const char *text, size_t length, dtype *t, arke_error *err) {
-  const char *name = arena_strndup(a, text, length);
-  if (name == NULL) return error_memory(err, CLI_USAGE);
+arke_status cli_values_type(arena *a, const cli_operator *o, int variable, const char *name, dtype *t,
+                            arke_error *err) {
   if (dtype_from_name(name, t)) return ARKE_OK;
+  dtype accepted[DTYPE_COUNT];
   const char *names[DTYPE_COUNT], *list = "";
-  for (int i = 0; i < DTYPE_COUNT && list != NULL; i++) {
-    names[i] = dtype_name((dtype)i);
-    list = arena_printf(a, "%s%s%s", list, i == 0 ? "" : i + 1 == DTYPE_COUNT ? " or " : ", ", names[i]);
+  int n = cli_operator_accepted(o, variable, accepted);
+  for (int i = 0; i < n && list != NULL; i++) {
+    names[i] = dtype_name(accepted[i]);
+    list = arena_printf(a, "%s%s%s", list, i == 0 ? "" : i + 1 == n ? " or " : ", ", names[i]);
   }
   if (list == NULL) return error_memory(err, CLI_USAGE);
-  const char *nearest = text_nearest(name, names, DTYPE_COUNT);
+  const char *nearest = text_nearest(name, names, (size_t)n);
   return cli_usage(err, "unknown type %s;%s%s%s accepted: %s",
                    name[0] == '\0' ? "''" : cli_printable(a, name), nearest == NULL ? "" : " did you mean ",
                    nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?", list);
@@ -137,12 +138,18 @@ static int find_type(const cli_operator *o, const char *name, size_t length) {
 }
 
 static arke_status type_fault(const cli_operator *o, const char *what, const char *item, arke_error *err) {
-  strbuf types = STRBUF_INIT;
+  strbuf types = STRBUF_INIT, example = STRBUF_INIT;
+  int n = o->op->n_types;
   cli_operator_print_types(o, &types);
+  for (int i = 0; i < n; i++)
+    strbuf_addf(&example, "%s%s=%s", i == 0 ? "" : ",", o->op->type_vars[i],
+                dtype_name(cli_operator_usual(o, i)));
   arke_status status =
-      cli_usage(err, "%s%s; the type variables of %s are %s: %s", item, what, o->name, strbuf_text(&types),
-                o->op->n_types > 1 ? "T=bf16,U=f32 or one for each in order" : "T=bf16 or bf16");
+      cli_usage(err, "%s%s; the type variable%s of %s %s %s: %s or %s", item, what, n > 1 ? "s" : "", o->name,
+                n > 1 ? "are" : "is", strbuf_text(&types), strbuf_text(&example),
+                n > 1 ? "one for each in order" : dtype_name(cli_operator_usual(o, 0)));
   strbuf_free(&types);
+  strbuf_free(&example);
   return status;
 }
 
@@ -152,6 +159,10 @@ arke_status cli_values_types(arena *a, const cli_operator *o, const char *text, 
   int n = o->op->n_types, place = 0;
   if (n == 0 && !given) return ARKE_OK;
   if (n == 0) return cli_usage(err, "%s has no type variables, so it takes none", o->name);
+  if (n == 1 && !given) {
+    v->types[0] = cli_operator_usual(o, 0);
+    return ARKE_OK;
+  }
   for (const char *s = text;; place++) {
     size_t length = strcspn(s, ",");
     const char *equals = memchr(s, '=', length);
@@ -162,7 +173,9 @@ arke_status cli_values_types(arena *a, const cli_operator *o, const char *text, 
     if (i >= n) return type_fault(o, " is one too many", item, err);
     if (bound[i]) return type_fault(o, " is given twice", o->op->type_vars[i], err);
     bound[i] = true;
-    TRY(read_type(a, s + skipped, length - skipped, &v->types[i], err));
+    const char *name = arena_strndup(a, s + skipped, length - skipped);
+    if (name == NULL) return error_memory(err, CLI_USAGE);
+    TRY(cli_values_type(a, o, i, name, &v->types[i], err));
     if (s[length] == '\0') break;
     s += length + 1;
   }

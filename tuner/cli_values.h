@@ -20,9 +20,14 @@ arke_status cli_values_shape(arena *a, const cli_operator *o, const char *text, 
 /* "4x128" for the axes behind "..."; "" for none. */
 arke_status cli_values_leading(arena *a, const char *text, cli_values *v, arke_error *err);
 /* "bf16" for the only type variable, "bf16,e4m3" for all in order, "T=bf16,U=e4m3" by name. `given` is false
- * where the text is the default, which an operator without type variables does without. */
+ * where the text is the default, which an operator without type variables does without, and one with a single
+ * one takes only if it is among its types (cli_operator_usual). */
 arke_status cli_values_types(arena *a, const cli_operator *o, const char *text, bool given, cli_values *v,
                              arke_error *err);
+
+/* One name, for type variable `variable`; what is no type is told with those that the variable may be. */
+arke_status cli_values_type(arena *a, const cli_operator *o, int variable, const char *name, dtype *t,
+                            arke_error *err);
 
 /* The same as --shape, --dtype and --attr take them. */
 void cli_values_print_shape(const cli_operator *o, const ir_problem *p, strbuf *out);

@@ -203,7 +203,7 @@ static arke_status read_problem_types(workload_reader *r, json_t *object, proble
     json_t *value = json_is_object(types) ? required(r, types, op->type_vars[i], err) : types;
     if (value == NULL) return ARKE_ERR_ARGUMENT;
     if (json_is_object(types)) workload_enter_key(r, op->type_vars[i]);
-    TRY(workload_read_types(r, value, &t->types[i], err));
+    TRY(workload_read_types(r, value, t->spec, i, &t->types[i], err));
     if (json_is_object(types)) workload_leave(r);
   }
   workload_leave(r);

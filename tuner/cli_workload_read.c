@@ -156,7 +156,8 @@ arke_status workload_read_attr(workload_reader *r, json_t *value, workload_attr 
   return ARKE_OK;
 }
 
-arke_status workload_read_types(workload_reader *r, json_t *value, workload_types *list, arke_error *err) {
+arke_status workload_read_types(workload_reader *r, json_t *value, const cli_operator *o, int variable,
+                                workload_types *list, arke_error *err) {
   list->n = list_length(value);
   if (list->n == 0) return workload_fault(r, err, "the list of element types is empty");
   list->values = arena_array(r->memory, list->n, sizeof *list->values);
@@ -167,15 +168,11 @@ arke_status workload_read_types(workload_reader *r, json_t *value, workload_type
     if (!json_is_string(item))
       return workload_fault(r, err, "found %s; an element type is a string like \"bf16\"",
                             workload_kind(item));
-    if (!dtype_from_name(json_string_value(item), &list->values[i])) {
-      const char *names[DTYPE_COUNT], *all = "";
-      for (int t = 0; t < DTYPE_COUNT && all != NULL; t++) {
-        names[t] = dtype_name((dtype)t);
-        all = arena_printf(r->memory, "%s%s%s", all, t == 0 ? "" : ", ", names[t]);
-      }
-      return workload_fault(r, err, "unknown element type %s; accepted: %s",
-                            cli_printable(r->memory, json_string_value(item)), all == NULL ? "" : all);
-    }
+    arke_error inner = ARKE_ERROR_INIT;
+    arke_status status =
+        cli_values_type(r->memory, o, variable, json_string_value(item), &list->values[i], &inner);
+    if (status == ARKE_ERR_MEMORY) return error_memory(err, "workload");
+    if (status != ARKE_OK) return workload_fault(r, err, "%s", inner.text);
     if (json_is_array(value)) workload_leave(r);
   }
   return ARKE_OK;

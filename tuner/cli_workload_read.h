@@ -58,7 +58,9 @@ typedef struct workload_attr {
 
 arke_status workload_read_sizes(workload_reader *r, json_t *value, bool leading, workload_sizes *list,
                                 arke_error *err);
-arke_status workload_read_types(workload_reader *r, json_t *value, workload_types *list, arke_error *err);
+/* Of type variable `variable` of the operator. */
+arke_status workload_read_types(workload_reader *r, json_t *value, const cli_operator *o, int variable,
+                                workload_types *list, arke_error *err);
 arke_status workload_read_attr(workload_reader *r, json_t *value, workload_attr *list, arke_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 #include "tuner/tolerance.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "tuner/exact_outputs.h"
@@ -68,6 +69,12 @@ double tune_tolerance_with_casts(const tune_tolerance *t, double magnitude, doub
   return moved > 0 ? magnitude + 2 * moved / (t->accumulation * t->spread) : magnitude;
 }
 
+/* What a type that saturates can hold of the value: storing the rest is not the kernel's to do. */
+static double within_range(dtype out, double value) {
+  double end = dtype_round(out, copysign(DBL_MAX, value));
+  return isfinite(end) && fabs(value) > fabs(end) ? end : value;
+}
+
 bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, double magnitude,
                            double *error) {
   if (isnan(value) || isnan(got)) {
@@ -77,7 +84,7 @@ bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, do
   }
   double stored = dtype_round(t->out, value);
   if (got == stored) {
-    *error = isfinite(value) && isfinite(got) ? fabs(got - value) : 0;
+    *error = isfinite(value) && isfinite(got) ? fabs(got - within_range(t->out, value)) : 0;
     return true;
   }
   if (t->exact) {

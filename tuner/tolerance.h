@@ -27,7 +27,7 @@ tune_tolerance tune_tolerance_for(const ir_problem *p, int output, bool fast_mat
 double tune_tolerance_allowed(const tune_tolerance *t, double value, double magnitude);
 /* Whether `got`, an element of the output, agrees with the reference. NaN agrees with NaN only, and a value
  * beyond the type's range with the infinity or the saturated value that storing it gives. *error: |got -
- * value|, INFINITY where they disagree in kind. */
+ * value|, of a saturated value from the end of the range; INFINITY where they disagree in kind. */
 bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, double magnitude,
                            double *error);
 

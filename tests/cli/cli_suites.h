@@ -7,6 +7,7 @@
 TCase *cli_options_case(void);
 TCase *cli_values_case(void);
 TCase *cli_workload_case(void);
+TCase *cli_known_case(void);
 TCase *cli_report_case(void);
 TCase *cli_contest_case(void);
 TCase *cli_fidelity_case(void);

@@ -192,6 +192,7 @@ int main(void) {
   suite_add_tcase(suite, cli_options_case());
   suite_add_tcase(suite, cli_values_case());
   suite_add_tcase(suite, cli_workload_case());
+  suite_add_tcase(suite, cli_known_case());
   suite_add_tcase(suite, cli_report_case());
   suite_add_tcase(suite, cli_contest_case());
   suite_add_tcase(suite, cli_fidelity_case());

@@ -76,6 +76,22 @@ START_TEST(values_bind_an_operator) {
 }
 END_TEST
 
+/* Without --dtype every operator of one type variable has a type that it is for. */
+START_TEST(the_default_type_is_one_of_the_operators) {
+  for (int i = 0; i < ir_catalogue_count(); i++) {
+    cli_operator o;
+    cli_values v = {.attrs = ""};
+    arke_error err = ARKE_ERROR_INIT;
+    ck_assert_int_eq(cli_operator_listed(&memory, i, &o, &err), ARKE_OK);
+    if (o.op->n_types != 1) continue;
+    ck_assert_int_eq(cli_values_types(&memory, &o, "bf16", false, &v, &err), ARKE_OK);
+    ck_assert_msg(cli_operator_wants(&o, 0, v.types[0]), "%s: %s", o.name, dtype_name(v.types[0]));
+    if (cli_operator_wants(&o, 0, DTYPE_BF16)) ck_assert_int_eq(v.types[0], DTYPE_BF16);
+    if (strcmp(o.name, "linear_tf32") == 0) ck_assert_int_eq(v.types[0], DTYPE_F32);
+  }
+}
+END_TEST
+
 START_TEST(printed_values_bind_the_same) {
   cli_operator o;
   cli_values v = {.attrs = ""};
@@ -124,6 +140,7 @@ TCase *cli_values_case(void) {
   TCase *t = tcase_create("values");
   tcase_add_checked_fixture(t, NULL, release);
   tcase_add_loop_test(t, values_bind_an_operator, 0, COUNT_OF(CASES));
+  tcase_add_test(t, the_default_type_is_one_of_the_operators);
   tcase_add_test(t, printed_values_bind_the_same);
   tcase_add_test(t, binding_survives_every_failed_allocation);
   return t;

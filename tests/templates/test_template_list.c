@@ -9,8 +9,7 @@ START_TEST(every_template_is_complete) {
     const kernel_template *t = template_get(i);
     ck_assert_ptr_eq(template_find(t->name), t);
     ck_assert_str_ne(t->meaning, "");
-    ck_assert(t->fits && t->space && t->defaults && t->prepare && t->judge && t->lower &&
-              t->reduced_problem);
+    ck_assert(t->fits && t->space && t->defaults && t->prepare && t->judge && t->lower && t->reduced_problem);
     for (int k = 0; k < target_count(); k++) {
       const space *s = t->space(target_get(k));
       ck_assert_str_eq(s->template_name, t->name);
