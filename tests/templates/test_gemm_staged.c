@@ -146,7 +146,7 @@ START_TEST(random_points_are_right) {
   do {
     space_point(all, (int64_t)(random_u64((uint64_t)_i, tries++) % (uint64_t)space_size(all)), &c.c);
     c.c.values[all->n_params - 1] = 1; /* STAGED */
-  } while (gemm()->feasible(&c.p, c.t, &c.c) != TEMPLATE_OK);
+  } while (template_feasible(gemm(), &c.p, c.t, &c.c) != TEMPLATE_OK);
   template_case_run_reduced(&a, &c);
   arena_release(&a);
 }
@@ -185,7 +185,7 @@ START_TEST(configurations_that_cannot_be_are_refused) {
       "T=bf16 M=4096 N=4096 K=4096", "");
   config v;
   ck_assert_int_eq(config_parse(gemm()->space(c.t), "STAGED=1", &c.c, &v, &err), ARKE_OK);
-  ck_assert_int_eq(gemm()->feasible(&c.p, c.t, &v), TEMPLATE_OPERATOR);
+  ck_assert_int_eq(template_feasible(gemm(), &c.p, c.t, &v), TEMPLATE_OPERATOR);
   arena_release(&a);
 }
 END_TEST
