@@ -67,10 +67,9 @@ class Problem:
     def dim(self, text):
         if text == "...":
             return self.sizes["..."]
-        product = 1
-        for factor in text.split("*"):
-            product *= int(factor) if factor.isdigit() else self.sizes[factor]
-        return [product]
+        multiple, _, more = text.partition("+")
+        factors = [int(f) if f.isdigit() else self.sizes[f] for f in multiple.split("*")]
+        return [math.prod(factors) + int(more or 0)]
 
     def index_limit(self, name):
         """The size of the axis that an index tensor points into: the dimension it is a subscript of."""

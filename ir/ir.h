@@ -144,10 +144,12 @@ typedef struct ir_type {
   unsigned joins;
 } ir_type;
 
-/* One dimension: factor * axis (axis >= 0), or the constant `factor` (axis == -1): "2*H", "M", "8". */
+/* One dimension: factor * axis * by + more, "2*H", "M", "B+1", or the constant `factor`, "8" (axis == -1).
+ * The second axis `by` (-1: none) is no tensor's of a signature: what an index ranges over that is a
+ * subscript divided by a size, "table[b,k/Z]", is W*Z. */
 typedef struct ir_dim {
-  int axis;
-  int64_t factor;
+  int axis, by;
+  int64_t factor, more;
 } ir_dim;
 
 typedef enum ir_role { IR_INPUT, IR_OUTPUT, IR_TEMPORARY } ir_role;
@@ -188,6 +190,7 @@ typedef struct ir_definition {
   int tensor2; /* topk's second result (the positions), else -1 */
   int n_subscripts;
   ir_expr **subscripts; /* left side; plain INDEX nodes unless it scatters */
+  bool skips;           /* "else skip": what lies outside the tensor is not written */
   ir_update update;
   ir_expr *value;
   int n_indices;
@@ -217,6 +220,15 @@ arke_status ir_op_parse(arena *a, const char *text, const ir_op **op, arke_error
 /* The canonical form: parsing it gives an equal operator, printing that gives the same text. */
 void ir_op_print(const ir_op *op, strbuf *out);
 void ir_expr_print(const ir_op *op, const ir_definition *def, const ir_expr *e, strbuf *out);
+
+/* A dimension of `n` elements; of a whole axis. */
+ir_dim ir_dim_constant(int64_t n);
+ir_dim ir_dim_axis(int axis);
+bool ir_dim_equal(ir_dim a, ir_dim b);
+/* Whether it is one axis, whole and nothing more. */
+bool ir_dim_is_axis(ir_dim d);
+/* "2*H", as in a signature. */
+void ir_dim_print(const ir_op *op, ir_dim d, strbuf *out);
 
 /* --- the catalogue -------------------------------------------------------------------------------------- */
 
@@ -272,6 +284,7 @@ dtype ir_cast_dtype(const ir_problem *p, const ir_expr *cast);
 /* Sizes of a tensor, those of "[...]" first; returns its rank. */
 int ir_tensor_shape(const ir_problem *p, int tensor, int64_t shape[LIMIT_RANK]);
 int64_t ir_tensor_elements(const ir_problem *p, int tensor);
+int64_t ir_dim_size(const ir_problem *p, ir_dim d);
 
 /* Arithmetic operations of the whole problem (a multiply-add is 2, a function 1; a condition on indices
  * shortens a reduction, and what only that needs, by the share it lets through, to about a thousandth), and

@@ -44,6 +44,43 @@ static bool is_solvable(const walk *w, const ir_expr *e, bool *falls) {
   return is_solvable(w, inside, falls) && (e->n_args == 1 || is_outer(w, e->args[right ? 0 : 1]));
 }
 
+static bool is_index(const ir_expr *e, int slot) {
+  return e->node == IR_INDEX && e->id == slot;
+}
+
+/* The dimension `dim` without its first n elements. */
+static bool shifted(ir_dim dim, int64_t n, ir_dim *range) {
+  int64_t *left = dim.axis < 0 ? &dim.factor : &dim.more;
+  if (n < 0 || *left < n) return false;
+  *left -= n;
+  *range = dim;
+  return true;
+}
+
+static bool multiplied(ir_dim dim, const ir_expr *by, ir_dim *range) {
+  if (by->node == IR_INT) {
+    *range = dim;
+    return by->integer > 0 && !__builtin_mul_overflow(dim.factor, by->integer, &range->factor) &&
+           !__builtin_mul_overflow(dim.more, by->integer, &range->more);
+  }
+  if (by->node != IR_SIZE || dim.by >= 0 || dim.more != 0) return false;
+  *(dim.axis < 0 ? &dim.axis : &dim.by) = by->id;
+  *range = dim;
+  return true;
+}
+
+bool ir_index_range(const ir_expr *sub, int slot, ir_dim dim, ir_dim *range) {
+  *range = dim;
+  if (is_index(sub, slot)) return true;
+  if (sub->node != IR_OPERATOR || sub->n_args != 2) return false;
+  const ir_expr *x = sub->args[0], *y = sub->args[1];
+  if (sub->id == IR_OP_DIV) return is_index(x, slot) && multiplied(dim, y, range);
+  if (sub->id != IR_OP_ADD) return false;
+  const ir_expr *more = is_index(x, slot) ? y : x;
+  return (is_index(x, slot) || is_index(y, slot)) && more->node == IR_INT &&
+         shifted(dim, more->integer, range);
+}
+
 static bool visit_reads(walk *w, const ir_expr *e);
 
 static bool visit_read(walk *w, const ir_expr *e) {

@@ -18,6 +18,10 @@ typedef struct ir_bound {
 
 typedef bool (*ir_bound_fn)(const ir_bound *b, void *user); /* false ends the walk */
 
+/* What index `slot` ranges over, at most, where `sub` is a subscript of a dimension: the dimension where the
+ * index stands alone, what is left of it where an integer is added to the index, and a multiple where the
+ * index is divided by an integer or a size. False: another form, or no dimension of the notation. */
+bool ir_index_range(const ir_expr *sub, int slot, ir_dim dim, ir_dim *range);
 /* Reads under a ternary, where, && and || do not bound (they may not happen), nor do reads with an else;
  * reads of inner reductions do. Returns false if `visit` did. */
 bool ir_bounds_visit(const ir_expr *reduce, ir_bound_fn visit, void *user);

@@ -13,10 +13,6 @@ typedef struct counter {
   double sizes[MOST_INDICES]; /* values of each index */
 } counter;
 
-static double dim_size(const ir_problem *p, ir_dim d) {
-  return (double)d.factor * (d.axis >= 0 ? (double)p->sizes[d.axis] : 1);
-}
-
 static double lead_size(const ir_problem *p) {
   double n = 1;
   for (int i = 0; i < p->lead_rank; i++) n *= (double)p->lead[i];
@@ -31,7 +27,7 @@ typedef struct least_size {
 static bool note_size(const ir_bound *b, void *user) {
   least_size *least = user;
   if (b->tensor < 0) return true;
-  double size = dim_size(least->p, least->p->op->tensors[b->tensor].dims[b->dim]);
+  double size = (double)ir_dim_size(least->p, least->p->op->tensors[b->tensor].dims[b->dim]);
   if (size < least->size) least->size = size;
   return true;
 }
@@ -39,7 +35,7 @@ static bool note_size(const ir_bound *b, void *user) {
 /* How many values an index takes: its axis, or for one that never stands alone the smallest dimension it
  * moves through; an index limited by its condition alone counts once. */
 static double index_size(const counter *c, const ir_index *x, const ir_expr *reduce) {
-  if (x->ranged) return dim_size(c->p, x->range);
+  if (x->ranged) return (double)ir_dim_size(c->p, x->range);
   least_size least = {c->p, INFINITY};
   if (reduce != NULL) ir_bounds_visit(reduce, note_size, &least);
   return isfinite(least.size) ? least.size : 1;

@@ -33,7 +33,7 @@ static int write_access(form_builder *b, form_env *env, int tensor) {
   form_place place = {.subscript = true};
   for (int i = 0; i < env->def->n_subscripts; i++)
     subscripts[i] = form_build(b, env, env->def->subscripts[i], place);
-  return form_access_make(b, tensor, subscripts, env->def->n_subscripts, NULL, false);
+  return form_access_make(b, tensor, subscripts, env->def->n_subscripts, NULL, env->def->skips);
 }
 
 static void make_output(form_builder *b, int definition, form_env *env) {
@@ -135,13 +135,12 @@ int64_t ir_form_extent(const ir_form *form, int loop) {
   int64_t n = 1;
   if (l->leading)
     for (int i = 0; i < p->lead_rank; i++) n *= p->lead[i];
-  for (int i = 0; i < l->n_dims; i++)
-    n *= l->dims[i].factor * (l->dims[i].axis < 0 ? 1 : p->sizes[l->dims[i].axis]);
+  for (int i = 0; i < l->n_dims; i++) n *= ir_dim_size(p, l->dims[i]);
   return n;
 }
 
 bool ir_form_is_one(const ir_form *form, ir_dim d) {
-  return d.factor == 1 && (d.axis < 0 || (form->ones >> d.axis & 1));
+  return d.axis < 0 ? d.factor == 1 : ir_dim_is_axis(d) && (form->ones >> d.axis & 1);
 }
 
 bool ir_form_covers(const ir_form *form, const ir_access *x, int s, int loop) {
@@ -154,7 +153,7 @@ bool ir_form_covers(const ir_form *form, const ir_access *x, int s, int loop) {
     while (i < l->n_dims && ir_form_is_one(form, l->dims[i])) i++;
     while (d < end && ir_form_is_one(form, t->dims[d])) d++;
     if (i == l->n_dims || d == end) return i == l->n_dims && d == end;
-    if (t->dims[d].axis != l->dims[i].axis || t->dims[d].factor != l->dims[i].factor) return false;
+    if (!ir_dim_equal(t->dims[d], l->dims[i])) return false;
     i++;
     d++;
   }
@@ -164,7 +163,7 @@ void ir_form_set_extent(const ir_form *form, int loop, int64_t n, ir_problem *p)
   const ir_loop *l = &form->loops[loop];
   for (int i = 0; i < l->n_dims; i++) {
     if (l->dims[i].axis < 0) continue;
-    int64_t size = n / l->dims[i].factor;
+    int64_t size = (n - l->dims[i].more) / l->dims[i].factor;
     p->sizes[l->dims[i].axis] = size > 0 ? size : 1;
   }
   for (int i = 0; l->leading && i < p->lead_rank; i++) p->lead[i] = i == p->lead_rank - 1 ? n : 1;

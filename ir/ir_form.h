@@ -54,7 +54,8 @@ typedef struct ir_access {
   ir_subscript subscripts[LIMIT_RANK + 1];
   const ir_expr *other; /* value of a read outside the tensor; NULL: there is none */
   bool conditional;     /* under ?:, where, &&, || or a reduction's condition, and not known to be inside: may
-                           be out of range where its value is not used */
+                           be out of range where its value is not used. Of an output: what is outside is not
+                           written ("else skip") */
 } ir_access;
 
 typedef struct ir_form_output {

@@ -157,7 +157,10 @@ const ir_expr *form_bool(form_builder *b, bool value) {
 const ir_expr *form_dim(form_builder *b, ir_dim d) {
   if (d.axis < 0) return form_int(b, d.factor);
   const ir_expr *size = form_intern(b, &(ir_expr){.node = IR_SIZE, .id = d.axis});
-  return d.factor == 1 ? size : form_operator(b, IR_OP_MUL, form_int(b, d.factor), size);
+  if (d.factor != 1) size = form_operator(b, IR_OP_MUL, form_int(b, d.factor), size);
+  if (d.by >= 0)
+    size = form_operator(b, IR_OP_MUL, size, form_intern(b, &(ir_expr){.node = IR_SIZE, .id = d.by}));
+  return d.more == 0 ? size : form_operator(b, IR_OP_ADD, size, form_int(b, d.more));
 }
 
 const ir_expr *form_and(form_builder *b, const ir_expr *x, const ir_expr *y) {

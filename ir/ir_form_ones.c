@@ -38,6 +38,13 @@ static unsigned needed_loops(const ir_form *form, uint64_t *seen) {
   return loops;
 }
 
+/* One element of 2*M is no M of one element, nor is one of M+1. */
+static bool is_of_axes(const ir_loop *loop) {
+  for (int i = 0; i < loop->n_dims; i++)
+    if (loop->dims[i].axis >= 0 && !ir_dim_is_axis(loop->dims[i])) return false;
+  return true;
+}
+
 static void choose(dropper *d, uint64_t *seen) {
   const ir_form *form = d->from;
   unsigned kept = needed_loops(form, seen);
@@ -45,7 +52,7 @@ static void choose(dropper *d, uint64_t *seen) {
   to->ones = form->ones;
   for (int l = 0; l < form->n_loops; l++) {
     const ir_loop *loop = &form->loops[l];
-    if (loop->leading || kept >> l & 1 || ir_form_extent(form, l) != 1) {
+    if (loop->leading || kept >> l & 1 || ir_form_extent(form, l) != 1 || !is_of_axes(loop)) {
       d->loops[l] = to->n_loops;
       to->loops[to->n_loops++] = *loop;
       continue;

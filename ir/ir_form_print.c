@@ -109,10 +109,8 @@ static void print_output(printing *p, const ir_form_output *o, strbuf *out) {
 static void print_loop(const ir_form *form, const ir_loop *l, strbuf *out) {
   if (l->leading) strbuf_add(out, "...");
   for (int i = 0; i < l->n_dims; i++) {
-    ir_dim d = l->dims[i];
     if (i > 0 || l->leading) strbuf_add(out, " * ");
-    if (d.axis < 0 || d.factor != 1) strbuf_addf(out, "%lld", (long long)d.factor);
-    if (d.axis >= 0) strbuf_addf(out, d.factor == 1 ? "%s" : "*%s", form->problem->op->axes[d.axis]);
+    ir_dim_print(form->problem->op, l->dims[i], out);
   }
 }
 

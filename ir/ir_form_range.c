@@ -21,8 +21,9 @@ static linear linear_constant(int64_t v) {
 }
 
 static linear linear_dim(ir_dim d) {
-  linear l = linear_constant(d.axis < 0 ? d.factor : 0);
+  linear l = linear_constant(d.axis < 0 ? d.factor : d.more);
   if (d.axis >= 0) l.sizes[d.axis] = d.factor;
+  l.known = d.by < 0;
   return l;
 }
 
@@ -57,6 +58,14 @@ static interval interval_sum(interval x, interval y, int64_t factor) {
   return (interval){linear_add(x.low, *low, factor), linear_add(x.high, *high, factor)};
 }
 
+/* The loop over W*Z whose index is divided by Z: the quotient is a loop over W. */
+static bool is_quotient(const ir_form *form, const ir_expr *e, ir_dim *of) {
+  if (e->args[0]->node != IR_INDEX || e->args[1]->node != IR_SIZE) return false;
+  const ir_loop *l = &form->loops[e->args[0]->id];
+  *of = l->dims[0];
+  return !l->leading && l->n_dims == 2 && ir_dim_equal(l->dims[1], ir_dim_axis(e->args[1]->id));
+}
+
 /* Quotients round down, so they are at most x / divisor, and never negative where x is not. */
 static interval interval_divide(interval x, int64_t divisor) {
   interval r = {.low.known = false};
@@ -82,6 +91,7 @@ static interval interval_operator(const ir_form *form, const ir_expr *e) {
   if (e->id == IR_OP_NEG) return interval_sum(ZERO, x, -1);
   if (e->n_args != 2) return UNKNOWN;
   interval y = interval_of(form, e->args[1]);
+  ir_dim of;
   bool by_constant = is_constant(&y.low) && is_constant(&y.high) && y.low.constant == y.high.constant;
   switch ((ir_operator)e->id) {
   case IR_OP_ADD: return interval_sum(x, y, 1);
@@ -94,7 +104,8 @@ static interval interval_operator(const ir_form *form, const ir_expr *e) {
     return UNKNOWN;
   case IR_OP_DIV:
     if (by_constant && y.low.constant > 0) return interval_divide(x, y.low.constant);
-    return UNKNOWN;
+    if (!is_quotient(form, e, &of)) return UNKNOWN;
+    return (interval){linear_constant(0), linear_add(linear_dim(of), linear_constant(1), -1)};
   case IR_OP_MOD: /* the divisor's sign; a divisor of 0 is an error of the caller */
     if (is_never_negative(&y.low))
       return (interval){linear_constant(0), linear_add(y.high, linear_constant(1), -1)};
@@ -111,7 +122,7 @@ static interval interval_of(const ir_form *form, const ir_expr *e) {
     if (form->problem->op->attrs[e->id].kind == IR_ATTR_INT)
       r.low = r.high = linear_constant((int64_t)form->problem->attrs[e->id]);
     break;
-  case IR_SIZE: r.low = r.high = linear_dim((ir_dim){e->id, 1}); break;
+  case IR_SIZE: r.low = r.high = linear_dim(ir_dim_axis(e->id)); break;
   case IR_INDEX: {
     const ir_loop *loop = &form->loops[e->id];
     r.low = linear_constant(0);
@@ -125,7 +136,18 @@ static interval interval_of(const ir_form *form, const ir_expr *e) {
   return r;
 }
 
+/* Two axes are no linear sum: the index of their loop is inside because it is that loop's. */
+static bool is_loop_over(const ir_form *form, const ir_expr *e, ir_dim d) {
+  if (e->node != IR_INDEX || d.by < 0) return false;
+  const ir_loop *l = &form->loops[e->id];
+  ir_dim outer = d;
+  outer.by = -1;
+  return !l->leading && l->n_dims == 2 && ir_dim_equal(l->dims[0], outer) &&
+         ir_dim_equal(l->dims[1], ir_dim_axis(d.by));
+}
+
 form_inside form_is_inside(const form_builder *b, const ir_expr *subscript, ir_dim d) {
+  if (is_loop_over(b->form, subscript, d)) return (form_inside){true, true};
   interval x = interval_of(b->form, subscript);
   linear room = linear_add(linear_add(linear_dim(d), x.high, -1), linear_constant(1), -1);
   return (form_inside){is_never_negative(&x.low), is_never_negative(&room)};
@@ -165,10 +187,6 @@ typedef struct range_finder {
   ir_dim range;
 } range_finder;
 
-static bool same_dim(ir_dim x, ir_dim y) {
-  return x.axis == y.axis && x.factor == y.factor;
-}
-
 static void offer(range_finder *f, int rank, ir_dim d) {
   if (rank <= f->rank) return;
   f->rank = rank;
@@ -194,7 +212,7 @@ static bool known_limit(const range_finder *f, const ir_bound *bound, ir_dim *d)
   if (bound->relation != IR_OP_LT && bound->relation != IR_OP_LE) return false;
   if (e->node == IR_INDEX) return index_range(f, e->id, d);
   if (e->node == IR_SIZE && more == 0) {
-    *d = (ir_dim){e->id, 1};
+    *d = ir_dim_axis(e->id);
     return true;
   }
   if (e->node == IR_INT)
@@ -204,19 +222,20 @@ static bool known_limit(const range_finder *f, const ir_bound *bound, ir_dim *d)
   else
     return false;
   if (limit > LIMIT_AXIS_SIZE) return false;
-  *d = (ir_dim){-1, limit < 0 ? 0 : limit + more};
+  *d = ir_dim_constant(limit < 0 ? 0 : limit + more);
   return true;
 }
 
 static bool note_range(const ir_bound *bound, void *user) {
   range_finder *f = user;
   const ir_op *op = f->b->p->op;
-  if (bound->sub->node != IR_INDEX || bound->sub->id != f->slot || !bound->upper) return true;
+  if (!bound->upper) return true;
   ir_dim d;
   if (bound->tensor >= 0) {
     d = op->tensors[bound->tensor].dims[bound->dim];
-    offer(f, f->index->ranged && same_dim(d, f->index->range) ? 3 : 2, d);
-  } else if (known_limit(f, bound, &d)) {
+    if (ir_index_range(bound->sub, f->slot, d, &d))
+      offer(f, f->index->ranged && ir_dim_equal(d, f->index->range) ? 3 : 2, d);
+  } else if (bound->sub->node == IR_INDEX && bound->sub->id == f->slot && known_limit(f, bound, &d)) {
     offer(f, 1, d);
   }
   return true;
@@ -227,10 +246,11 @@ bool form_reduction_range(form_builder *b, const form_env *env, const ir_expr *r
   ir_bounds_visit(reduce, note_range, &f);
   *range = f.range;
   if (f.rank > 0) return true;
-  form_fail(b, ARKE_ERR_UNSUPPORTED,
-            "index '%s' of a reduction stands alone in no subscript that is always read, so what it ranges "
-            "over is no axis (%d:%d)",
-            f.index->name, reduce->line, reduce->column);
+  form_fail(
+      b, ARKE_ERR_UNSUPPORTED,
+      "index '%s' of a reduction stands alone or divided by a size in no subscript that is always read, "
+      "so what it ranges over is no axis (%d:%d)",
+      f.index->name, reduce->line, reduce->column);
   return false;
 }
 
@@ -262,7 +282,10 @@ static const ir_expr *subscript_inside(reads *r, const ir_expr *subscript, int t
   ir_dim d = r->b->p->op->tensors[tensor].dims[dim];
   if (subscript->node == IR_INDEX) { /* elements of a temporary exist where its reads may be */
     const ir_index *index = &r->env->def->indices[subscript->id];
-    if (!index->reduced && index->range.axis == d.axis && index->range.factor <= d.factor) return NULL;
+    ir_dim all = index->range;
+    if (!index->reduced && all.axis == d.axis && all.by == d.by && all.factor <= d.factor &&
+        all.more <= d.more)
+      return NULL;
   }
   form_place place = {.guarded = true, .subscript = true};
   const ir_expr *built = form_build(r->b, r->env, subscript, place);

@@ -58,7 +58,7 @@ static bool look(void *user, const ir_expr *e) {
 static bool is_worth_splitting(const ir_form *form, int loop, uint64_t *seen) {
   const ir_loop *l = &form->loops[loop];
   if (l->leading || l->reduced || l->n_dims != 1 || l->dims[0].axis < 0 || l->dims[0].factor < 2 ||
-      l->dims[0].factor > MOST_PARTS)
+      l->dims[0].factor > MOST_PARTS || l->dims[0].more != 0)
     return false;
   search s = {.form = form, .loop = loop, .axis = l->dims[0].axis};
   memset(seen, 0, ((size_t)form->n_nodes / 64 + 1) * sizeof *seen);
@@ -284,8 +284,9 @@ static bool add_part(splitter *s, const ir_form_output *from, int part) {
   const ir_expr *index = form_index(b, s->loop);
   if (index == NULL) return false;
   s->index = index;
-  if (part > 0)
-    s->index = form_operator(b, IR_OP_ADD, index, form_dim(b, (ir_dim){s->part.axis, part * s->part.factor}));
+  ir_dim passed = s->part;
+  passed.factor *= part;
+  if (part > 0) s->index = form_operator(b, IR_OP_ADD, index, form_dim(b, passed));
   ir_form_output out = *from;
   out.access = rebuilt_access(s, from->access);
   if (out.access < 0) return false;
@@ -312,7 +313,7 @@ static arke_status split_loop(const ir_form *form, int loop, arena *a, ir_form *
   if (s == NULL) return error_memory(err, "form");
   s->from = form;
   s->loop = loop;
-  s->part = (ir_dim){form->loops[loop].dims[0].axis, 1};
+  s->part = ir_dim_axis(form->loops[loop].dims[0].axis);
   if (!form_builder_init(&s->b, form->problem, a, split, err)) return s->b.status;
   s->nodes = ARENA_NEW_N(a, const ir_expr *, (size_t)form->n_nodes + 1);
   split->outputs = ARENA_NEW_N(a, ir_form_output, (size_t)(form->n_outputs * n_parts));

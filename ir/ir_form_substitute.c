@@ -5,21 +5,33 @@
 
 /* --- loops --- */
 
-static bool loop_is_over(const ir_loop *loop, ir_dim d) {
-  return !loop->leading && loop->n_dims == 1 && loop->dims[0].axis == d.axis &&
-         loop->dims[0].factor == d.factor;
+/* Two axes are two dimensions of a loop: the second walks fastest. */
+static ir_loop loop_over(ir_dim d, const char *name) {
+  ir_loop loop = {.name = name, .n_dims = 1, .dims = {d}};
+  if (d.by >= 0) {
+    loop.dims[0].by = -1;
+    loop.dims[loop.n_dims++] = ir_dim_axis(d.by);
+  }
+  return loop;
+}
+
+static bool loop_is_over(const ir_loop *loop, const ir_loop *other) {
+  bool same = !loop->leading && loop->n_dims == other->n_dims;
+  for (int i = 0; same && i < loop->n_dims; i++) same = ir_dim_equal(loop->dims[i], other->dims[i]);
+  return same;
 }
 
 int form_loop(form_builder *b, ir_dim range, unsigned taken, const char *name) {
   ir_form *form = b->form;
   if (range.axis < 0 && range.factor < 0) range.factor = 0;
+  ir_loop loop = loop_over(range, name);
   for (int l = 0; l < form->n_loops; l++)
-    if (!(taken >> l & 1) && loop_is_over(&form->loops[l], range)) return l;
+    if (!(taken >> l & 1) && loop_is_over(&form->loops[l], &loop)) return l;
   if (form->n_loops == IR_FORM_LOOPS) {
     form_fail(b, ARKE_ERR_UNSUPPORTED, "more than %d loops, counting reductions", IR_FORM_LOOPS);
     return -1;
   }
-  form->loops[form->n_loops] = (ir_loop){.name = name, .n_dims = 1, .dims = {range}};
+  form->loops[form->n_loops] = loop;
   return form->n_loops++;
 }
 

@@ -251,8 +251,10 @@ static arke_status check_tensor(const ir_problem *p, int i, arke_error *err) {
     return error_set(err, ARKE_ERR_SHAPE, "bind", "%s has %d dimensions; at most %d are accepted", t->name,
                      t->rank + p->lead_rank, LIMIT_RANK);
   for (int d = 0; d < t->rank; d++) {
-    int64_t size;
-    if (t->dims[d].axis >= 0 && __builtin_mul_overflow(t->dims[d].factor, p->sizes[t->dims[d].axis], &size))
+    int64_t size = t->dims[d].factor, axis = t->dims[d].axis, by = t->dims[d].by;
+    if ((axis >= 0 && __builtin_mul_overflow(size, p->sizes[axis], &size)) ||
+        (by >= 0 && __builtin_mul_overflow(size, p->sizes[by], &size)) ||
+        __builtin_add_overflow(size, t->dims[d].more, &size))
       return error_set(err, ARKE_ERR_SHAPE, "bind", "dimension %d of %s has more than 2^62 elements", d,
                        t->name);
   }
@@ -347,8 +349,7 @@ int ir_tensor_shape(const ir_problem *p, int tensor, int64_t shape[LIMIT_RANK]) 
   const ir_tensor *t = &p->op->tensors[tensor];
   int rank = 0;
   for (int i = 0; t->any_rank && i < p->lead_rank && rank < LIMIT_RANK; i++) shape[rank++] = p->lead[i];
-  for (int i = 0; i < t->rank && rank < LIMIT_RANK; i++)
-    shape[rank++] = t->dims[i].factor * (t->dims[i].axis >= 0 ? p->sizes[t->dims[i].axis] : 1);
+  for (int i = 0; i < t->rank && rank < LIMIT_RANK; i++) shape[rank++] = ir_dim_size(p, t->dims[i]);
   return rank;
 }
 

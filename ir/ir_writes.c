@@ -9,10 +9,6 @@ typedef struct reach {
   const ir_definition *def;
 } reach;
 
-static int64_t dim_size(const ir_problem *p, ir_dim d) {
-  return d.factor * (d.axis >= 0 ? p->sizes[d.axis] : 1);
-}
-
 static bool span(const reach *r, const ir_expr *e, int64_t *low, int64_t *high);
 
 /* Of sums and multiples by what is fixed. */
@@ -53,7 +49,7 @@ static bool span(const reach *r, const ir_expr *e, int64_t *low, int64_t *high) 
   case IR_ATTR: *low = *high = (int64_t)r->p->attrs[e->id]; return true;
   case IR_INDEX:
     *low = 0;
-    *high = dim_size(r->p, r->def->indices[e->id].range) - 1;
+    *high = ir_dim_size(r->p, r->def->indices[e->id].range) - 1;
     return r->def->indices[e->id].ranged;
   case IR_OPERATOR: return operator_span(r, e, low, high);
   default: return false;
@@ -64,15 +60,15 @@ static bool is_empty(const ir_problem *p, const ir_definition *def) {
   for (int i = 0; i < p->lead_rank && p->op->tensors[def->tensor].any_rank; i++)
     if (p->lead[i] == 0) return true;
   for (int i = 0; i < def->n_indices; i++)
-    if (!def->indices[i].reduced && dim_size(p, def->indices[i].range) == 0) return true;
+    if (!def->indices[i].reduced && ir_dim_size(p, def->indices[i].range) == 0) return true;
   return false;
 }
 
 arke_status ir_writes_check(const ir_problem *p, const ir_definition *def, arke_error *err) {
   reach r = {p, def};
   const ir_tensor *t = &p->op->tensors[def->tensor];
-  for (int s = 0; s < def->n_subscripts && !is_empty(p, def); s++) {
-    int64_t low, high, size = dim_size(p, t->dims[s]);
+  for (int s = 0; s < def->n_subscripts && !def->skips && !is_empty(p, def); s++) {
+    int64_t low, high, size = ir_dim_size(p, t->dims[s]);
     if (!span(&r, def->subscripts[s], &low, &high) || (low >= 0 && high < size)) continue;
     return error_set(
         err, ARKE_ERR_SHAPE, "bind",

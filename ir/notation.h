@@ -107,7 +107,7 @@ typedef struct syntax {
 } syntax;
 
 typedef struct syntax_dim {
-  int64_t factor;
+  int64_t factor, more;
   const char *axis; /* NULL: the constant `factor` */
   int line, column;
 } syntax_dim;
@@ -133,6 +133,7 @@ typedef struct syntax_attr {
 typedef struct syntax_definition {
   const char *name, *name2; /* name2: topk's second result, else NULL */
   syntax *left, *left2;     /* SUBSCRIPT or NAME nodes */
+  bool skips;               /* "else skip" after the left side */
   ir_update update;
   syntax *value; /* of topk: a REDUCE node with id IR_RED_MAX */
 } syntax_definition;

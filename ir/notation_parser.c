@@ -334,15 +334,19 @@ static bool parse_dim(parser *p, syntax_dim *d) {
   if (accept(p, TOKEN_INT)) {
     d->factor = t->integer;
     if (!accept(p, TOKEN_MUL)) return true;
-    return (d->axis = expect_name(p, "a size symbol after '*'")) != NULL;
+    d->axis = expect_name(p, "a size symbol after '*'");
+  } else {
+    d->axis = expect_name(p, "a size: a symbol, an integer, 2*M, M+1, or '...' in front");
+    if (d->axis != NULL && accept(p, TOKEN_MUL)) {
+      t = p->at;
+      if (!expect(p, TOKEN_INT, "an integer after '*'")) return false;
+      d->factor = t->integer;
+    }
   }
-  d->axis = expect_name(p, "a size: a symbol, an integer, 2*M, or '...' in front");
-  if (d->axis == NULL) return false;
-  if (accept(p, TOKEN_MUL)) {
-    t = p->at;
-    if (!expect(p, TOKEN_INT, "an integer after '*'")) return false;
-    d->factor = t->integer;
-  }
+  if (d->axis == NULL || !accept(p, TOKEN_ADD)) return d->axis != NULL;
+  t = p->at;
+  if (!expect(p, TOKEN_INT, "an integer after '+'")) return false;
+  d->more = t->integer;
   return true;
 }
 
@@ -451,6 +455,9 @@ static bool parse_definition(parser *p, syntax_definition *d) {
   if (accept(p, TOKEN_LPAREN)) return parse_topk(p, d);
   if ((d->left = parse_left(p)) == NULL) return false;
   d->name = d->left->name;
+  d->skips = is_word(p->at, "else");
+  if (d->skips && !is_word(++p->at, "skip")) return fail(p, "skip: Y[idx[i]] else skip = …") != NULL;
+  if (d->skips) p->at++;
   if (accept(p, TOKEN_ADD_ASSIGN)) {
     d->update = IR_ADD;
   } else {

@@ -150,14 +150,8 @@ static void print_tensor(const ir_op *op, const ir_tensor *t, strbuf *out) {
               t->type.variable >= 0 ? op->type_vars[t->type.variable] : dtype_name(t->type.fixed));
   if (t->any_rank) strbuf_add(out, t->rank > 0 ? "...," : "...");
   for (int i = 0; i < t->rank; i++) {
-    ir_dim d = t->dims[i];
     if (i > 0) strbuf_add(out, ",");
-    if (d.axis < 0)
-      strbuf_addf(out, "%lld", (long long)d.factor);
-    else if (d.factor == 1)
-      strbuf_add(out, op->axes[d.axis]);
-    else
-      strbuf_addf(out, "%lld*%s", (long long)d.factor, op->axes[d.axis]);
+    ir_dim_print(op, t->dims[i], out);
   }
   strbuf_add(out, "]");
 }
@@ -187,6 +181,7 @@ static void print_definition(const ir_op *op, const ir_definition *d, strbuf *ou
     print_reduce(&p, d->value, "topk");
     return;
   }
+  if (d->skips) strbuf_add(out, " else skip");
   strbuf_add(out, UPDATES[d->update]);
   print(&p, d->value);
 }

@@ -92,7 +92,8 @@ static void resolve_type(resolver *r, const char *name, int line, int column, ir
 }
 
 static void resolve_dim(resolver *r, const syntax_dim *s, ir_dim *d) {
-  *d = (ir_dim){-1, s->factor};
+  *d = ir_dim_constant(s->factor);
+  d->more = s->more;
   if (s->factor < 1)
     faults_add(r->faults, s->line, s->column, "a dimension of %lld; at least 1 is accepted",
                (long long)s->factor);
@@ -336,6 +337,11 @@ static void resolve_definition(resolver *r, const syntax_definition *s, ir_defin
       whole = false;
   }
   bool plain = whole && is_plain(d);
+  d->skips = s->skips;
+  if (plain && s->skips)
+    faults_add(r->faults, s->left->line, s->left->column,
+               "nothing of '%s' lies outside here; 'else skip' is for subscripts that may leave an axis",
+               s->left->name);
   d->value = resolve_expression(r, s->value);
   r->all_places[r->current] = r->places;
   if (whole) check_order(r, s->left, d->tensor, plain);

@@ -9,16 +9,28 @@ typedef struct ranging {
   resolver *r;
   ir_definition *def;
   bool changed;
+  bool derived; /* also from "k / Z" and "b + 1", for an index that stands alone nowhere */
 } ranging;
 
 static void set_range(ranging *g, ir_index *x, ir_dim d) {
   /* A whole axis says more than a multiple of one; among equals the first wins. */
-  bool whole = d.axis >= 0 && d.factor == 1;
+  bool whole = ir_dim_is_axis(d);
   if (x->ranged && (x->axis >= 0 || !whole || !x->reduced)) return;
   x->ranged = true;
   x->range = d;
   if (whole) x->axis = d.axis;
   g->changed = true;
+}
+
+/* The first subscript "k / Z" or "b + 1" says what its index ranges over if nothing else does. */
+static void range_derived(ranging *g, const ir_expr *sub, ir_dim dim) {
+  if (sub->node != IR_OPERATOR || sub->n_args != 2) return;
+  for (int i = 0; i < 2; i++) {
+    if (sub->args[i]->node != IR_INDEX) continue;
+    ir_index *x = &g->def->indices[sub->args[i]->id];
+    ir_dim range;
+    if (!x->ranged && ir_index_range(sub, sub->args[i]->id, dim, &range)) set_range(g, x, range);
+  }
 }
 
 static void range_reads(ranging *g, const ir_expr *e) {
@@ -27,6 +39,7 @@ static void range_reads(ranging *g, const ir_expr *e) {
   if (e->node != IR_READ) return;
   const ir_tensor *t = &r->tensors[e->id];
   for (int i = 0; i < e->n_args - e->has_else; i++) {
+    if (g->derived && r->known[e->id][i] && !e->has_else) range_derived(g, e->args[i], t->dims[i]);
     if (e->args[i]->node != IR_INDEX) continue;
     ir_index *x = &g->def->indices[e->args[i]->id];
     if (r->known[e->id][i]) {
@@ -60,10 +73,6 @@ static bool note_upper(const ir_bound *b, void *user) {
   return true;
 }
 
-static bool same_dim(ir_dim a, ir_dim b) {
-  return a.axis == b.axis && a.factor == b.factor;
-}
-
 static void check_reads(resolver *r, const ir_definition *d, const ir_expr *e) {
   for (int i = 0; i < e->n_args; i++) check_reads(r, d, e->args[i]);
   if (e->node == IR_REDUCE) {
@@ -80,8 +89,7 @@ static void check_reads(resolver *r, const ir_definition *d, const ir_expr *e) {
     const ir_expr *sub = e->args[i];
     if (sub->node != IR_INDEX) continue;
     const ir_index *x = &d->indices[sub->id];
-    if (x->axis < 0 || t->dims[i].axis < 0 || t->dims[i].factor != 1 || same_dim(x->range, t->dims[i]))
-      continue;
+    if (x->axis < 0 || !ir_dim_is_axis(t->dims[i]) || ir_dim_equal(x->range, t->dims[i])) continue;
     faults_add(
         r->faults, sub->line, sub->column,
         "index '%s' ranges over %s and indexes axis %s of '%s' here; where a part of it is meant, write %s+0",
@@ -92,7 +100,8 @@ static void check_reads(resolver *r, const ir_definition *d, const ir_expr *e) {
 void resolve_ranges(resolver *r) {
   ir_op *op = r->op;
   ranging g = {.r = r, .changed = true};
-  while (g.changed) {
+  while (g.changed || !g.derived) {
+    g.derived = g.derived || !g.changed;
     g.changed = false;
     for (int i = 0; i < op->n_definitions; i++) {
       g.def = &op->definitions[i];

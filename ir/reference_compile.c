@@ -369,8 +369,7 @@ static bool find_free(compiler *c, ref_definition *d) {
     for (int i = 0; i < def->n_subscripts; i++)
       bound = bound || (def->subscripts[i]->node == IR_INDEX && def->subscripts[i]->id == x);
     if (!bound) d->free_slots[d->n_free++] = x;
-    ir_dim r = def->indices[x].range;
-    if (def->indices[x].ranged) d->range[x] = r.factor * (r.axis >= 0 ? c->s->p->sizes[r.axis] : 1);
+    if (def->indices[x].ranged) d->range[x] = ir_dim_size(c->s->p, def->indices[x].range);
   }
   return true;
 }

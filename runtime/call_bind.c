@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -45,51 +46,68 @@ static arke_status bind_type(const cache_tensor *t, const call_tensor *found, bo
   return ARKE_OK;
 }
 
-/* A dimension's text, "M", "2*H" or "8", taken apart; `axis` is NULL for a constant. */
-static bool split_dim(const char *text, int64_t *factor, const char **axis) {
+/* A dimension's text, "M", "2*H", "B+1" or "8", taken apart; a constant has no axis. */
+typedef struct dim_parts {
+  int64_t factor, more;
+  const char *axis; /* up to the '+', or to the end */
+  size_t axis_length;
+} dim_parts;
+
+static bool split_dim(const char *text, dim_parts *d) {
   size_t digits = strspn(text, "0123456789");
-  *factor = 1;
-  *axis = text;
-  if (digits == 0) return true;
-  if (!text_to_i64(text, digits, 1, LIMIT_AXIS_SIZE, factor)) return false;
-  if (text[digits] == '\0') {
-    *axis = NULL;
-    return true;
+  *d = (dim_parts){.factor = 1, .axis = text};
+  if (digits > 0) {
+    if (!text_to_i64(text, digits, 1, LIMIT_AXIS_SIZE, &d->factor)) return false;
+    if (text[digits] == '\0') return true;
+    if (text[digits] != '*') return false;
+    d->axis = text + digits + 1;
   }
-  *axis = text + digits + 1;
-  return text[digits] == '*' && text[digits + 1] != '\0';
+  d->axis_length = strcspn(d->axis, "+");
+  const char *plus = d->axis + d->axis_length;
+  return d->axis_length > 0 &&
+         (*plus == '\0' || text_to_i64(plus + 1, strlen(plus + 1), 1, LIMIT_AXIS_SIZE, &d->more));
 }
 
-static arke_status bind_axis(const cache_tensor *t, int position, const char *dim, int64_t size,
+static arke_status bind_axis(const cache_tensor *t, int position, const char *dim, int64_t size, arena *a,
                              bound_call *b, arke_error *err) {
-  int64_t factor;
-  const char *axis;
-  if (!split_dim(dim, &factor, &axis))
+  dim_parts d;
+  if (!split_dim(dim, &d))
     return error_set(err, ARKE_ERR_CORRUPT, STAGE, "the stored dimension \"%s\" of tensor %s makes no sense",
                      dim, t->name);
-  if (axis == NULL) {
-    if (size == factor) return ARKE_OK;
+  if (d.axis_length == 0) {
+    if (size == d.factor) return ARKE_OK;
     return error_set(err, ARKE_ERR_SHAPE, STAGE,
                      "axis %d of tensor %s has %" PRId64 " elements; expected are %" PRId64, position,
-                     t->name, size, factor);
+                     t->name, size, d.factor);
   }
-  if (size % factor != 0)
+  if (size < d.more)
+    return error_set(err, ARKE_ERR_SHAPE, STAGE,
+                     "axis %d of tensor %s has %" PRId64 " elements; expected are at least %" PRId64 " (%s)",
+                     position, t->name, size, d.more, dim);
+  if ((size - d.more) % d.factor != 0) {
+    char more[32] = "";
+    if (d.more > 0) snprintf(more, sizeof more, ", and %" PRId64, d.more);
     return error_set(err, ARKE_ERR_SHAPE, STAGE,
                      "axis %d of tensor %s has %" PRId64 " elements; expected is a multiple of %" PRId64
-                     " (%s)",
-                     position, t->name, size, factor, dim);
-  const bound_name *known = bound_find(b, axis, strlen(axis));
+                     "%s (%s)",
+                     position, t->name, size, d.factor, more, dim);
+  }
+  int64_t elements = (size - d.more) / d.factor;
+  const bound_name *known = bound_find(b, d.axis, d.axis_length);
   if (known != NULL) {
-    if (known->kind != BOUND_AXIS) return ambiguous(axis, err);
-    if (known->size == size / factor) return ARKE_OK;
+    if (known->kind != BOUND_AXIS) return ambiguous(known->name, err);
+    if (known->size == elements) return ARKE_OK;
     return error_set(err, ARKE_ERR_SHAPE, STAGE,
                      "axis %d of tensor %s has %" PRId64 " elements; expected are %s with %s = %" PRId64
                      " from the tensors before it",
-                     position, t->name, size, dim, axis, known->size);
+                     position, t->name, size, dim, known->name, known->size);
   }
-  bound_name *n = add(b, BOUND_AXIS, axis);
+  const char *name =
+      d.axis[d.axis_length] == '\0' ? d.axis : arena_printf(a, "%.*s", (int)d.axis_length, d.axis);
+  if (name == NULL) return error_memory(err, STAGE);
+  bound_name *n = add(b, BOUND_AXIS, name);
   if (n == NULL) return too_many(err);
-  n->size = size / factor;
+  n->size = elements;
   return ARKE_OK;
 }
 
@@ -102,7 +120,7 @@ static int earlier_leading(const cache_problem *signature, int i) {
 
 /* Leading axes are the same in every tensor that has them; as a name they count as one, of all their
  * elements. How their strides fit together is the recipe's to ask. */
-static arke_status bind_leading(const call *c, int i, int leading, bound_call *b, arke_error *err) {
+static arke_status bind_leading(const call *c, int i, int leading, arena *a, bound_call *b, arke_error *err) {
   const cache_tensor *t = &b->signature->tensors[i];
   const call_tensor *found = bound_tensor(b, c, i);
   int other = earlier_leading(b->signature, i);
@@ -124,7 +142,7 @@ static arke_status bind_leading(const call *c, int i, int leading, bound_call *b
   for (int k = 0; k < leading; k++)
     if (__builtin_mul_overflow(elements, found->shape[k], &elements))
       return error_set(err, ARKE_ERR_SHAPE, STAGE, "tensor %s has more than 2^63 elements", t->name);
-  return bind_axis(t, 0, "...", elements, b, err);
+  return bind_axis(t, 0, "...", elements, a, b, err);
 }
 
 /* Every axis must step over all that the axes of smaller strides reach. Kernels write an output in any order,
@@ -149,16 +167,16 @@ static arke_status check_overlap(const cache_tensor *t, const call_tensor *found
   }
 }
 
-static arke_status bind_tensor(const call *c, int i, bound_call *b, arke_error *err) {
+static arke_status bind_tensor(const call *c, int i, arena *a, bound_call *b, arke_error *err) {
   const cache_tensor *t = &b->signature->tensors[i];
   const call_tensor *found = bound_tensor(b, c, i);
   int leading = found->rank - t->rank;
   if (leading < 0 || (leading > 0 && !t->any_rank))
     return error_set(err, ARKE_ERR_SHAPE, STAGE, "tensor %s has rank %d; expected is %s%d", t->name,
                      found->rank, t->any_rank ? "at least " : "", t->rank);
-  if (t->any_rank) TRY(bind_leading(c, i, leading, b, err));
+  if (t->any_rank) TRY(bind_leading(c, i, leading, a, b, err));
   for (int k = 0; k < t->rank; k++)
-    TRY(bind_axis(t, leading + k, t->dims[k], found->shape[leading + k], b, err));
+    TRY(bind_axis(t, leading + k, t->dims[k], found->shape[leading + k], a, b, err));
   return t->output ? check_overlap(t, found, err) : ARKE_OK;
 }
 
@@ -292,6 +310,6 @@ arke_status call_bind(const call *c, const cache_problem *signature, arena *a, b
                      expected < signature->n_tensors ? " that are not written in place" : "", c->n_tensors);
   for (int i = 0; i < signature->n_tensors; i++)
     TRY(bind_type(&signature->tensors[i], bound_tensor(b, c, i), b, err));
-  for (int i = 0; i < signature->n_tensors; i++) TRY(bind_tensor(c, i, b, err));
+  for (int i = 0; i < signature->n_tensors; i++) TRY(bind_tensor(c, i, a, b, err));
   return bind_attrs(c, a, b, err);
 }

@@ -9,7 +9,7 @@ static const ir_expr *without_index_cast(const ir_form *form, const ir_expr *e) 
 static bool is_size(const ir_form *form, const ir_expr *e, ir_dim *d) {
   e = without_index_cast(form, e);
   if (e->node != IR_SIZE) return false;
-  *d = (ir_dim){.axis = e->id, .factor = 1};
+  *d = ir_dim_axis(e->id);
   return true;
 }
 
@@ -20,7 +20,7 @@ bool attention_is_share(const ir_form *form, const ir_expr *e, int *loop, ir_dim
   const ir_loop *over = &form->loops[index->id];
   *loop = index->id;
   return is_size(form, by->args[0], &shares[0]) && is_size(form, by->args[1], &shares[1]) && !over->leading &&
-         over->n_dims == 1 && over->dims[0].axis == shares[0].axis && over->dims[0].factor == 1;
+         over->n_dims == 1 && ir_dim_equal(over->dims[0], shares[0]);
 }
 
 /* h / (H / G) >= 0 or < G: holds where G divides H. */

@@ -8,11 +8,6 @@ static const recipe_expr *product(arena *a, const recipe_expr *x, const recipe_e
   return x ? recipe_binary(a, RECIPE_MUL, x, y) : y;
 }
 
-static const recipe_expr *dimension(const ir_op *op, ir_dim d, arena *a) {
-  const recipe_expr *factor = recipe_const(a, d.factor);
-  return d.axis < 0 ? factor : recipe_binary(a, RECIPE_MUL, factor, recipe_var(a, op->axes[d.axis]));
-}
-
 enum { L2_PROMOTION_256 = 3, SWIZZLE_128 = 3 };
 
 /* The subscript that is a loop. */
@@ -31,7 +26,7 @@ static int add_map(const attention_plan *p, int access, int row, int rows, arena
   recipe_tensormap map = {.rank = x->n, .swizzle = SWIZZLE_128, .l2_promotion = L2_PROMOTION_256};
   for (int s = 0; s < x->n; s++) {
     int to = x->n - 1 - s;
-    map.dim[to] = dimension(op, op->tensors[x->tensor].dims[s], a);
+    map.dim[to] = kernel_dim(op, op->tensors[x->tensor].dims[s], a);
     map.stride[to] = to == 0 ? NULL : kernel_stride(form, x, s, false, a);
     map.box[to] = to == 0 ? 64 : s == row ? (uint32_t)rows : 1;
   }
@@ -70,8 +65,8 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
     kernel_require(rules, a, kernel_extent(&m->form, l, a), 0, (1 << 30) - 4096,
                    "indices of the kernel have 32 bits");
   for (int i = 0; i < m->bounds.n_shares; i++) {
-    const recipe_expr *rest = recipe_binary(a, RECIPE_MOD, dimension(op, m->bounds.shares[i][0], a),
-                                            dimension(op, m->bounds.shares[i][1], a));
+    const recipe_expr *rest = recipe_binary(a, RECIPE_MOD, kernel_dim(op, m->bounds.shares[i][0], a),
+                                            kernel_dim(op, m->bounds.shares[i][1], a));
     kernel_require(rules, a, rest, 0, 0, "query heads must be a multiple of those of keys and values");
   }
   if (p->packed) group_tiles_require(&m->form, &m->groups, rules, a);

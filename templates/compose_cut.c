@@ -9,6 +9,13 @@ static bool add_cut(compose_splitter *s, const ir_expr *node, const ir_expr *gua
     return false;
   }
   unsigned loops = ir_form_free(&plan->form, node) | (guard ? ir_form_free(&plan->form, guard) : 0);
+  for (int l = 0; l < plan->form.n_loops; l++)
+    if ((loops >> l & 1) && plan->form.loops[l].n_dims > 1) {
+      strbuf_clear(&s->last);
+      strbuf_addf(&s->last, "it would keep a value for each '%s', which is an axis of no tensor",
+                  plan->form.loops[l].name);
+      return false;
+    }
   plan->cuts[plan->n_cuts] = (compose_cut){.node = node, .guard = guard, .loops = loops};
   *to = (compose_target){.output = -1, .temporary = plan->n_cuts++};
   return true;

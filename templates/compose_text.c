@@ -268,22 +268,12 @@ static void define_temporary(writer *w, int number) {
 
 /* --- the signature --- */
 
-static void add_dim(const ir_op *op, strbuf *out, ir_dim d) {
-  if (d.axis < 0) {
-    strbuf_addf(out, "%lld", (long long)d.factor);
-  } else if (d.factor == 1) {
-    strbuf_add(out, op->axes[d.axis]);
-  } else {
-    strbuf_addf(out, "%lld*%s", (long long)d.factor, op->axes[d.axis]);
-  }
-}
-
 static void declare_argument(const ir_problem *p, strbuf *out, int tensor) {
   const ir_tensor *t = &p->op->tensors[tensor];
   strbuf_addf(out, "%s: %s[%s", t->name, dtype_name(ir_tensor_dtype(p, tensor)), t->any_rank ? "..." : "");
   for (int i = 0; i < t->rank; i++) {
     if (i || t->any_rank) strbuf_add(out, ",");
-    add_dim(p->op, out, t->dims[i]);
+    ir_dim_print(p->op, t->dims[i], out);
   }
   strbuf_add(out, "]");
 }
@@ -303,7 +293,7 @@ static void declare_temporary(writer *w, strbuf *out, int number) {
       if (leading) {
         strbuf_add(out, "...");
       } else {
-        add_dim(w->plan->p->op, out, loop->dims[0]);
+        ir_dim_print(w->plan->p->op, loop->dims[0], out);
       }
     }
   }

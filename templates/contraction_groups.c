@@ -58,7 +58,7 @@ const ir_expr *contraction_in_group(const ir_form *form, const contraction_group
       (other->node == IR_INT && other->integer == 0) || (other->node == IR_FLOAT && other->number == 0);
   if (!zero || c->node != IR_OPERATOR || c->id != IR_OP_LT || c->args[1]->node != IR_SIZE) return NULL;
   const ir_loop *groups = &form->loops[g->loop];
-  bool all = groups->n_dims == 1 && groups->dims[0].axis == c->args[1]->id && groups->dims[0].factor == 1;
+  bool all = groups->n_dims == 1 && ir_dim_equal(groups->dims[0], ir_dim_axis(c->args[1]->id));
   const ir_expr *number = c->args[0]->node == IR_CAST ? c->args[0]->args[0] : c->args[0];
   return all && number == g->of ? e->args[1] : NULL;
 }
@@ -70,7 +70,7 @@ bool contraction_is_inside_group(const ir_form *form, const contraction_groups *
     if (is_group) {
       ir_dim d = form->problem->op->tensors[x->tensor].dims[x->subscripts[i].first];
       const ir_loop *l = &form->loops[g->loop];
-      if (l->n_dims != 1 || l->dims[0].axis != d.axis || l->dims[0].factor != d.factor) return false;
+      if (l->n_dims != 1 || !ir_dim_equal(l->dims[0], d)) return false;
     }
     grouped = grouped || is_group;
     if (!is_group && !lanes_in_range(form, x, i)) return false;

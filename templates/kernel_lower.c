@@ -71,8 +71,10 @@ static const recipe_expr *product(arena *a, const recipe_expr *x, const recipe_e
 }
 
 const recipe_expr *kernel_dim(const ir_op *op, ir_dim dim, arena *a) {
-  const recipe_expr *factor = recipe_const(a, dim.factor);
-  return dim.axis < 0 ? factor : product(a, factor, recipe_var(a, op->axes[dim.axis]));
+  const recipe_expr *size = recipe_const(a, dim.factor);
+  if (dim.axis >= 0) size = product(a, size, recipe_var(a, op->axes[dim.axis]));
+  if (dim.by >= 0) size = product(a, size, recipe_var(a, op->axes[dim.by]));
+  return dim.more == 0 ? size : recipe_binary(a, RECIPE_ADD, size, recipe_const(a, dim.more));
 }
 
 const recipe_expr *kernel_variable(const ir_op *op, int tensor, const char *what, int number, arena *a) {

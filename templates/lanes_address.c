@@ -103,6 +103,7 @@ arke_status lanes_inside(lanes *l, int access, int lane, gen_value *inside, arke
     if (dim.axis >= 0) {
       gen_value axis = as_index(l, lanes_slot_value(l, l->slots->size[dim.axis]), type);
       size = gen_mul_imm(b, axis, dim.factor);
+      if (dim.more) size = gen_add(b, size, lanes_constant(l, type, dim.more));
     }
     gen_value here = gen_compare(b, GEN_ULT, at, size); /* negative ones are large */
     *inside = *inside ? gen_and(b, *inside, here) : here;

@@ -6,10 +6,6 @@
 
 /* --- 32 or 64 bits --- */
 
-static int64_t size_value(const ir_problem *p, ir_dim d) {
-  return d.factor * (d.axis < 0 ? 1 : p->sizes[d.axis]);
-}
-
 /* What the absolute value of index arithmetic does not exceed: with sizes those of the problem, or
  * (`symbolic`) whatever 32-bit kernels take. Saturated. */
 static int64_t bound_of(const ir_form *form, const ir_expr *e, bool symbolic) {
@@ -181,7 +177,7 @@ static bool outer_strides_fit(const ir_form *form, const ir_access *x, int unit)
   for (int i = 0; i + 1 < x->n; i++) {
     int64_t stride = 1;
     for (int d = x->subscripts[i].first + x->subscripts[i].count; d < t->rank; d++)
-      stride *= size_value(p, t->dims[d]);
+      stride *= ir_dim_size(p, t->dims[d]);
     if (stride % unit != 0) return false;
   }
   return true;
@@ -270,9 +266,7 @@ static void require_needs(const lanes_scope *s, recipe *rules, arena *a) {
     if (need->e) {
       value = lanes_static_recipe(s->form, need->e, a);
     } else {
-      value = recipe_var(a, op->axes[need->dim.axis]);
-      if (need->dim.factor != 1)
-        value = recipe_binary(a, RECIPE_MUL, recipe_const(a, need->dim.factor), value);
+      value = kernel_dim(op, need->dim, a);
     }
     if (need->divisor == 0) value = recipe_binary(a, RECIPE_SUB, recipe_const(a, need->least), value);
     kernel_require(rules, a, value, need->divisor, 0, "elements are taken several at a time");

@@ -181,7 +181,7 @@ int64_t lanes_divisor(lanes_scope *s, const lanes_sum *sum) {
 static void note_need(lanes_scope *s, lanes_need need) {
   for (int i = 0; i < s->n_needs && i < LANES_NEEDS; i++) {
     lanes_need *known = &s->needs[i];
-    if (known->e != need.e || known->dim.axis != need.dim.axis || known->dim.factor != need.dim.factor ||
+    if (known->e != need.e || !ir_dim_equal(known->dim, need.dim) ||
         (known->divisor == 0) != (need.divisor == 0))
       continue;
     if (known->divisor < need.divisor) known->divisor = need.divisor;
@@ -365,8 +365,7 @@ bool lanes_inside_together(lanes_scope *s, int access, const lanes_place *x, con
     if (a->constant == b->constant) continue;
     /* Reads that may lie outside are of one dimension: those alone are merged that cannot. */
     ir_dim size = p->op->tensors[from->tensor].dims[from->subscripts[i].first];
-    int64_t divisor = lanes_divisor(s, a),
-            of_size = lanes_power_in(size.factor * (size.axis < 0 ? 1 : p->sizes[size.axis]));
+    int64_t divisor = lanes_divisor(s, a), of_size = lanes_power_in(ir_dim_size(p, size));
     if (of_size < divisor) divisor = of_size;
     if (floor_div(a->constant, divisor) != floor_div(b->constant, divisor)) return false;
     lanes_rest_on(s, a, divisor);

@@ -44,10 +44,8 @@ static void require_subscript(const ir_form *form, const ir_access *x, const ir_
   sum high, low;
   if (ir_form_reach(form, s->e, &high.constant, high.sizes)) {
     high.constant++; /* not positive: high - (d - 1) */
-    if (d.axis >= 0)
-      high.sizes[d.axis] -= d.factor;
-    else
-      high.constant -= d.factor;
+    high.constant -= d.axis >= 0 ? d.more : d.factor;
+    if (d.axis >= 0) high.sizes[d.axis] -= d.factor;
     require_not_positive(op, &high, rules, a, why);
   }
   ir_expr *args[] = {(ir_expr *)(uintptr_t)s->e};

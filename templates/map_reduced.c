@@ -35,10 +35,6 @@ static range range_of(const ir_form *form, const ir_expr *e) {
   }
 }
 
-static int64_t dim_size(const ir_problem *p, ir_dim d) {
-  return d.factor * (d.axis < 0 ? 1 : p->sizes[d.axis]);
-}
-
 /* Whether an access that happens in any case stays in its tensor, as far as can be told. */
 static bool is_inside(const ir_form *form, const ir_access *x) {
   const ir_tensor *t = &form->problem->op->tensors[x->tensor];
@@ -46,7 +42,7 @@ static bool is_inside(const ir_form *form, const ir_access *x) {
     if (x->subscripts[i].leading) continue;
     range r = range_of(form, x->subscripts[i].e);
     if (!r.known || r.high < r.low) continue;
-    if (r.low < 0 || r.high >= dim_size(form->problem, t->dims[x->subscripts[i].first])) return false;
+    if (r.low < 0 || r.high >= ir_dim_size(form->problem, t->dims[x->subscripts[i].first])) return false;
   }
   return true;
 }

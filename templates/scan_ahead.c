@@ -19,7 +19,7 @@ static bool is_dimension(const scan_match *m, const ir_access *x, int s, int loo
   if (sub->e->node != IR_INDEX || sub->leading != l->leading) return false;
   if (sub->leading) return l->n_dims == 0;
   const ir_dim *d = &m->form.problem->op->tensors[x->tensor].dims[sub->first];
-  return sub->count == 1 && l->n_dims == 1 && l->dims[0].axis == d->axis && l->dims[0].factor == d->factor;
+  return sub->count == 1 && l->n_dims == 1 && ir_dim_equal(l->dims[0], *d);
 }
 
 /* Whether an access reads the tensor's rows as the scan's: row r begins r rows behind the tensor. */

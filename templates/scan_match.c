@@ -36,7 +36,7 @@ static bool match_condition(const ir_expr *c, int loop, ir_operator *relation, i
 static bool same_range(const ir_loop *x, const ir_loop *y) {
   if (x->leading != y->leading || x->n_dims != y->n_dims) return false;
   for (int i = 0; i < x->n_dims; i++) {
-    if (x->dims[i].axis != y->dims[i].axis || x->dims[i].factor != y->dims[i].factor) return false;
+    if (!ir_dim_equal(x->dims[i], y->dims[i])) return false;
   }
   return true;
 }

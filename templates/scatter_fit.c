@@ -98,7 +98,7 @@ static bool make_fill(const ir_op *op, int tensor, ir_update update, arena *a, i
     subscripts[i] = (ir_expr){.node = IR_INDEX, .id = i, .depth = 1};
     list[i] = &subscripts[i];
     indices[i] = (ir_index){.name = names[i],
-                            .axis = t->dims[i].factor == 1 ? t->dims[i].axis : -1,
+                            .axis = ir_dim_is_axis(t->dims[i]) ? t->dims[i].axis : -1,
                             .ranged = true,
                             .range = t->dims[i]};
   }
@@ -164,7 +164,7 @@ static bool write_apart(const ir_form *form, const ir_access *x, const ir_access
     const ir_loop *l = &form->loops[of_x];
     bool zero = !low || (low->node == IR_INT && low->integer == 0);
     if (!zero || !high || l->leading || l->n_dims != 1) return false;
-    bool whole = high->node == IR_SIZE ? l->dims[0].axis == high->id && l->dims[0].factor == 1
+    bool whole = high->node == IR_SIZE ? ir_dim_equal(l->dims[0], ir_dim_axis(high->id))
                                        : l->dims[0].axis < 0 && high->integer >= l->dims[0].factor;
     if (!whole) return false;
     apart = true;

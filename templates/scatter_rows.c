@@ -10,7 +10,7 @@
 static bool same_range(const ir_loop *x, const ir_loop *y) {
   if (x->leading != y->leading || x->n_dims != y->n_dims) return false;
   for (int i = 0; i < x->n_dims; i++) {
-    if (x->dims[i].axis != y->dims[i].axis || x->dims[i].factor != y->dims[i].factor) return false;
+    if (!ir_dim_equal(x->dims[i], y->dims[i])) return false;
   }
   return true;
 }
@@ -40,7 +40,7 @@ static bool match_along(scatter_rows_match *r) {
   const ir_loop *l = &r->first.loops[e->id];
   const ir_dim *last = &t->dims[t->rank - 1];
   r->along = e->id;
-  return !l->leading && l->n_dims == 1 && l->dims[0].axis == last->axis && l->dims[0].factor == last->factor;
+  return !l->leading && l->n_dims == 1 && ir_dim_equal(l->dims[0], *last);
 }
 
 static bool match_update(scatter_rows_match *r) {

@@ -11,10 +11,12 @@
 
 /* --- the problem's row ---------------------------------------------------------------------------------- */
 
-static const char *dim_text(const ir_op *op, const ir_dim *d, arena *a) {
-  if (d->axis < 0) return arena_printf(a, "%lld", (long long)d->factor);
-  if (d->factor == 1) return op->axes[d->axis];
-  return arena_printf(a, "%lld*%s", (long long)d->factor, op->axes[d->axis]);
+static const char *dim_text(const ir_op *op, ir_dim d, arena *a) {
+  strbuf text = STRBUF_INIT;
+  ir_dim_print(op, d, &text);
+  const char *kept = strbuf_failed(&text) ? NULL : arena_strdup(a, strbuf_text(&text));
+  strbuf_free(&text);
+  return kept;
 }
 
 static arke_status describe_tensors(const ir_op *op, arena *a, cache_tensor **tensors, arke_error *err) {
@@ -29,7 +31,7 @@ static arke_status describe_tensors(const ir_op *op, arena *a, cache_tensor **te
                              .rank = t->rank,
                              .any_rank = t->any_rank};
     for (int d = 0; d < t->rank; d++) {
-      list[i].dims[d] = dim_text(op, &t->dims[d], a);
+      list[i].dims[d] = dim_text(op, t->dims[d], a);
       if (!list[i].dims[d]) return error_memory(err, STAGE);
     }
   }

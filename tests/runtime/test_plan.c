@@ -449,6 +449,54 @@ START_TEST(attributes_are_part_of_the_key) {
 }
 END_TEST
 
+/* A dimension with an integer more than a size binds the size, and is checked against it. */
+START_TEST(a_dimension_may_be_more_than_a_size) {
+  static const cache_tensor TENSORS[] = {
+      {.name = "W", .type = "f32", .rank = 1, .dims = {"2*B+1"}},
+      {.name = "X", .type = "T", .rank = 2, .dims = {"B", "H"}},
+      {.name = "Y", .output = true, .type = "T", .rank = 2, .dims = {"B+3", "H"}},
+  };
+  cache_problem p = FIXTURE_RMSNORM;
+  p.op_text = "rmsnorm(W: f32[2*B+1], X: T[B,H]) -> (Y: T[B+3,H]) eps: float = 1e-06 { Y[i,j] = 1 }";
+  p.tensors = TENSORS;
+  const fixture_entry entry = {
+      .bindings = "T=bf16 B=64 H=64 eps=1e-06", .recipe = NORM_RECIPE, .ptx = "kernel norm 8 4 8"};
+  fixture_write("tuned.arke", &p, &entry, 1);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  static const struct {
+    int64_t w, y;
+    arke_status status;
+    const char *says;
+  } CALLS[] = {
+      {129, 67, ARKE_OK, NULL},
+      {128, 67, ARKE_ERR_SHAPE,
+       "axis 0 of tensor W has 128 elements; expected is a multiple of 2, and 1 (2*B+1)"},
+      {0, 67, ARKE_ERR_SHAPE, "axis 0 of tensor W has 0 elements; expected are at least 1 (2*B+1)"},
+      {131, 67, ARKE_ERR_SHAPE,
+       "axis 0 of tensor X has 64 elements; expected are B with B = 65 from the tensors before it"},
+      {129, 64, ARKE_ERR_SHAPE,
+       "axis 0 of tensor Y has 64 elements; expected are B+3 with B = 64 from the tensors before it"},
+  };
+  for (size_t i = 0; i < COUNT_OF(CALLS); i++) {
+    fixture_call c;
+    arke_plan *planned;
+    arke_error err = ARKE_ERROR_INIT;
+    fixture_tensor_init(&c.tensors[0], 0x10000000, 1, (int64_t[]){CALLS[i].w});
+    c.tensors[0].t.dtype = (DLDataType){kDLFloat, 32, 1};
+    fixture_tensor_init(&c.tensors[1], 0x20000000, 2, (int64_t[]){64, 64});
+    fixture_tensor_init(&c.tensors[2], 0x30000000, 2, (int64_t[]){CALLS[i].y, 64});
+    for (int k = 0; k < 3; k++) c.list[k] = &c.tensors[k].t;
+    ck_assert_msg(arke_plan_create(ctx, "rmsnorm", c.list, 3, NULL, 0, &planned, &err) == CALLS[i].status,
+                  "%zu: %s", i, err.text);
+    if (CALLS[i].says == NULL)
+      arke_plan_destroy(planned);
+    else
+      ck_assert_str_eq(err.text, CALLS[i].says);
+  }
+  arke_close(ctx);
+}
+END_TEST
+
 /* Defaults as the canonical notation prints them; a formula is the tuner's to evaluate. */
 /* Defaults as the canonical notation prints them, formulas with the call's sizes. */
 START_TEST(attribute_defaults_are_read_from_the_notation) {
@@ -875,6 +923,7 @@ TCase *plan_tests(void) {
   tcase_add_test(t, ptx_steps_in_for_a_foreign_cubin);
   tcase_add_test(t, plans_of_one_kernel_share_its_module);
   tcase_add_test(t, attributes_are_part_of_the_key);
+  tcase_add_test(t, a_dimension_may_be_more_than_a_size);
   tcase_add_test(t, attribute_defaults_are_read_from_the_notation);
   tcase_add_loop_test(t, a_changed_operator_replaces_the_earlier_one, 0, 2);
   tcase_add_loop_test(t, defaults_may_be_formulas, 0, COUNT_OF(FORMULAS));
