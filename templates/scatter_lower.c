@@ -57,8 +57,6 @@ static arke_status make_way(const char *name, const scatter_plan *plan, const lo
   const recipe_expr *threads = recipe_binary(a, RECIPE_MUL, positions, recipe_const(a, p->owners));
   int each = p->deterministic ? p->threads : p->threads * p->unroll;
   l->grid[0] = recipe_binary(a, RECIPE_CEILDIV, threads, recipe_const(a, each));
-  if (l->grid[0])
-    l->grid[0] = recipe_binary(a, RECIPE_MAX, l->grid[0], recipe_const(a, 1)); /* of nothing, too */
   rules->n_tensors = p->form->problem->op->n_args;
   lanes_require(p->form, &k->options, rules, a);
   kernel_require(rules, a, l->grid[0], 0, INT32_MAX, "there are more elements than a grid can have threads");
