@@ -133,6 +133,17 @@
     "Y[i,j] = X[i,j]; Y[i,idx[i,j]] += S[i,j] }")                                                            \
   X(embedding, "movement", "V,D,B,S", ANY, "rows of a table by their numbers",                               \
     "embedding(W: T[V,D], idx: i64[B,S]) -> (Y: T[B,S,D]) { Y[b,s,d] = W[idx[b,s],d] }")                     \
+  X(cache_write, "movement", "N,G,D,E,P,Z", "f16 bf16|f16 bf16 e4m3",                                        \
+    "rows of keys and values, divided by a scale each, to their slots in pages",                             \
+    "cache_write(K: T[N,G,D], V: T[N,G,E], slots: i64[N], Kp: U[P,Z,G,D], Vp: U[P,Z,G,E], "                  \
+    "sk: f32[], sv: f32[]) -> (Kp, Vp) { Kp[slots[n] / Z,slots[n] % Z,g,d] else skip = "                     \
+    "K[n,g,d] / sk; Vp[slots[n] / Z,slots[n] % Z,g,e] else skip = V[n,g,e] / sv }")                          \
+  X(cache_gather, "movement", "N,D,P,Z,B,W", "f16 bf16|f16 bf16 e4m3",                                       \
+    "rows of packed sequences out of pages that a table names, times a scale",                               \
+    "cache_gather(pool: U[P,Z,D], table: i32[B,W], cu: i32[B+1], starts: i32[B], scale: "                    \
+    "f32[]) -> (Y: T[N,D]) { g[n] = sum(b: cu[b + 1] <= n) 1; o[n] = n - cu[g[n]] + "                        \
+    "starts[g[n]]; Y[n,d] = g[n] < B && o[n] < W * Z ? pool[table[g[n],o[n] / Z],o[n] % Z,d] "               \
+    "* scale : 0 }")                                                                                         \
   X(silu_and_mul, "map", "B,H", FLOATS64, "silu of the left half times the right half",                      \
     "silu_and_mul(X: T[B,2*H]) -> (Y: T[B,H]) { Y[b,h] = silu(X[b,h]) * X[b,h + H] }")                       \
   X(gelu_and_mul, "map", "B,H", FLOATS64, "gelu of the left half times the right half",                      \
@@ -219,6 +230,85 @@
     "K[b,h / (H / G),k,d]; dK[b,g,k,d] = scale * sum(h: h / (H / G) == g) sum(q: v[q,k]) Z[b,h,q,k] * "      \
     "Q[b,h,q,d]; dV[b,g,k,x] = sum(h: h / (H / G) == g) sum(q: v[q,k]) cast<T>(P[b,h,q,k]) * "               \
     "dO[b,h,q,x] }")                                                                                         \
+  X(varlen_attention, "attention", "N,H,M,G,D,E,B", "f16 bf16",                                              \
+    "attention of packed sequences, each to its own keys, by offsets of both",                               \
+    "varlen_attention(Q: T[N,H,D], K: T[M,G,D], V: T[M,G,E], cu_q: i32[B+1], cu_k: i32[B+1]) "               \
+    "-> (O: T[N,H,E], lse: f32[N,H]) scale: float = 1 / sqrt(D), causal: bool = false, left: "               \
+    "int = -1, right: int = -1, softcap: float = 0.0, base2: bool = false { g[n] = sum(b: "                  \
+    "cu_q[b + 1] <= n) 1; P[n,h,k] = scale * sum(d) Q[n,h,d] * K[k,h / (H / G),d]; A[n,h,k] "                \
+    "= softcap == 0 ? P[n,h,k] : softcap * tanh(P[n,h,k] / softcap); v[n,k] = g[n] < B && k "                \
+    ">= cu_k[g[n]] && k < cu_k[g[n] + 1] && (!causal || k <= n + cu_k[g[n] + 1] - cu_q[g[n] "                \
+    "+ 1]) && (left < 0 || k >= n + cu_k[g[n] + 1] - cu_q[g[n] + 1] - left) && (right < 0 || "               \
+    "k <= n + cu_k[g[n] + 1] - cu_q[g[n] + 1] + right); x[n,h] = max(k: v[n,k]) A[n,h,k]; "                  \
+    "m[n,h] = x[n,h] == -inf ? 0 : x[n,h]; s[n,h] = sum(k: v[n,k]) exp(A[n,h,k] - m[n,h]); "                 \
+    "O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) cast<T>(exp(A[n,h,k] - m[n,h])) * V[k,h / "                \
+    "(H / G),e]) / s[n,h]; l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? l[n,h] * "                      \
+    "1.4426950408889634 : l[n,h] }")                                                                         \
+  X(paged_attention, "attention", "B,S,H,G,D,E,P,Z,W", "f16 bf16",                                           \
+    "attention to keys and values in pages that a table names",                                              \
+    "paged_attention(Q: T[B,S,H,D], K: T[P,Z,G,D], V: T[P,Z,G,E], table: i32[B,W], lens: "                   \
+    "i32[B]) -> (O: T[B,S,H,E], lse: f32[B,S,H]) scale: float = 1 / sqrt(D), causal: bool = "                \
+    "false, left: int = -1, right: int = -1, softcap: float = 0.0, base2: bool = false { "                   \
+    "p[b,q,h,k] = scale * sum(d) Q[b,q,h,d] * K[table[b,k / Z],k % Z,h / (H / G),d]; "                       \
+    "A[b,q,h,k] = softcap == 0 ? p[b,q,h,k] : softcap * tanh(p[b,q,h,k] / softcap); v[b,q,k] "               \
+    "= k < lens[b] && (!causal || k <= q + lens[b] - S) && (left < 0 || k >= q + lens[b] - S "               \
+    "- left) && (right < 0 || k <= q + lens[b] - S + right); x[b,q,h] = max(k: v[b,q,k]) "                   \
+    "A[b,q,h,k]; m[b,q,h] = x[b,q,h] == -inf ? 0 : x[b,q,h]; s[b,q,h] = sum(k: v[b,q,k]) "                   \
+    "exp(A[b,q,h,k] - m[b,q,h]); O[b,q,h,e] = s[b,q,h] == 0 ? 0 : (sum(k: v[b,q,k]) "                        \
+    "cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * V[table[b,k / Z],k % Z,h / (H / G),e]) / "                        \
+    "s[b,q,h]; l[b,q,h] = m[b,q,h] + log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * "                        \
+    "1.4426950408889634 : l[b,q,h] }")                                                                       \
+  X(paged_varlen_attention, "attention", "N,H,G,D,E,P,Z,B,W", "f16 bf16",                                    \
+    "attention of packed queries to keys and values in pages, of prefills in pieces and of mixed batches",   \
+    "paged_varlen_attention(Q: T[N,H,D], K: T[P,Z,G,D], V: T[P,Z,G,E], table: i32[B,W], "                    \
+    "lens: i32[B], cu_q: i32[B+1]) -> (O: T[N,H,E], lse: f32[N,H]) scale: float = 1 / "                      \
+    "sqrt(D), causal: bool = false, left: int = -1, right: int = -1, softcap: float = 0.0, "                 \
+    "base2: bool = false { g[n] = sum(b: cu_q[b + 1] <= n) 1; p[n,h,k] = scale * sum(d) "                    \
+    "Q[n,h,d] * K[table[g[n],k / Z],k % Z,h / (H / G),d]; A[n,h,k] = softcap == 0 ? p[n,h,k] "               \
+    ": softcap * tanh(p[n,h,k] / softcap); v[n,k] = g[n] < B && k < lens[g[n]] && (!causal "                 \
+    "|| k <= n + lens[g[n]] - cu_q[g[n] + 1]) && (left < 0 || k >= n + lens[g[n]] - "                        \
+    "cu_q[g[n] + 1] - left) && (right < 0 || k <= n + lens[g[n]] - cu_q[g[n] + 1] + right); "                \
+    "x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = x[n,h] == -inf ? 0 : x[n,h]; s[n,h] = sum(k: "               \
+    "v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) "                          \
+    "cast<T>(exp(A[n,h,k] - m[n,h])) * V[table[g[n],k / Z],k % Z,h / (H / G),e]) / s[n,h]; "                 \
+    "l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? l[n,h] * 1.4426950408889634 : l[n,h] }")              \
+  X(multi_latent_attention, "attention", "B,S,H,R,C,E", "f16 bf16",                                          \
+    "attention to latent keys that are the values too, and to rotated ones",                                 \
+    "multi_latent_attention(Q: T[B,S,H,C], Qr: T[B,S,H,E], KV: T[B,R,C], Kr: T[B,R,E], lens: "               \
+    "i32[B]) -> (O: T[B,S,H,C], lse: f32[B,S,H]) scale: float = 1 / sqrt(C + E), causal: "                   \
+    "bool = false, base2: bool = false { A[b,q,h,k] = scale * (sum(c) Q[b,q,h,c] * KV[b,k,c] "               \
+    "+ sum(e) Qr[b,q,h,e] * Kr[b,k,e]); v[b,q,k] = k < lens[b] && (!causal || k <= q + "                     \
+    "lens[b] - S); x[b,q,h] = max(k: v[b,q,k]) A[b,q,h,k]; m[b,q,h] = x[b,q,h] == -inf ? 0 : "               \
+    "x[b,q,h]; s[b,q,h] = sum(k: v[b,q,k]) exp(A[b,q,h,k] - m[b,q,h]); O[b,q,h,c] = s[b,q,h] "               \
+    "== 0 ? 0 : (sum(k: v[b,q,k]) cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * KV[b,k,c]) / "                       \
+    "s[b,q,h]; l[b,q,h] = m[b,q,h] + log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * "                        \
+    "1.4426950408889634 : l[b,q,h] }")                                                                       \
+  X(paged_latent_attention, "attention", "B,S,H,C,E,P,Z,W", "f16 bf16",                                      \
+    "multi_latent_attention with keys in pages that a table names",                                          \
+    "paged_latent_attention(Q: T[B,S,H,C], Qr: T[B,S,H,E], KV: T[P,Z,C], Kr: T[P,Z,E], "                     \
+    "table: i32[B,W], lens: i32[B]) -> (O: T[B,S,H,C], lse: f32[B,S,H]) scale: float = 1 / "                 \
+    "sqrt(C + E), causal: bool = false, base2: bool = false { A[b,q,h,k] = scale * (sum(c) "                 \
+    "Q[b,q,h,c] * KV[table[b,k / Z],k % Z,c] + sum(e) Qr[b,q,h,e] * Kr[table[b,k / Z],k % "                  \
+    "Z,e]); v[b,q,k] = k < lens[b] && (!causal || k <= q + lens[b] - S); x[b,q,h] = max(k: "                 \
+    "v[b,q,k]) A[b,q,h,k]; m[b,q,h] = x[b,q,h] == -inf ? 0 : x[b,q,h]; s[b,q,h] = sum(k: "                   \
+    "v[b,q,k]) exp(A[b,q,h,k] - m[b,q,h]); O[b,q,h,c] = s[b,q,h] == 0 ? 0 : (sum(k: "                        \
+    "v[b,q,k]) cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * KV[table[b,k / Z],k % Z,c]) / s[b,q,h]; "               \
+    "l[b,q,h] = m[b,q,h] + log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * 1.4426950408889634 "               \
+    ": l[b,q,h] }")                                                                                          \
+  X(sink_attention, "attention", "B,H,G,S,R,D,E", "f16 bf16",                                                \
+    "grouped_query_attention with a score for each head that no value belongs to",                           \
+    "sink_attention(Q: T[B,H,S,D], K: T[B,G,R,D], V: T[B,G,R,E], z: f32[H]) -> (O: "                         \
+    "T[B,H,S,E], lse: f32[B,H,S]) scale: float = 1 / sqrt(D), causal: bool = false, left: "                  \
+    "int = -1, right: int = -1, softcap: float = 0.0, base2: bool = false { P[b,h,q,k] = "                   \
+    "scale * sum(d) Q[b,h,q,d] * K[b,h / (H / G),k,d]; A[b,h,q,k] = softcap == 0 ? "                         \
+    "P[b,h,q,k] : softcap * tanh(P[b,h,q,k] / softcap); v[q,k] = (!causal || k <= q + R - S) "               \
+    "&& (left < 0 || k >= q + R - S - left) && (right < 0 || k <= q + R - S + right); "                      \
+    "x[b,h,q] = max(k: v[q,k]) A[b,h,q,k]; m[b,h,q] = x[b,h,q] == -inf ? 0 : x[b,h,q]; "                     \
+    "s[b,h,q] = sum(k: v[q,k]) exp(A[b,h,q,k] - m[b,h,q]); y[b,h,q] = max(m[b,h,q], z[h]); "                 \
+    "t[b,h,q] = s[b,h,q] * exp(m[b,h,q] - y[b,h,q]) + exp(z[h] - y[b,h,q]); O[b,h,q,e] = "                   \
+    "s[b,h,q] == 0 ? 0 : (sum(k: v[q,k]) cast<T>(exp(A[b,h,q,k] - m[b,h,q])) * V[b,h / (H / "                \
+    "G),k,e]) * exp(m[b,h,q] - y[b,h,q]) / t[b,h,q]; l[b,h,q] = y[b,h,q] + log(t[b,h,q]); "                  \
+    "lse[b,h,q] = base2 ? l[b,h,q] * 1.4426950408889634 : l[b,h,q] }")                                       \
   X(fused_linear_cross_entropy, "loss", "N,H,V", FLOATS,                                                     \
     "cross entropy of rows times weights, whose logits are nowhere in memory",                               \
     "fused_linear_cross_entropy(X: T[N,H], W: T[V,H], t: i64[N]) -> (loss: f32[]) "                          \

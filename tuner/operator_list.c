@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "tuner/trial_inputs.h"
-
 /* Members of families. Every operator of the catalogue is tested besides. */
 static const char *const MEMBERS[] = {"permute:1,0",  "permute:0,2,1,3", "permute:2,0,1", "permute:0,1",
                                       "concat:2,1,3", "concat:2,0,2",    "split:2,1,2",   "split:3,1,2"};
@@ -63,6 +61,16 @@ static const operator_shapes SHAPES[] = {
      {"1x1x1x1", "3x7x1x1", "33x200x3x2", "5x260x1x3", "5x3x0x1", "0x4x1x1", "5x260x1x2"}},
     {NULL, "matmul", "B,O,H", "20x24x40", {"1x1x1", "3x7x5", "2x70x66", "5x3x0"}},
     {"embedding", NULL, NULL, "9x20x3x5", {"1x1x1x1", "7x5x2x3", "30x128x3x4", "11x1003x1x2", "5x8x0x3"}},
+    {"cache_write",
+     NULL,
+     NULL,
+     "9x2x16x16x5x7",
+     {"1x1x8x24x1x1", "7x2x64x64x5x7", "33x3x20x7x9x16", "0x2x8x8x3x4"}},
+    {"cache_gather",
+     NULL,
+     NULL,
+     "20x48x9x4x3x5",
+     {"1x1x1x1x1x1", "33x129x9x16x4x3", "7x64x20x1x5x7", "0x8x3x4x2x1"}},
     {NULL,
      "movement",
      "M,N,K",
@@ -91,6 +99,20 @@ static const operator_shapes SHAPES[] = {
      "B,H,G,S,R,D,E",
      "1x4x2x9x20x16x24",
      {"1x1x1x1x1x16x24", "1x2x1x70x33x16x24", "1x6x2x5x40x16x24", "0x2x1x3x4x16x24"}},
+    {"varlen_attention",
+     NULL,
+     NULL,
+     "9x4x20x2x16x8x3",
+     {"1x1x1x1x16x16x1", "33x2x40x1x16x16x5", "7x2x0x1x16x16x2"}},
+    {"paged_attention", NULL, NULL, "3x2x4x2x16x8x20x16x3", {"1x1x1x1x16x16x3x32x1", "2x3x2x1x16x16x9x16x4"}},
+    {"paged_varlen_attention",
+     NULL,
+     NULL,
+     "9x4x2x16x8x20x16x3x4",
+     {"1x1x1x16x16x3x32x1x1", "7x2x1x16x16x9x16x2x4"}},
+    {"multi_latent_attention", NULL, NULL, "2x1x4x20x32x16", {"1x1x1x1x32x16", "2x3x5x33x32x16"}},
+    {"paged_latent_attention", NULL, NULL, "2x1x4x32x16x12x16x3", {"1x1x1x32x16x3x32x1"}},
+    {"sink_attention", NULL, NULL, "1x4x2x9x20x16x8", {"1x1x1x1x1x16x16", "2x2x1x70x33x16x16"}},
     {"fused_linear_cross_entropy",
      NULL,
      NULL,
@@ -112,7 +134,7 @@ static const operator_shapes SHAPES[] = {
     {"split", NULL, "A,B,N0,N1,N", "3x7x4x5x9", {"1x1x1x1x2", "2x16x3x2x5", "5x33x0x2x2"}},
 };
 
-/* Inputs that are limited by more than the axes they index; names of axes are added, NULL: 0. */
+/* Inputs that are limited by more than what they index (trial_index.h); names of axes are added, NULL: 0. */
 static const struct {
   const char *operator, * input;
   operator_range range;
@@ -124,11 +146,9 @@ static const struct {
     {"rope_interleaved", "pos", {.from = 0, .below = 4096}, NULL, NULL},
     {"fused_linear_cross_entropy", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
     {"cross_entropy", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
-    {"grouped_linear", "ends", {.from = 0, .below = 1, .ascending = true}, NULL, "R"},
     /* A scale of a block multiplies its sum: 0 times infinity is in the notation's terms alone. */
     {"linear_fp8_block", "sx", {.from = 1, .below = 9}, NULL, NULL},
     {"linear_fp8_block", "sw", {.from = 1, .below = 9}, NULL, NULL},
-    {"scatter", "idx", {.from = 0, .distinct = true}, NULL, "N"}, /* who wins a place is undefined */
 };
 
 static const struct {
@@ -145,6 +165,9 @@ static const struct {
     {"flash_attention", "left=3 right=2 softcap=2.5"},
     {"grouped_query_attention", "causal=true"},
     {"attention_backward", "causal=true base2=true"},
+    {"varlen_attention", "causal=true"},
+    {"paged_attention", "causal=true"},
+    {"paged_varlen_attention", "causal=true left=3"},
     {"fused_linear_cross_entropy", "label_smoothing=0.1"},
 };
 
@@ -190,7 +213,5 @@ operator_range operator_case_range(const ir_problem *p, const ir_catalogue_entry
     r.below += size_of(p, RANGES[i].below_axis);
     return r;
   }
-  int64_t bound = tune_inputs_bound(p, input);
-  if (bound == INT64_MAX) return (operator_range){.from = 0};
-  return (operator_range){.from = 0, .below = bound > 0 ? bound : 1}; /* nothing is indexed by nothing */
+  return (operator_range){.from = 0};
 }

@@ -25,7 +25,7 @@ const operator_shapes *operator_case_shapes(const ir_catalogue_entry *entry);
 /* The i-th choice of attributes, "label_smoothing=0.1", that an operator is tested with besides its defaults;
  * NULL past the last. */
 const char *operator_case_attributes(const ir_catalogue_entry *entry, int i);
-/* What an input may hold: places in the axis that it indexes, or what the table says. */
+/* What the table says that an input may hold; not limited: nothing. */
 operator_range operator_case_range(const ir_problem *p, const ir_catalogue_entry *entry, int input);
 
 #endif

@@ -8,6 +8,7 @@
 #include "runtime/launch_recipe.h"
 #include "tuner/operator_values.h"
 #include "tuner/tolerance.h"
+#include "tuner/trial_index.h"
 
 #define STAGE "operator"
 
@@ -79,6 +80,17 @@ static int64_t place_of(const call_memory *t, int64_t number, int64_t *coords) {
   return at;
 }
 
+static arke_status fill_index(call_state *s, int tensor, call_memory *t, const trial_index *index,
+                              uint64_t seed) {
+  void *values = malloc((size_t)dtype_bytes(t->type, t->elements) + 1);
+  if (values == NULL) return error_memory(s->err, STAGE);
+  trial_index_fill(s->p, tensor, index, values, t->elements, seed);
+  for (int64_t i = 0; i < t->elements; i++)
+    dtype_store(t->type, t->before + t->first, place_of(t, i, NULL), dtype_load(t->type, values, i));
+  free(values);
+  return ARKE_OK;
+}
+
 static arke_status make_tensor(call_state *s, int tensor) {
   call_memory *t = &s->tensors[tensor];
   const ir_op *op = s->p->op;
@@ -103,7 +115,10 @@ static arke_status make_tensor(call_state *s, int tensor) {
                            .range = s->call->ranges[tensor < op->n_inputs ? tensor : 0],
                            .row = t->rank > 0 ? t->shape[t->rank - 1] : 1,
                            .seed = s->call->seed + (uint64_t)tensor};
-  for (int64_t i = 0; tensor < op->n_inputs && i < t->elements; i++)
+  trial_index index = trial_index_of(s->p, tensor);
+  bool meant = tensor < op->n_inputs && fill.range.from >= fill.range.below && index.kind != TRIAL_NONE;
+  if (meant) TRY(fill_index(s, tensor, t, &index, fill.seed));
+  for (int64_t i = 0; tensor < op->n_inputs && !meant && i < t->elements; i++)
     dtype_store(t->type, t->before + t->first, place_of(t, i, NULL), operator_value(&fill, i));
   TRY(s->d->ops->mem_alloc(s->d, t->bytes, op->tensors[tensor].name, &t->memory, s->err));
   return s->d->ops->copy_in(s->d, t->memory, t->before, t->bytes, s->err);

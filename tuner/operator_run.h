@@ -36,11 +36,9 @@ typedef enum operator_values {
 const char *operator_view_name(operator_view v);
 const char *operator_values_name(operator_values v);
 
-/* The values of an integer input that are limited by what they mean. */
+/* The values of an integer input that are limited by more than what it indexes (trial_index.h). */
 typedef struct operator_range {
   int64_t from, below; /* from >= below: not limited */
-  bool ascending;      /* along the last axis no one is below the one before */
-  bool distinct;       /* different ones along the last axis, as far as there are */
   bool has_other;      /* one in five is `other` */
   int64_t other;
 } operator_range;

@@ -41,30 +41,17 @@ static double special_row(const operator_filling *f, int64_t element, uint64_t r
   }
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-  while (b != 0) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
-static int64_t limited(const operator_filling *f, int64_t element, uint64_t random) {
+static int64_t limited(const operator_filling *f, uint64_t random) {
   const operator_range *r = &f->range;
   int64_t span = r->below - r->from;
-  if (r->ascending) return r->from + (element % f->row * span + (int64_t)(random % (uint64_t)span)) / f->row;
   if (r->has_other && random % 5 == 0) return r->other;
-  if (!r->distinct) return r->from + (int64_t)(random / 5 % (uint64_t)span);
-  int64_t step = 1 + (int64_t)(random_u64(f->seed, (uint64_t)(element / f->row)) % 997);
-  while (common_divisor(step, span) != 1) step++;
-  return r->from + (element / f->row + element % f->row * step) % span;
+  return r->from + (int64_t)(random / 5 % (uint64_t)span);
 }
 
 double operator_value(const operator_filling *f, int64_t element) {
   uint64_t random = random_u64(f->seed, (uint64_t)element);
   dtype_class class = dtype_class_of(f->type);
-  if (f->range.from < f->range.below) return (double)limited(f, element, random);
+  if (f->range.from < f->range.below) return (double)limited(f, random);
   if (class == DTYPE_CLASS_BOOL) return (double)(random & 1);
   double normal = random_normal(f->seed, (uint64_t)element);
   if (class == DTYPE_CLASS_FLOAT)

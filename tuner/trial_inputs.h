@@ -6,14 +6,12 @@
 
 /* Fills `data` with `elements` values of tensor `tensor` of the problem. Floats are normal (mean 0, deviation
  * 1) from a table of 65,536 quantised draws picked at random; integers are uniform over their type, except
- * that a tensor that indexes another is uniform over the axis it indexes, and one that ends ragged groups
- * ascends (trial_ends.h). Each seed gives other values. */
+ * that a tensor that indexes others holds what its operator means by it (trial_index.h). Each seed gives
+ * other values. */
 arke_status tune_inputs_fill(const ir_problem *p, int tensor, void *data, int64_t elements, uint64_t seed,
                              arke_error *err);
 /* How many elements are drawn before the values repeat, of a tensor of so many; `elements` where they do not.
  * Repeating the first of them, over and over, makes the rest. */
 int64_t tune_inputs_period(const ir_problem *p, int tensor, int64_t elements);
-/* Values of an integer tensor must stay below this to be valid subscripts; INT64_MAX where it is no index. */
-int64_t tune_inputs_bound(const ir_problem *p, int tensor);
 
 #endif

@@ -100,22 +100,96 @@ START_TEST(indices_stay_inside_the_axis_they_index) {
 }
 END_TEST
 
-/* Ends of groups ascend, up to the last row, and are not all alike. */
+static void check_ascending(const int32_t *x, int n, int most) {
+  for (int i = 0; i < n; i++) ck_assert_int_ge(x[i], i > 0 ? x[i - 1] : 0);
+  ck_assert_int_le(x[n - 1], most);
+}
+
+/* Ends of groups ascend up to the last row, or now and then not so far, and are not all alike. */
 START_TEST(ends_of_groups_ascend) {
   arena a = ARENA_INIT;
   ir_problem p;
   int32_t ends[50];
+  int least = 1000, most = 0, whole = 0;
   bind(&a, ir_catalogue_find("grouped_linear", NULL)->text, "T=f32 R=1000 N=8 K=8 E=50", &p);
-  ck_assert_int_eq(tune_inputs_fill(&p, 2, ends, 50, 1, NULL), ARKE_OK);
-  int least = ends[0], most = ends[0];
-  for (int i = 1; i < 50; i++) {
-    int rows = ends[i] - ends[i - 1];
-    ck_assert_int_ge(rows, 0);
-    if (rows < least) least = rows;
-    if (rows > most) most = rows;
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    ck_assert_int_eq(tune_inputs_fill(&p, 2, ends, 50, seed, NULL), ARKE_OK);
+    check_ascending(ends, 50, 1000);
+    for (int i = 1; i < 50; i++) {
+      int rows = ends[i] - ends[i - 1];
+      if (rows < least) least = rows;
+      if (rows > most) most = rows;
+    }
+    whole += ends[49] == 1000;
   }
-  ck_assert_int_eq(ends[49], 1000);
   ck_assert(least < 10 && most > 40);
+  ck_assert_msg(whole >= 20 && whole < 40, "%d of 40 end with the last row", whole);
+  arena_release(&a);
+}
+END_TEST
+
+/* Offsets start at 0 and end with what they divide, and no sequence is longer than its pages have room for.
+ */
+START_TEST(offsets_of_sequences_cover_them) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  int32_t cu[9];
+  bind(&a, ir_catalogue_find("varlen_attention", NULL)->text, "T=f16 N=100 H=2 D=4 M=300 G=1 E=4 B=8", &p);
+  for (int tensor = 3; tensor <= 4; tensor++) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+      ck_assert_int_eq(tune_inputs_fill(&p, tensor, cu, 9, seed, NULL), ARKE_OK);
+      ck_assert_int_eq(cu[0], 0);
+      ck_assert_int_eq(cu[8], tensor == 3 ? 100 : 300);
+      check_ascending(cu, 9, cu[8]);
+    }
+  }
+  bind(&a, ir_catalogue_find("cache_gather", NULL)->text, "T=f16 U=f16 N=100 P=40 Z=4 D=8 B=8 W=4", &p);
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    ck_assert_int_eq(tune_inputs_fill(&p, 2, cu, 9, seed, NULL), ARKE_OK);
+    check_ascending(cu, 9, 100);
+    ck_assert_int_eq(cu[8], 100);
+    for (int i = 0; i < 8; i++) ck_assert_int_le(cu[i + 1] - cu[i], 16);
+  }
+  arena_release(&a);
+}
+END_TEST
+
+/* Lengths reach as far as the table does, the first one all the way; pages come once; slots are of the whole
+ * pool, come once, and some are left out. */
+START_TEST(pages_and_lengths_are_those_of_their_operator) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  int32_t lens[200], table[200 * 5];
+  int64_t slots[300];
+  bool met[4000] = {false};
+  int full = 0, empty = 0, skipped = 0, far = 0;
+  bind(&a, ir_catalogue_find("paged_attention", NULL)->text, "T=f16 B=200 S=1 H=2 D=4 P=1000 Z=7 G=1 E=4 W=5",
+       &p);
+  ck_assert_int_eq(tune_inputs_fill(&p, 3, table, 1000, 1, NULL), ARKE_OK);
+  for (int i = 0; i < 1000; i++) {
+    ck_assert(table[i] >= 0 && table[i] < 1000 && !met[table[i]]);
+    met[table[i]] = true;
+  }
+  ck_assert_int_eq(tune_inputs_fill(&p, 4, lens, 200, 1, NULL), ARKE_OK);
+  ck_assert_int_eq(lens[0], 35);
+  for (int i = 0; i < 200; i++) {
+    ck_assert(lens[i] >= 0 && lens[i] <= 35);
+    full += lens[i] > 30;
+    empty += lens[i] == 0;
+  }
+  ck_assert(full > 100 && empty > 0);
+  memset(met, 0, sizeof met);
+  bind(&a, ir_catalogue_find("cache_write", NULL)->text, "T=f16 U=f16 N=300 G=2 D=8 E=8 P=100 Z=7", &p);
+  ck_assert_int_eq(tune_inputs_fill(&p, 2, slots, 300, 1, NULL), ARKE_OK);
+  for (int i = 0; i < 300; i++) {
+    ck_assert(slots[i] >= -1 && slots[i] < 700);
+    skipped += slots[i] < 0;
+    far += slots[i] > 350;
+    if (slots[i] < 0) continue;
+    ck_assert(!met[slots[i]]);
+    met[slots[i]] = true;
+  }
+  ck_assert(skipped > 0 && skipped < 60 && far > 90);
   arena_release(&a);
 }
 END_TEST
@@ -528,6 +602,8 @@ int main(void) {
   tcase_add_test(c, inputs_of_every_type_stay_in_range);
   tcase_add_test(c, indices_stay_inside_the_axis_they_index);
   tcase_add_test(c, ends_of_groups_ascend);
+  tcase_add_test(c, offsets_of_sequences_cover_them);
+  tcase_add_test(c, pages_and_lengths_are_those_of_their_operator);
   tcase_add_test(c, integers_that_meet_floats_are_small);
   tcase_add_loop_test(c, places_that_are_assigned_to_come_once, 0, COUNT_OF(PLACES));
   tcase_add_test(c, long_inputs_repeat_out_of_step);
