@@ -137,15 +137,43 @@ static bool store(emu_copy *c) {
   return true;
 }
 
+/* Where a copy is among those of the cluster, which are in the order of their issue. */
+static uint32_t index_of(const emu_cluster *cluster, const emu_copy *c) {
+  uint32_t index = 0;
+  while (cluster->copies[index] != c) index++;
+  return index;
+}
+
+static bool is_of_lane(const emu_copy *x, const emu_copy *c, emu_copy_kind kind) {
+  return x->kind == kind && x->warp == c->warp && x->lane == c->lane;
+}
+
+/* Earlier arrivals of the same thread, whose copies then have ended as well, come first, so that each knows
+ * of the copies between the one before and itself. */
+static bool arrive_before(emu_copy *c) {
+  emu_cluster *cluster = c->warp->cluster;
+  for (uint32_t j = 0; cluster->copies[j] != c;) {
+    emu_copy *earlier = cluster->copies[j];
+    if (is_of_lane(earlier, c, EMU_COPY_CP_ASYNC_ARRIVE) && !earlier->done) {
+      if (!emu_copy_finish(cluster, j)) return false;
+      j = 0;
+    } else {
+      j++;
+    }
+  }
+  return true;
+}
+
 /* Earlier cp.async of the same thread end first; then the arrival counts. */
 static bool cp_async_arrive(emu_copy *c) {
   emu_cluster *cluster = c->warp->cluster;
+  if (!arrive_before(c)) return false;
   emu_mbarrier *b = emu_mbarrier_find(c->mbarrier_cta, c->mbarrier_offset);
   if (b == NULL)
     return emu_fail_copy(c, EMU_FAULT_BARRIER, "its mbarrier was invalidated before it completed");
-  for (uint32_t j = cluster->n_copies; j-- > 0;) {
+  for (uint32_t j = index_of(cluster, c); j-- > 0;) {
     emu_copy *earlier = cluster->copies[j];
-    if (earlier->kind != EMU_COPY_CP_ASYNC || earlier->warp != c->warp || earlier->lane != c->lane) continue;
+    if (!is_of_lane(earlier, c, EMU_COPY_CP_ASYNC)) continue;
     emu_view_learn(&cluster->order, b->gathered, emu_epoch_agent(earlier->epoch),
                    emu_epoch_clock(earlier->epoch));
     if (!emu_copy_finish(cluster, j)) return false;

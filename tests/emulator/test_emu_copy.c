@@ -278,6 +278,34 @@ START_TEST(cp_async_arrives_at_an_mbarrier) {
 }
 END_TEST
 
+/* Stages in turn: a thread's copies for one barrier are not those for the next, whichever ends first. */
+START_TEST(cp_async_arrives_at_mbarriers_in_turn) {
+  const char *body =
+      "mov.u32 r10, bars; setp.eq.u32 p7, r0, 0; add.u32 r11, r10, 8;\n"
+      "@p7 mbarrier.init.shared::cta.b64 [r10], 32; @p7 mbarrier.init.shared::cta.b64 [r11], 32; bar.sync "
+      "0;\n"
+      "shl.b32 r2, r0, 2; add.u32 r3, r1, r2; mul.wide.u32 d4, r0, 4; add.u64 d5, d0, d4;\n"
+      "cp.async.ca.shared.global [r3], [d5], 4; cp.async.mbarrier.arrive.noinc.shared::cta.b64 [r10];\n"
+      "cp.async.ca.shared.global [r3+128], [d5+128], 4;\n"
+      "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [r11];\n" WAIT
+      "xor.b32 r2, r2, 4; add.u32 r3, r1, r2; ld.shared.b32 r4, [r3]; add.u64 d4, d1, d4; st.global.b32 "
+      "[d4], r4;\n"
+      "NEXT: mbarrier.try_wait.parity.shared::cta.b64 p6, [r11], 0; @!p6 bra NEXT;\n"
+      "ld.shared.b32 r4, [r3+128]; st.global.b32 [d4+128], r4;\n";
+  static const char bars[] = ".shared .align 8 .b64 bars[2];";
+  small_case c = {.shared = bars, .body = body, .smem_bytes = 256, .seed = (uint64_t)_i};
+  small_result r = expect_clean(&c);
+  for (uint32_t t = 0; t < 32; t++) {
+    ck_assert_uint_eq(r.out[t], t ^ 1);
+    ck_assert_uint_eq(r.out[32 + t], 32 + (t ^ 1));
+  }
+  char *early = edit_text(body, "p6, [r11], 0", 0, "p6, [r10], 0");
+  expect_fault(&(small_case){.shared = bars, .body = early, .smem_bytes = 256, .seed = (uint64_t)_i},
+               EMU_FAULT_IN_FLIGHT, "cp.async");
+  free(early);
+}
+END_TEST
+
 START_TEST(cp_async_feeds_the_asynchronous_proxy) {
   const char *body =
       AT(0, 0) "setp.eq.u32 p7, r0, 0; shl.b32 r2, r0, 2; add.u32 r3, r1, r2; mul.wide.u32 d4, r0, 4;\n"
@@ -311,6 +339,7 @@ TCase *emu_copy_case(void) {
   tcase_add_loop_test(c, stores_to_another_cta, 0, SEEDS);
   tcase_add_loop_test(c, cp_async_groups, 0, SEEDS);
   tcase_add_loop_test(c, cp_async_arrives_at_an_mbarrier, 0, SEEDS);
+  tcase_add_loop_test(c, cp_async_arrives_at_mbarriers_in_turn, 0, SEEDS);
   tcase_add_loop_test(c, cp_async_feeds_the_asynchronous_proxy, 0, SEEDS);
   return c;
 }
