@@ -17,6 +17,11 @@ void gen_cp_async_commit(gen_builder *b) {
   gen_asm(b, b->none, "cp.async.commit_group;", "", NULL, 0, GEN_ASM_MEMORY);
 }
 
+void gen_cp_async_arrive(gen_builder *b, gen_value mbarrier) {
+  gen_asm(b, b->none, "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];", "r", &mbarrier, 1,
+          GEN_ASM_MEMORY);
+}
+
 void gen_cp_async_wait(gen_builder *b, int pending) {
   char text[40];
   snprintf(text, sizeof text, "cp.async.wait_group %d;", pending);

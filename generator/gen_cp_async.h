@@ -11,6 +11,9 @@
 void gen_cp_async(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value available);
 /* Makes a group of the thread's copies since the last one; it may be empty. */
 void gen_cp_async_commit(gen_builder *b);
+/* One arrival on an mbarrier, of those it was made for, when all copies of this thread so far have ended:
+ * their bytes are seen by who waits for the phase. */
+void gen_cp_async_arrive(gen_builder *b, gen_value mbarrier);
 /* Waits until at most the `pending` latest groups of this thread are under way. */
 void gen_cp_async_wait(gen_builder *b, int pending);
 

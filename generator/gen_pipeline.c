@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "generator/gen_barrier.h"
+#include "generator/gen_cp_async.h"
 #include "generator/gen_memory.h"
 
 enum { MBARRIER_BYTES = 8 };
@@ -80,6 +81,10 @@ gen_value gen_pipeline_acquire_some(gen_builder *b, const gen_pipeline *p, gen_s
 
 void gen_pipeline_fill(gen_builder *b, const gen_pipeline *p, gen_value index, gen_value predicate) {
   gen_mbarrier_arrive(b, barrier_at(b, p->full, index), predicate);
+}
+
+void gen_pipeline_fill_copied(gen_builder *b, const gen_pipeline *p, gen_value index) {
+  gen_cp_async_arrive(b, barrier_at(b, p->full, index));
 }
 
 void gen_pipeline_leave(gen_builder *b, const gen_pipeline *p, gen_value index, gen_value predicate) {

@@ -59,5 +59,8 @@ void gen_pipeline_release(gen_builder *b, const gen_pipeline *p, gen_value index
  * always) holds. In one CTA. */
 void gen_pipeline_fill(gen_builder *b, const gen_pipeline *p, gen_value index, gen_value predicate);
 void gen_pipeline_leave(gen_builder *b, const gen_pipeline *p, gen_value index, gen_value predicate);
+/* A thread that fills a stage by copies of its own (gen_cp_async.h) arrives when they have ended. Matrix
+ * units read such bytes after a gen_fence_async_shared of the reader. */
+void gen_pipeline_fill_copied(gen_builder *b, const gen_pipeline *p, gen_value index);
 
 #endif

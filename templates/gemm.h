@@ -55,13 +55,15 @@ typedef struct gemm_match {
   int operand_a, operand_b[CONTRACTION_SUMS]; /* of the contraction */
   int64_t block;                              /* so many consecutive terms share them; 0: there are none */
   int64_t block_n;                            /* columns that share those of B; 0: all do */
-  bool grouped; /* rows are in ragged groups: of m, which choose B (contraction_groups.h) */
-  bool merged;  /* a subscript may be of several dimensions, which lie without gaps */
+  bool gathered; /* A's rows lie at places that are read: threads copy them (gemm_gather.c) */
+  bool grouped;  /* rows are in ragged groups: of m, which choose B (contraction_groups.h) */
+  bool merged;   /* a subscript may be of several dimensions, which lie without gaps */
 } gemm_match;
 
 enum { GEMM_LEAST_ROW_COLUMNS = 64 }; /* of a tile whose rows are reduced */
 
 /* What a contraction is to the template, or what its sizes and dtypes or the target have against it. */
+enum { GEMM_CONTRACTIONS = CONTRACTION_GROUPED | CONTRACTION_REDUCED | CONTRACTION_SCATTERED };
 template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm_match *match,
                                      strbuf *detail);
 /* The same of an operator. `c` is filled and must stay; memory is the arena's. */
@@ -182,6 +184,8 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
 void gemm_choose_evaluation(gemm_plan *plan);
 /* What parameters have against one another, whatever the problem and the target. */
 template_reason gemm_check_numbers(const config *c);
+/* Whether threads can copy rows of A for this tile. */
+bool gemm_gathers(const gemm_plan *plan);
 /* STAGED: bytes of a k-step's scales, which GEMM_SCALE_WARPS warps bring into a ring of so many steps. */
 enum { GEMM_SCALE_WARPS = 2, GEMM_SCALE_RING = 8 };
 int gemm_scale_bytes(const gemm_plan *plan);

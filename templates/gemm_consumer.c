@@ -96,6 +96,7 @@ static gen_value multiply(gemm_consumer *c, int columns, const gemm_pending *pen
   gen_value step = carried[STEP];
   gen_stage now = {carried[STAGE], carried[PARITY]};
   gen_pipeline_wait(b, &e->pipeline, now);
+  gemm_stage_arrived(e);
   gen_value offset = gen_zext(b, gen_mul_imm(b, now.index, plan->stage_bytes >> 4), GEN_I64);
   gen_value started = gen_compare_imm(b, GEN_NE, step, 0);
   gen_wgmma_issue(b, &products, gen_add(b, first_a, offset), gen_add(b, first_b, offset), started,

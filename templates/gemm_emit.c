@@ -15,6 +15,7 @@ typedef struct register_split {
 
 static register_split split_registers(const gemm_plan *plan) {
   bool tight = plan->accumulators + plan->part_n / 2 > 128 && !plan->scales_staged;
+  if (plan->match.gathered) tight = false; /* places of rows */
   return tight ? (register_split){24, 240} : (register_split){40, 232};
 }
 
@@ -24,7 +25,7 @@ static void set_up_barriers(gemm_emitter *e, gen_value thread) {
   gen_builder *b = e->b;
   gen_branch first;
   gen_if(b, &first, gen_compare_imm(b, GEN_EQ, thread, 0), NULL, 0);
-  gen_tma_prefetch_map(b, e->map_a);
+  if (e->map_a) gen_tma_prefetch_map(b, e->map_a);
   for (int i = 0; i < e->plan->match.n_sums; i++) gen_tma_prefetch_map(b, e->map_b[i]);
   if (e->map_y) gen_tma_prefetch_map(b, e->map_y);
   gen_pipeline_init(b, &e->pipeline);
@@ -60,9 +61,13 @@ static void emit_roles(gemm_emitter *e, gen_value thread) {
   gen_branch producer, one_thread;
   gen_if(b, &producer, gen_compare_imm(b, GEN_EQ, group, plan->consumers), NULL, 0);
   if (move_registers) gen_registers_shrink(b, split.producer);
-  gen_if(b, &one_thread, gen_compare_imm(b, GEN_EQ, thread, plan->consumers * 128), NULL, 0);
-  gemm_emit_producer(e);
-  gen_if_end(b, &one_thread);
+  if (plan->match.gathered) {
+    gemm_emit_gatherer(e, gen_add_imm(b, thread, -plan->consumers * 128));
+  } else {
+    gen_if(b, &one_thread, gen_compare_imm(b, GEN_EQ, thread, plan->consumers * 128), NULL, 0);
+    gemm_emit_producer(e);
+    gen_if_end(b, &one_thread);
+  }
   if (plan->scales_staged) emit_scale_warps(e, gen_add_imm(b, thread, -plan->consumers * 128 - 32));
   gen_else(b, &producer);
   if (move_registers) gen_registers_grow(b, split.consumer);
@@ -76,7 +81,7 @@ static void emit_kernel(gemm_emitter *e) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   const gemm_kernel *k = e->kernel;
-  e->map_a = gen_param(b, k->map_a);
+  if (!plan->match.gathered) e->map_a = gen_param(b, k->map_a);
   for (int i = 0; i < plan->match.n_sums; i++) e->map_b[i] = gen_param(b, k->map_b[i]);
   if (plan->match.y.rank > 0) e->map_y = gen_param(b, k->map_y);
   e->m = gen_param(b, k->m);
@@ -91,6 +96,7 @@ static void emit_kernel(gemm_emitter *e) {
   /* Ping-pong: a stage belongs to the tile of one group. */
   gen_pipeline_create(b, &e->pipeline, "stage", plan->stages, plan->pingpong ? 1 : plan->consumers,
                       plan->cluster);
+  if (plan->match.gathered) e->pipeline.fills += 128; /* threads of the producer's warp group */
   if (plan->scales_staged) gemm_scale_ring_declare(e);
   if (plan->pingpong) e->turns = gen_shared_static(b, "turns", 16, 8);
   gen_value thread = gen_tid_x(b);

@@ -126,6 +126,25 @@ typedef struct gemm_walk {
 void gemm_walk_begin(gemm_emitter *e, gemm_walk *walk);
 void gemm_walk_end(gemm_emitter *e, gemm_walk *walk);
 
+/* Where an operand's part of an item is in its tensor. */
+typedef struct gemm_source {
+  const gemm_view *view;
+  gen_value map;
+  gen_value at[GEMM_MAP_RANK]; /* those of the terms are NULL */
+  int terms[GEMM_MAP_RANK];    /* there, their loops */
+} gemm_source;
+gemm_source gemm_source_of(gemm_emitter *e, const gemm_view *view, gen_value map, gemm_tile tile);
+/* By one thread: the tiles of B of all sums into a stage. `terms`: the first ones', by loop; `width`: with
+ * packs_columns the tile's columns. */
+void gemm_load_b(gemm_emitter *e, const gemm_source *of_b, gen_value width, gen_value stage,
+                 const gen_value *terms, gen_value full);
+
+/* In place of the producer's part, by the 128 threads of its warp group: rows of A at gathered places
+ * (gemm_gather.c). */
+void gemm_emit_gatherer(gemm_emitter *e, gen_value thread);
+/* By a consumer that has waited for a stage: what matrix units may then read of it. */
+void gemm_stage_arrived(gemm_emitter *e);
+
 /* The producer's part, executed by one thread, and a consumer warp group's, by its 128 threads: `group` is
  * its number, `thread` the index in it. */
 void gemm_emit_producer(gemm_emitter *e);

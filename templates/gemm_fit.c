@@ -68,8 +68,16 @@ static bool take_loops(fitting *f) {
   unsigned outer = (c->batch.set | c->m.set | c->n.set) & ~(1u << match->m | 1u << match->n);
   const ir_access *y = &c->form.accesses[c->form.outputs[0].access];
   match->outer = (contraction_loops){.set = outer};
-  for (int s = 0; s < y->n; s++)
-    if (outer >> y->subscripts[s].e->id & 1) match->outer.loops[match->outer.n++] = y->subscripts[s].e->id;
+  unsigned left = outer;
+  for (int s = 0; s < y->n; s++) {
+    const ir_expr *e = y->subscripts[s].e;
+    if (e->node != IR_INDEX || !(left >> e->id & 1)) continue;
+    match->outer.loops[match->outer.n++] = e->id;
+    left &= ~(1u << e->id);
+  }
+  /* Those of gathered places. */
+  for (int l = 0; l < c->form.n_loops; l++)
+    if (left >> l & 1) match->outer.loops[match->outer.n++] = l;
   return true;
 }
 
@@ -156,16 +164,36 @@ static bool has_several_dimensions(const ir_access *x) {
   return false;
 }
 
+/* A's rows where an index tensor says: copied by threads, along contiguous terms. */
+static bool make_gathered(const fitting *f, int access, gemm_view *view) {
+  const gemm_match *match = f->match;
+  const ir_form *form = &match->c->form;
+  const ir_access *x = &form->accesses[access];
+  int last = x->n - 1;
+  *view = (gemm_view){.access = access, .computed = true};
+  if (x->n < 2 || x->n > GEMM_MAP_RANK || x->other || match->k_outer.n > 0) return false;
+  if (x->subscripts[last].e->node != IR_INDEX || x->subscripts[last].e->id != match->k) return false;
+  for (int s = last; s >= 0; s--) {
+    unsigned loops = ir_form_free(form, x->subscripts[s].e);
+    if (s < last && loops >> match->k & 1) return false;
+    if (x->subscripts[s].e != match->c->groups.of && loops >> match->n & 1) return false;
+    view->subscript[view->rank++] = s;
+  }
+  return true;
+}
+
 static template_reason take_views(fitting *f) {
   gemm_match *match = f->match;
   int a = -1, b[CONTRACTION_SUMS];
   bool row_contiguous;
   if (!take_operands(f, &a, b))
     return refuse(f, TEMPLATE_OPERATOR, "sums of products share neither rows nor columns");
-  if (!make_view(f, a, match->m, match->k, false, &match->a, &row_contiguous))
+  bool mapped = make_view(f, a, match->m, match->k, false, &match->a, &row_contiguous);
+  match->gathered = !mapped && make_gathered(f, a, &match->a);
+  if (!mapped && !match->gathered)
     return refuse(f, TEMPLATE_OPERATOR, "tensor copies cannot address %s as it is read",
                   tensor_name(match, a));
-  match->a_k_major = !row_contiguous;
+  match->a_k_major = match->gathered || !row_contiguous;
   for (int i = 0; i < match->n_sums; i++) {
     if (!make_view(f, b[i], match->n, match->k, false, &match->b[i], &row_contiguous))
       return refuse(f, TEMPLATE_OPERATOR, "tensor copies cannot address %s as it is read",
@@ -328,8 +356,7 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
 
 template_reason gemm_fit(const ir_problem *p, const target *t, arena *a, contraction *c, gemm_match *match,
                          strbuf *detail) {
-  template_reason reason =
-      contraction_match_more(p, true, CONTRACTION_GROUPED | CONTRACTION_REDUCED, a, c, detail, NULL);
+  template_reason reason = contraction_match_more(p, true, GEMM_CONTRACTIONS, a, c, detail, NULL);
   return reason == TEMPLATE_OK ? gemm_fit_contraction(t, c, match, detail) : reason;
 }
 

@@ -86,7 +86,7 @@ static void declare(gemm_kernel *k, kernel_args *args) {
   const gemm_match *match = &plan->match;
   const ir_form *form = &match->c->form;
   arena *a = k->a;
-  k->map_a = add_operand(plan, &match->a, &plan->a, plan->a.copy_height, args);
+  if (!match->gathered) k->map_a = add_operand(plan, &match->a, &plan->a, plan->a.copy_height, args);
   for (int i = 0; i < match->n_sums; i++) {
     k->map_b[i] = add_operand(plan, &match->b[i], &plan->b, plan->b.copy_height, args);
     if (plan->packs_columns)
@@ -243,8 +243,7 @@ static arke_status make_plan(const ir_problem *p, const target *t, const config 
   arke_status status;
   *plan = ARENA_NEW(a, gemm_plan);
   if (!matched || !*plan) return error_memory(err, STAGE);
-  *reason =
-      contraction_match_more(p, merged, CONTRACTION_GROUPED | CONTRACTION_REDUCED, a, matched, NULL, &status);
+  *reason = contraction_match_more(p, merged, GEMM_CONTRACTIONS, a, matched, NULL, &status);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   if (*reason == TEMPLATE_OK) *reason = gemm_fit_contraction(t, matched, &match, NULL);
   if (*reason == TEMPLATE_OK) *reason = gemm_plan_make(&match, t, c, *plan);

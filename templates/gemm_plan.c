@@ -139,6 +139,10 @@ static template_reason check_operator(const gemm_match *match, const config *c) 
   bool copied = match->y.rank > 0 && match->c->form.n_outputs == 1;
   if (v[GEMM_SCHEDULE] == 2 && !copied) return TEMPLATE_SCHEDULE;
   if (v[GEMM_STAGED] && !can_stage(match)) return TEMPLATE_OPERATOR;
+  /* The threads that gather rows are the warps that would bring scales, and fill every stage. */
+  if (match->gathered && (v[GEMM_STAGED] || v[GEMM_SWAP] || v[GEMM_STREAM_K] || v[GEMM_EVEN]))
+    return TEMPLATE_OPERATOR;
+  if (match->gathered && v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N] > 1) return TEMPLATE_CLUSTER;
   return TEMPLATE_OK;
 }
 
@@ -211,6 +215,11 @@ void gemm_choose_evaluation(gemm_plan *plan) {
   plan->epilogue = plan->scales = plan->indices;
   plan->epilogue.loop = match->n;
   plan->epilogue.given = gemm_staged_accesses(plan);
+  for (int i = 0; i < form->n_outputs; i++) {
+    const ir_access *y = &form->accesses[form->outputs[i].access];
+    for (int s = 0; s < y->n; s++) /* at gathered places, of which two may be the same */
+      if (y->subscripts[s].e->node != IR_INDEX) plan->epilogue.stores_meet = true;
+  }
   uint64_t accesses = c->epilogue & ~plan->epilogue.given;
   for (int i = 0; i < form->n_outputs; i++) accesses |= UINT64_C(1) << form->outputs[i].access;
   if (gemm_extent(match, match->n) % 2 == 0) {
@@ -281,6 +290,7 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   if (plan->a.copy_height / plan->a.shares % 8 || plan->b.copy_height / plan->b.shares % 8)
     return TEMPLATE_CLUSTER;
   plan->stage_bytes = plan->a.bytes + plan->b.bytes;
+  if (match->gathered && !gemm_gathers(plan)) return TEMPLATE_TILE;
   if (!place_panels(plan, t, plan->block_n < 64 ? 32 : 64) && !place_panels(plan, t, 32))
     return TEMPLATE_SHARED_MEMORY;
   if (plan->even && gemm_narrowest(plan) < plan->panel_n) return TEMPLATE_TILE;

@@ -2,16 +2,8 @@
 #include "generator/gen_tma.h"
 #include "templates/gemm_emit.h"
 
-/* Where an operand's part of an item is in its tensor. */
-typedef struct source {
-  const gemm_view *view;
-  gen_value map;
-  gen_value at[GEMM_MAP_RANK]; /* those of the terms are NULL */
-  int terms[GEMM_MAP_RANK];    /* there, their loops */
-} source;
-
-static source source_of(gemm_emitter *e, const gemm_view *view, gen_value map, gemm_tile tile) {
-  source s = {.view = view, .map = map};
+gemm_source gemm_source_of(gemm_emitter *e, const gemm_view *view, gen_value map, gemm_tile tile) {
+  gemm_source s = {.view = view, .map = map};
   gemm_coordinates(e, view, tile, s.at);
   const ir_access *x = &e->plan->match.c->form.accesses[view->access];
   for (int i = 0; i < view->rank; i++)
@@ -21,7 +13,7 @@ static source source_of(gemm_emitter *e, const gemm_view *view, gen_value map, g
 
 /* Copies a part of an operand into a stage: its panels, or this CTA's share of each, for all sharers.
  * `terms`: the first ones', by loop. */
-static void load_part(gemm_emitter *e, const gemm_operand *o, const source *s, gen_value shared,
+static void load_part(gemm_emitter *e, const gemm_operand *o, const gemm_source *s, gen_value shared,
                       const gen_value *terms, gen_value full) {
   gen_builder *b = e->b;
   int share_rows = o->copy_height / o->shares;
@@ -40,11 +32,11 @@ static void load_part(gemm_emitter *e, const gemm_operand *o, const source *s, g
 }
 
 /* packs_columns: part number `part` of B of a tile of so many columns, behind those before it. */
-static void load_columns(gemm_emitter *e, const source *s, int part, gen_value width, gen_value shared,
+static void load_columns(gemm_emitter *e, const gemm_source *s, int part, gen_value width, gen_value shared,
                          const gen_value *terms, gen_value full) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
-  source steps = *s;
+  gemm_source steps = *s;
   steps.map = gen_param(b, e->kernel->map_b_steps[part]);
   shared = gen_add(b, shared, gen_mul_imm(b, width, part * (int)plan->b.swizzle));
   load_part(e, &plan->b, s, shared, terms, full);
@@ -54,6 +46,20 @@ static void load_columns(gemm_emitter *e, const source *s, int part, gen_value w
     steps.at[1] = gen_add_imm(b, s->at[1], columns);
     load_part(e, &plan->b, &steps, gen_add_imm(b, shared, columns * (int)plan->b.swizzle), terms, full);
     gen_if_end(b, &branch);
+  }
+}
+
+void gemm_load_b(gemm_emitter *e, const gemm_source *of_b, gen_value width, gen_value stage,
+                 const gen_value *terms, gen_value full) {
+  gen_builder *b = e->b;
+  const gemm_plan *plan = e->plan;
+  for (int i = 0; i < plan->match.n_sums; i++) {
+    gen_value first = gen_add_imm(b, stage, plan->a.bytes);
+    if (plan->packs_columns) {
+      load_columns(e, &of_b[i], i, width, first, terms, full);
+    } else {
+      load_part(e, &plan->b, &of_b[i], gen_add_imm(b, first, i * plan->b.part_bytes), terms, full);
+    }
   }
 }
 
@@ -73,8 +79,8 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   const gemm_plan *plan = e->plan;
   const gemm_match *match = &plan->match;
   gemm_tile tile = gemm_tiles_at(e, item.unit);
-  source of_a = source_of(e, &match->a, e->map_a, tile), of_b[CONTRACTION_SUMS];
-  for (int i = 0; i < match->n_sums; i++) of_b[i] = source_of(e, &match->b[i], e->map_b[i], tile);
+  gemm_source of_a = gemm_source_of(e, &match->a, e->map_a, tile), of_b[CONTRACTION_SUMS];
+  for (int i = 0; i < match->n_sums; i++) of_b[i] = gemm_source_of(e, &match->b[i], e->map_b[i], tile);
   gen_value width = NULL, bytes = NULL;
   if (plan->packs_columns || (plan->even && plan->read_stages > 0))
     width = gemm_even_width_alone(e, item.unit);
@@ -94,14 +100,7 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   gen_value terms[IR_FORM_LOOPS] = {NULL};
   gemm_terms_at(e, step, terms);
   load_part(e, &plan->a, &of_a, stage, terms, full);
-  for (int i = 0; i < match->n_sums; i++) {
-    gen_value first = gen_add_imm(b, stage, plan->a.bytes);
-    if (plan->packs_columns) {
-      load_columns(e, &of_b[i], i, width, first, terms, full);
-    } else {
-      load_part(e, &plan->b, &of_b[i], gen_add_imm(b, first, i * plan->b.part_bytes), terms, full);
-    }
-  }
+  gemm_load_b(e, of_b, width, stage, terms, full);
   fetch_reads(e, item, tile, width, step);
   at = gen_pipeline_advance(b, &e->pipeline, at);
   carried[0] = gen_add_imm(b, step, 1);

@@ -192,6 +192,7 @@ void gemm_promote(gemm_consumer *c, const gemm_pending *pending, gemm_item item,
   gen_value step = carried[STEP], next_scales[GEMM_MOST_SCALES];
   gen_stage now = {carried[STAGE], carried[PARITY]};
   gen_pipeline_wait(b, &e->pipeline, now);
+  gemm_stage_arrived(e);
   /* The next stage's are on their way while this one is multiplied. They take the registers of this one's,
    * which are multiplied before: a copy would wait for them. */
   gen_value factors[MOST_FACTORS];

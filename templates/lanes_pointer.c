@@ -9,3 +9,10 @@ arke_status lanes_pointer(lanes *l, int access, gen_value *address, arke_error *
   *address = lanes_element_address(l, to.line, to.at);
   return ARKE_OK;
 }
+
+arke_status lanes_pointer_tested(lanes *l, int access, gen_value *address, gen_value *inside,
+                                 arke_error *err) {
+  *inside = NULL;
+  if (lanes_is_tested(l->form, &l->o, access)) TRY(lanes_inside(l, access, 0, inside, err));
+  return lanes_pointer(l, access, address, err);
+}

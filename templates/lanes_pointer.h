@@ -8,4 +8,9 @@
  * in subscripts are loaded. */
 arke_status lanes_pointer(lanes *l, int access, gen_value *address, arke_error *err);
 
+/* The same, and whether it lies inside its tensor, i1, where that is to be tested (conditions, and, with
+ * check_indices, gathered places); else *inside is NULL. */
+arke_status lanes_pointer_tested(lanes *l, int access, gen_value *address, gen_value *inside,
+                                 arke_error *err);
+
 #endif

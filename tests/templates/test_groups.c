@@ -211,6 +211,96 @@ static const struct {
     {scaled, "T=e4m3 R=300 N=264 G=3 H=3 E=5", "", ENDS(large)},
 };
 
+/* Rows that warp groups gather and scatter: by every schedule, ends of terms inside 16 bytes, many rows of
+ * one place, groups of gathered rows, 8-bit floats with scales of gathered rows. */
+static const char gathered_scaled[] =
+    "f(X: T[P,128*G], W: T[E,N,128*G], sx: f32[P,G], sw: f32[E,H,G], ends: i32[E], t: i32[R]) -> (Y: "
+    "bf16[R,N]) "
+    "{ " GROUP
+    "Y[r,n] = g[r] < E ? sum(k) X[t[r],k] * sx[t[r],k/128] * (W[g[r],n,k] * sw[g[r],n/128,k/128]) : 0 }";
+static const char gathered_gate[] =
+    "f(X: T[P,K], W: T[E,2*N,K], ends: i32[E], t: i32[R]) -> (Y: T[R,N]) { " GROUP
+    "Y[r,n] = g[r] < E ? silu(sum(k) X[t[r],k] * W[g[r],n,k]) * (sum(k) X[t[r],k] * W[g[r],n + N,k]) : 0 }";
+static const char gathered_batches[] = "f(X: T[P,K], W: T[B,N,K], t: i32[B,R]) -> (Y: T[B,R,N]) { "
+                                       "Y[b,r,n] = sum(k) X[t[b,r],k] * W[b,n,k] }";
+static const char gathered_residual[] = "f(X: T[P,K], W: T[N,K], D: T[R,N], t: i64[R]) -> (Y: T[R,N]) { "
+                                        "Y[r,n] = D[r,n] + sum(k) X[t[r],k] * W[n,k] }";
+static const struct {
+  const char *text, *bindings, *settings;
+  bool once;
+} warp_places[] = {
+    {rows_of, "T=bf16 P=11 R=60 N=40 K=72", "BLOCK_M=64,BLOCK_N=64,CONSUMERS=1,SCHEDULE=0", false},
+    {rows_of, "T=bf16 P=11 R=60 N=40 K=72", "BLOCK_M=64,BLOCK_N=64,CONSUMERS=1,SCHEDULE=0,PERSISTENT=0",
+     false},
+    {rows_of, "T=f16 P=11 R=300 N=264 K=200", "BLOCK_M=128,BLOCK_N=128,CONSUMERS=2,SCHEDULE=0,STAGES=3",
+     false},
+    {rows_of, "T=bf16 P=11 R=200 N=264 K=264",
+     "BLOCK_M=64,BLOCK_N=96,CONSUMERS=2,SCHEDULE=1,PERSISTENT=1,STAGES=4", false},
+    {rows_of, "T=bf16 P=11 R=300 N=264 K=264",
+     "BLOCK_M=128,BLOCK_N=128,CONSUMERS=2,SCHEDULE=2,PERSISTENT=1,STAGES=2", false},
+    {rows_of, "T=bf16 P=11 R=60 N=40 K=264",
+     "BLOCK_M=64,BLOCK_N=64,BLOCK_K=128,STAGES=2,CONSUMERS=1,SCHEDULE=0", false},
+    {gathered_residual, "T=bf16 P=11 R=60 N=40 K=72", "", false},
+    {gathered_batches, "T=bf16 P=11 B=3 R=70 N=40 K=72", "", false},
+    {gathered, "T=bf16 P=11 R=60 N=40 K=72 E=5", "", false},
+    {gathered, "T=bf16 P=11 R=60 N=264 K=136 E=5",
+     "BLOCK_M=64,BLOCK_N=128,CONSUMERS=2,SCHEDULE=1,PERSISTENT=1,STAGES=4", false},
+    {gathered_gate, "T=bf16 P=11 R=60 N=136 K=136 E=5", "BLOCK_M=64,BLOCK_N=64,CONSUMERS=1,SCHEDULE=0",
+     false},
+    {gathered_scaled, "T=e4m3 P=11 R=60 N=136 G=2 H=2 E=5", "", false},
+    {spread, "T=bf16 P=11 R=7 N=40 K=72", "", true},
+    {spread, "T=bf16 P=11 R=7 N=264 K=72",
+     "BLOCK_M=64,BLOCK_N=128,CONSUMERS=2,SCHEDULE=1,PERSISTENT=1,STAGES=4", true},
+    {combined, "T=bf16 P=11 R=60 N=40 K=72", "", false},
+    {largest, "T=bf16 P=11 R=60 N=40 K=72", "", false},
+    {experts, "T=bf16 P=11 R=60 N=40 K=72 E=5", "", false},
+    {both, "T=bf16 P=11 R=60 N=40 K=72 E=5", "BLOCK_M=64,BLOCK_N=64,CONSUMERS=1,SCHEDULE=0", false},
+};
+
+START_TEST(rows_by_warp_groups_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c = template_case_bind(&a, template_find("gemm"), warp_places[_i].text,
+                                       warp_places[_i].bindings, warp_places[_i].settings);
+  fill(&c.p, ENDS(empty), views);
+  for (int i = 0; i < c.p.op->n_inputs; i++) {
+    bool places_of_rows = strcmp(c.p.op->tensors[i].name, "t") == 0;
+    if (places_of_rows && warp_places[_i].once) views[i] = (run_view){.values = distinct, .n_values = 7};
+    if (places_of_rows && !warp_places[_i].once) views[i] = (run_view){.below = 11};
+  }
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(gathered_rows_assemble) {
+  static const char *const settings[] = {"BLOCK_M=128,BLOCK_N=256,CONSUMERS=2,SCHEDULE=0,STAGES=4",
+                                         "BLOCK_M=128,BLOCK_N=160,CONSUMERS=2,SCHEDULE=1,STAGES=5"};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("gemm"), gathered,
+                                       "T=bf16 P=4096 R=32768 N=1536 K=2048 E=128", settings[_i]);
+  template_case_assemble(&a, &c);
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case small = c;
+  c.k->reduced_problem(&c.p, c.t, &c.c, 2, &small.p);
+  fill(&small.p, ENDS(even), views);
+  for (int i = 0; i < small.p.op->n_inputs; i++)
+    if (strcmp(small.p.op->tensors[i].name, "t") == 0) views[i] = (run_view){.below = 2};
+  template_case_run_kernel(&small, template_case_lower(&a, &c), views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(missing_fences_of_gathered_rows_are_found) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, template_find("gemm"), rows_of, "T=bf16 P=60 R=60 N=40 K=200",
+                                       "BLOCK_M=64,BLOCK_N=64,CONSUMERS=1,SCHEDULE=0,STAGES=2");
+  template_case_miss(&a, &c, "fence.proxy.async");
+  template_case_miss(&a, &c, "cp.async.mbarrier.arrive");
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(groups_by_warp_groups_are_right) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
@@ -249,6 +339,12 @@ START_TEST(views_are_right) {
   run_view_permuted(&c.p, 1, (int[]){0, 2, 1}, 1, &views[1]);
   views[2] = (run_view){.strided = true, .stride = {2}, .values = even, .n_values = 1};
   template_case_run(&a, &c, views, 2);
+  c = template_case_bind(&a, template_find("gemm"), rows_of, "T=bf16 P=11 R=60 N=40 K=72", "");
+  memset(views, 0, sizeof views);
+  run_view_permuted(&c.p, 0, (int[]){1, 0}, 8, &views[0]);
+  run_view_permuted(&c.p, 1, (int[]){1, 0}, 8, &views[1]);
+  views[2] = (run_view){.below = 11};
+  template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
 END_TEST
@@ -302,6 +398,9 @@ int main(void) {
   tcase_add_loop_test(tests, gathered_and_scattered_rows_are_right, 0, (int)COUNT_OF(places));
   tcase_add_loop_test(tests, groups_by_warp_groups_are_right, 0, (int)COUNT_OF(warp_groups));
   tcase_add_loop_test(tests, warp_groups_assemble, 0, 3);
+  tcase_add_loop_test(tests, rows_by_warp_groups_are_right, 0, (int)COUNT_OF(warp_places));
+  tcase_add_loop_test(tests, gathered_rows_assemble, 0, 2);
+  tcase_add_test(tests, missing_fences_of_gathered_rows_are_found);
   tcase_add_test(tests, decreasing_ends_stay_inside_the_list);
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, small_problems_are_right);
