@@ -63,12 +63,12 @@ static const char *text_of(const char *op) {
 static const struct {
   const char *op, *bindings, *settings;
 } cases[] = {
-    {grouped, "T=bf16 B=1 H=8 G=2 S=1 R=255 D=128", SMALL "STAGES=3,SETS=2,SPLIT=2"},
+    {grouped, "T=bf16 B=1 H=4 G=1 S=1 R=255 D=128", SMALL "STAGES=3,SETS=2,SPLIT=2"},
     {grouped, "T=f16 B=1 H=8 G=1 S=1 R=257 D=64", SMALL "STAGES=2,SETS=4,SPLIT=4"},
     {grouped, "T=bf16 B=1 H=3 G=1 S=5 R=17 D=80 causal=true", SMALL "STAGES=2,SETS=1,SPLIT=2"},
     {grouped, "T=bf16 B=1 H=6 G=2 S=16 R=70 D=32 causal=true left=40",
      "BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=2,WARPS_E=1,SETS=2,HOLD_Q=0,SPLIT=1"},
-    {flash, "T=f16 B=1 H=2 S=33 R=70 D=96 left=20 right=10",
+    {flash, "T=f16 B=1 H=1 S=33 R=60 D=96 left=20 right=10",
      "BLOCK_M=32,BLOCK_N=16,STAGES=4,WARPS_M=1,WARPS_E=2,SETS=2,HOLD_Q=1,SPLIT=1"},
     {flash, "T=bf16 B=1 H=1 S=3 R=40 D=512",
      "BLOCK_M=16,BLOCK_N=16,STAGES=2,WARPS_M=1,WARPS_E=4,SETS=1,HOLD_Q=0,SPLIT=2"},
@@ -145,11 +145,11 @@ START_TEST(odd_heads_are_right) {
 END_TEST
 
 START_TEST(small_problems_are_right) {
-  static const char *const settings[] = {SMALL "STAGES=3,SETS=2,SPLIT=8",
-                                         "BLOCK_M=64,BLOCK_N=32,STAGES=2,WARPS_M=4,SETS=1,HOLD_Q=1,SPLIT=1"};
+  static const char *const settings[] = {SMALL "STAGES=3,SETS=1,SPLIT=8",
+                                         "BLOCK_M=32,BLOCK_N=16,STAGES=2,WARPS_M=2,SETS=1,HOLD_Q=1,SPLIT=1"};
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, attend(), text_of(grouped),
-                                       "T=bf16 B=4 H=32 G=8 S=128 R=4096 D=32 causal=true", settings[_i]);
+                                       "T=bf16 B=4 H=32 G=8 S=128 R=4096 D=16 causal=true", settings[_i]);
   template_case_run_reduced(&a, &c);
   arena_release(&a);
 }
