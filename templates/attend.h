@@ -79,6 +79,7 @@ typedef struct attend_tile {
   int width;        /* elements of a vector, which a thread moves at once */
   int vectors;      /* of a row */
   bool plain;       /* its keys lie at one distance from one another */
+  int run;          /* copied: keys of a step that do, so many after so many; 0: each lies where it lies */
   lanes_options options;
 } attend_tile;
 
@@ -139,6 +140,7 @@ enum {
   ATTEND_MOST_FRAGMENTS = 2,                    /* of a warp */
   ATTEND_MOST_ROWS = 2 * ATTEND_MOST_FRAGMENTS, /* of a thread */
   ATTEND_MOST_SUMS = 160,
+  ATTEND_MOST_RUNS = 8,   /* of a tile in a step */
   ATTEND_MOST_SCORES = 64 /* of a thread in a step */
 };
 
@@ -170,6 +172,7 @@ typedef struct attend_emitter {
   lanes *l;         /* of scores */
   gen_value *score; /* what `product` is, for the element at hand */
   struct attend_copy *copies[ATTEND_TILES];
+  gen_value runs[ATTEND_TILES][ATTEND_MOST_RUNS]; /* in pages: where runs of the next step begin, i64 */
 } attend_emitter;
 
 gen_value attend_index(const attend_emitter *e, gen_value x); /* an i32 as an index of evaluators */
@@ -191,7 +194,13 @@ arke_status attend_find_rows(attend_emitter *e, arke_error *err);
 /* Tiles (attend_load.c). */
 arke_status attend_load_init(attend_emitter *e, arke_error *err);
 arke_status attend_load_queries(attend_emitter *e, arke_error *err);
-/* The set's keys and values of a step (i32), into a stage. */
+/* Where the runs of a step's keys begin, which must be one of the tile's or the next: looked up a step ahead
+ * of their copies. */
+arke_status attend_find_runs(attend_emitter *e, gen_value step, arke_error *err);
+/* The runs as values that a loop carries; how many. */
+int attend_put_runs(const attend_emitter *e, gen_value *carried);
+int attend_get_runs(attend_emitter *e, const gen_value *carried);
+/* The set's keys and values of a step (i32), into a stage; e->runs are the step's. */
 arke_status attend_load_step(attend_emitter *e, gen_value step, gen_value stage, arke_error *err);
 
 /* Products (attend_multiply.c). Scores of fragment f: s[f * block_n / 2 + 4 n + i] is of row f * 16 + g + 8

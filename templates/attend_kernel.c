@@ -86,6 +86,23 @@ static arke_status load_if(attend_emitter *e, gen_value step, gen_value stage, a
   return ARKE_OK;
 }
 
+/* Of a step that is there, or of the one behind the last: there may be none that is. */
+static arke_status find_runs_if(attend_emitter *e, gen_value step, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_branch some;
+  gen_value carried[ATTEND_TILES * ATTEND_MOST_RUNS];
+  for (int tile = 0; tile < ATTEND_TILES; tile++)
+    for (int i = 0; i < ATTEND_MOST_RUNS; i++) e->runs[tile][i] = NULL;
+  int n = attend_put_runs(e, carried);
+  if (n == 0) return ARKE_OK;
+  gen_if(b, &some, gen_compare(b, GEN_ULT, e->begin, e->end), carried, n);
+  TRY(attend_find_runs(e, step, err));
+  attend_put_runs(e, carried);
+  gen_if_end(b, &some);
+  attend_get_runs(e, carried);
+  return ARKE_OK;
+}
+
 /* Fills all stages but one. */
 static arke_status fill(attend_emitter *e, arke_error *err) {
   gen_builder *b = e->b;
@@ -93,6 +110,7 @@ static arke_status fill(attend_emitter *e, arke_error *err) {
   gen_value last = gen_add_imm(b, e->begin, e->p->stages - 1), carried[] = {e->begin, e->ring};
   gen_loop_begin(b, &loop, carried, 2);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], last));
+  TRY(find_runs_if(e, carried[0], err));
   TRY(load_if(e, carried[0], carried[1], err));
   carried[0] = gen_add_imm(b, carried[0], 1);
   carried[1] = gen_add_imm(b, carried[1], e->p->stage_bytes);
@@ -144,17 +162,21 @@ static arke_status take_steps(worker *w, arke_error *err) {
   attend_emitter *e = w->e;
   gen_builder *b = e->b;
   const attend_plan *p = e->p;
-  gen_value carried[STATE + 3 * ATTEND_MOST_ROWS + ATTEND_MOST_SUMS];
+  gen_value carried[STATE + 3 * ATTEND_MOST_ROWS + ATTEND_MOST_SUMS + ATTEND_TILES * ATTEND_MOST_RUNS];
   gen_loop loop;
   carried[STEP] = e->begin;
   carried[FROM] = e->ring;
   carried[TO] = gen_add_imm(b, e->ring, (int64_t)(p->stages - 1) * p->stage_bytes);
-  int n = put(w, carried);
+  TRY(find_runs_if(e, gen_add_imm(b, e->begin, p->stages - 1), err));
+  int own = put(w, carried), n = own + attend_put_runs(e, carried + own);
   gen_loop_begin(b, &loop, carried, n);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[STEP], e->end));
   gen_cp_async_wait(b, p->stages - 2);
   sync_set(e);
+  attend_get_runs(e, carried + own);
   TRY(load_if(e, gen_add_imm(b, carried[STEP], p->stages - 1), carried[TO], err));
+  TRY(attend_find_runs(e, gen_add_imm(b, carried[STEP], p->stages), err));
+  attend_put_runs(e, carried + own);
   get(w, carried);
   TRY(take_step(w, carried[STEP], carried[FROM], err));
   carried[STEP] = gen_add_imm(b, carried[STEP], 1);

@@ -14,7 +14,7 @@
 typedef struct attend_copy {
   lanes *l;         /* the unit's loops are set; outer of those that are used in a step */
   gen_value base;   /* plain: where the unit's first key lies, i64 */
-  gen_value stride; /* and how far it is to the next, in bytes, i64 */
+  gen_value stride; /* runs: bytes from one key to the next, i64 */
 } attend_copy;
 
 static int vectors_of(const attend_tile *t) {
@@ -81,12 +81,19 @@ static void clear_padding(gen_builder *b, const attend_tile *t, gen_value first,
 
 /* --- before the first step --- */
 
-static arke_status pointer_at(attend_emitter *e, int tile, lanes *l, gen_value key, gen_value *address,
-                              arke_error *err) {
-  const attend_tile *t = &e->p->tiles[tile];
-  lanes_set(l, t->loop, attend_index(e, gen_i32(e->b, 0)));
-  lanes_set(l, e->m->key, attend_index(e, key));
-  return lanes_pointer(l, t->access, address, err);
+/* Bytes from a key to the next one of its run. */
+static gen_value stride_of(attend_emitter *e, int tile, const attention_read *r) {
+  gen_builder *b = e->b;
+  const ir_access *x = &e->m->form.accesses[r->access];
+  const ir_subscript *sub = &x->subscripts[r->row];
+  lanes_slot slot = e->k->tile_slots[tile].stride[x->tensor][sub->first + sub->count];
+  if (slot.param < 0) return gen_i64(b, 2 * slot.value);
+  gen_value stride = gen_param(b, slot.param);
+  return gen_mul_imm(b, gen_type_of(b, stride) == GEN_I64 ? stride : gen_sext(b, stride, GEN_I64), 2);
+}
+
+static const attention_read *read_of(const attention_match *m, int tile) {
+  return tile == ATTEND_V ? &m->v : &m->parts[tile - ATTEND_K].k;
 }
 
 static arke_status init_tile(attend_emitter *e, int tile, arke_error *err) {
@@ -96,12 +103,11 @@ static arke_status init_tile(attend_emitter *e, int tile, arke_error *err) {
   if (!c) return error_memory(err, STAGE);
   TRY(evaluator(e, tile, NULL, &c->l, err));
   set_unit(e, c->l);
+  if (t->run > 0) c->stride = stride_of(e, tile, read_of(e->m, tile));
   if (e->p->copied && t->plain) {
-    gen_value next;
-    TRY(pointer_at(e, tile, c->l, gen_i32(b, 0), &c->base, err));
-    TRY(pointer_at(e, tile, c->l, gen_i32(b, 1), &next, err));
-    c->stride = gen_sub(b, next, c->base);
-    return ARKE_OK;
+    lanes_set(c->l, t->loop, attend_index(e, gen_i32(b, 0)));
+    lanes_set(c->l, e->m->key, attend_index(e, gen_i32(b, 0)));
+    return lanes_pointer(c->l, t->access, &c->base, err);
   }
   const ir_access *x = &e->m->form.accesses[t->access];
   for (int s = 0; s < x->n; s++)
@@ -140,47 +146,104 @@ static gen_value visible_key(attend_emitter *e, gen_value key) {
   return gen_smin(b, gen_smax(b, key, e->from), gen_add_imm(b, e->below, -1));
 }
 
-static arke_status find_address(attend_emitter *e, int tile, lanes *l, gen_value key, copied_vector *v,
-                                arke_error *err) {
+static gen_value step_key(attend_emitter *e, gen_value step) {
   gen_builder *b = e->b;
-  const attend_tile *t = &e->p->tiles[tile];
-  const attend_copy *c = e->copies[tile];
-  if (t->plain) {
-    gen_value in_row = gen_zext(b, gen_mul_imm(b, v->at.vector, t->width * 2), GEN_I64);
-    gen_value first = gen_add(b, c->base, in_row);
-    v->address = gen_add(b, first, gen_mul(b, gen_zext(b, key, GEN_I64), c->stride));
-    return ARKE_OK;
-  }
-  lanes_set(l, e->m->key, attend_index(e, visible_key(e, key)));
-  lanes_set(l, t->loop, attend_index(e, gen_mul_imm(b, v->at.vector, t->width)));
-  return lanes_pointer(l, t->access, &v->address, err);
+  gen_value key = gen_mul_imm(b, step, (int64_t)e->p->sets * e->p->block_n);
+  return e->p->sets > 1 ? gen_add(b, key, gen_mul_imm(b, e->set, e->p->block_n)) : key;
 }
 
-/* Where the threads are a multiple of a row's vectors, a thread's next vector is some rows further, and its
- * address some strides. */
-static arke_status find_vectors(attend_emitter *e, int tile, gen_value first_key, copied_vector *v, int n,
-                                arke_error *err) {
+/* --- runs --- */
+
+static bool is_looked_up(const attend_emitter *e, int tile) {
+  const attend_tile *t = &e->p->tiles[tile];
+  return e->p->copied && t->present && t->run > 0 && !t->plain;
+}
+
+/* A run of which nothing is seen begins anywhere. */
+arke_status attend_find_runs(attend_emitter *e, gen_value step, arke_error *err) {
+  gen_builder *b = e->b;
+  for (int tile = ATTEND_K; tile < ATTEND_TILES; tile++) {
+    const attend_tile *t = &e->p->tiles[tile];
+    lanes *l;
+    if (!is_looked_up(e, tile)) continue;
+    TRY(evaluator(e, tile, e->copies[tile], &l, err));
+    set_unit(e, l);
+    lanes_set(l, t->loop, attend_index(e, gen_i32(b, 0)));
+    for (int i = 0; i < e->p->block_n / t->run; i++) {
+      gen_value first = gen_add_imm(b, step_key(e, step), (int64_t)i * t->run), key = visible_key(e, first);
+      lanes_set(l, e->m->key, attend_index(e, key));
+      TRY(lanes_pointer(l, t->access, &e->runs[tile][i], err));
+      gen_value past = gen_sext(b, gen_sub(b, key, first), GEN_I64);
+      e->runs[tile][i] = gen_sub(b, e->runs[tile][i], gen_mul(b, past, e->copies[tile]->stride));
+    }
+  }
+  return ARKE_OK;
+}
+
+int attend_put_runs(const attend_emitter *e, gen_value *carried) {
+  int n = 0;
+  for (int tile = ATTEND_K; tile < ATTEND_TILES; tile++)
+    for (int i = 0; is_looked_up(e, tile) && i < e->p->block_n / e->p->tiles[tile].run; i++)
+      carried[n++] = e->runs[tile][i] ? e->runs[tile][i] : gen_i64(e->b, 0);
+  return n;
+}
+
+int attend_get_runs(attend_emitter *e, const gen_value *carried) {
+  int n = 0;
+  for (int tile = ATTEND_K; tile < ATTEND_TILES; tile++)
+    for (int i = 0; is_looked_up(e, tile) && i < e->p->block_n / e->p->tiles[tile].run; i++)
+      e->runs[tile][i] = carried[n++];
+  return n;
+}
+
+/* --- vectors --- */
+
+static gen_value in_row(gen_builder *b, const attend_tile *t, const vector_place *v) {
+  return gen_zext(b, gen_mul_imm(b, v->vector, t->width * 2), GEN_I64);
+}
+
+/* Vectors of runs: a thread's next vector is some rows further, and its address some strides, where the
+ * threads are a multiple of a row's vectors. */
+static void find_in_runs(attend_emitter *e, int tile, gen_value first_key, copied_vector *v, int n) {
   gen_builder *b = e->b;
   const attend_tile *t = &e->p->tiles[tile];
   const attend_copy *c = e->copies[tile];
-  int threads = e->p->set_threads, total = vectors_of(t);
-  bool regular = t->plain && threads % t->vectors == 0;
-  lanes *l = NULL;
-  if (!t->plain) TRY(evaluator(e, tile, c, &l, err));
-  if (l) set_unit(e, l);
+  int threads = e->p->set_threads, before = -1;
+  bool regular = threads % t->vectors == 0;
+  gen_value start =
+      t->plain ? gen_add(b, c->base, gen_mul(b, gen_zext(b, first_key, GEN_I64), c->stride)) : NULL;
   for (int i = 0; i < n; i++) {
-    bool whole = (i + 1) * threads <= total;
-    if (regular && i > 0) {
-      int rows = threads / t->vectors;
-      v[i].at.row = gen_add_imm(b, v[0].at.row, (int64_t)i * rows);
-      v[i].at.vector = v[0].at.vector;
-      v[i].at.exists = whole ? NULL : gen_compare_imm(b, GEN_ULT, v[i].at.row, t->rows);
+    int rows = threads / t->vectors, run = regular ? i * rows / t->run : 0;
+    bool whole = (i + 1) * threads <= vectors_of(t);
+    v[i].at = place_of(b, t, gen_add_imm(b, e->set_thread, (int64_t)i * threads), whole);
+    if (regular && i > 0) v[i].at.row = gen_add_imm(b, v[0].at.row, (int64_t)i * rows);
+    if (regular && run == before) {
       v[i].address = gen_add(b, v[i - 1].address, gen_mul_imm(b, c->stride, rows));
     } else {
-      v[i].at = place_of(b, t, gen_add_imm(b, e->set_thread, (int64_t)i * threads), whole);
-      TRY(find_address(e, tile, l, gen_add(b, first_key, v[i].at.row), &v[i], err));
+      gen_value row = gen_zext(b, gen_add_imm(b, v[i].at.row, -(int64_t)run * t->run), GEN_I64);
+      gen_value first = gen_add(b, start ? start : e->runs[tile][run], in_row(b, t, &v[i].at));
+      v[i].address = gen_add(b, first, gen_mul(b, row, c->stride));
     }
-    v[i].visible = is_visible(e, gen_add(b, first_key, v[i].at.row));
+    before = run;
+  }
+}
+
+/* Rows that lie anywhere, each looked up: all addresses before the first copy, so that tables are asked for
+ * several at once. */
+static arke_status find_anywhere(attend_emitter *e, int tile, gen_value first_key, copied_vector *v, int n,
+                                 arke_error *err) {
+  gen_builder *b = e->b;
+  const attend_tile *t = &e->p->tiles[tile];
+  int threads = e->p->set_threads;
+  lanes *l;
+  TRY(evaluator(e, tile, e->copies[tile], &l, err));
+  set_unit(e, l);
+  for (int i = 0; i < n; i++) {
+    bool whole = (i + 1) * threads <= vectors_of(t);
+    v[i].at = place_of(b, t, gen_add_imm(b, e->set_thread, (int64_t)i * threads), whole);
+    lanes_set(l, e->m->key, attend_index(e, visible_key(e, gen_add(b, first_key, v[i].at.row))));
+    lanes_set(l, t->loop, attend_index(e, gen_mul_imm(b, v[i].at.vector, t->width)));
+    TRY(lanes_pointer(l, t->access, &v[i].address, err));
   }
   return ARKE_OK;
 }
@@ -194,14 +257,20 @@ static void issue_copy(gen_builder *b, const attend_tile *t, gen_value tile, con
   if (v->at.exists) gen_if_end(b, &branch);
 }
 
-/* All addresses first: places of pages are loaded together. */
 static arke_status copy_step(attend_emitter *e, int tile, gen_value first_key, gen_value to,
                              arke_error *err) {
   copied_vector v[64];
   const attend_tile *t = &e->p->tiles[tile];
   int n = (vectors_of(t) + e->p->set_threads - 1) / e->p->set_threads;
-  TRY(find_vectors(e, tile, first_key, v, n, err));
-  for (int i = 0; i < n; i++) issue_copy(e->b, t, to, &v[i]);
+  if (t->run > 0) {
+    find_in_runs(e, tile, first_key, v, n);
+  } else {
+    TRY(find_anywhere(e, tile, first_key, v, n, err));
+  }
+  for (int i = 0; i < n; i++) {
+    v[i].visible = is_visible(e, gen_add(e->b, first_key, v[i].at.row));
+    issue_copy(e->b, t, to, &v[i]);
+  }
   return ARKE_OK;
 }
 
@@ -252,8 +321,7 @@ static arke_status put_step(attend_emitter *e, int tile, gen_value first_key, ge
 arke_status attend_load_step(attend_emitter *e, gen_value step, gen_value stage, arke_error *err) {
   gen_builder *b = e->b;
   const attend_plan *p = e->p;
-  gen_value key = gen_mul_imm(b, step, (int64_t)p->sets * p->block_n);
-  if (p->sets > 1) key = gen_add(b, key, gen_mul_imm(b, e->set, p->block_n));
+  gen_value key = step_key(e, step);
   for (int tile = ATTEND_K; tile < ATTEND_TILES; tile++) {
     if (!p->tiles[tile].present) continue;
     gen_value to = gen_add_imm(b, stage, p->tiles[tile].offset_bytes);

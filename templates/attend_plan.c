@@ -121,11 +121,26 @@ static bool same_elements(const ir_form *form, int x, int x_loop, int y, int y_l
   return ir_form_extent(form, x_loop) == ir_form_extent(form, y_loop);
 }
 
+/* Keys of a step that lie in one page, where a thread's vectors are of one run or another whatever the thread
+ * is. */
+static int choose_run(const attend_plan *p, const attend_tile *t, const attention_read *r) {
+  int64_t page, rows = p->set_threads / t->vectors;
+  if (t->plain) return p->block_n;
+  if (r->keys != ATTENTION_KEYS_PAGED || !lanes_static_value(&p->match->form, r->page, &page) || page < 1)
+    return 0;
+  int run = p->block_n;
+  while (run > 1 && page % run) run /= 2;
+  if (run == p->block_n) return run;
+  bool regular = p->set_threads % t->vectors == 0 && run % rows == 0;
+  return regular && p->block_n / run <= ATTEND_MOST_RUNS ? run : 0;
+}
+
 /* Of rows of K or V, after the tiles that are there already. */
 static void add_tile(attend_plan *p, int tile, const attention_read *r, int loop, int padded) {
   attend_tile *t = &p->tiles[tile];
   *t = make_tile(p, r->access, loop, p->block_n, padded);
   t->plain = r->keys == ATTENTION_KEYS_PLAIN;
+  t->run = choose_run(p, t, r);
   t->offset_bytes = p->stage_bytes;
   p->stage_bytes += t->bytes;
 }

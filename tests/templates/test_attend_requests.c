@@ -80,7 +80,7 @@ static const struct {
      "BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=2,WARPS_E=1,SETS=2,HOLD_Q=1,SPLIT=1",
      {{"lens", VALUES(longer)}, {"t", VALUES(table)}}},
     {chunked,
-     "T=bf16 N=11 H=4 G=2 D=64 E=64 P=7 Z=16 W=4 B=3",
+     "T=bf16 N=11 H=4 G=2 D=64 E=64 P=7 Z=24 W=4 B=3",
      SMALL "STAGES=2,SETS=2,SPLIT=2",
      {{"lens", VALUES(longer)}, {"t", VALUES(table)}, {"qe", VALUES(chunks)}}},
     {chunked,
