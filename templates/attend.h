@@ -24,8 +24,8 @@
   X(WARPS_E, "warps of a set along the columns of O, each of which computes all scores", 1, 2, 4, 8)         \
   X(SETS, "sets of warps with keys of their own", 1, 2, 4, 8)                                                \
   X(HOLD_Q, "1: queries stay in registers, 0: they are read from shared memory in each step", 0, 1)          \
-  X(SPLIT, "CTAs that share the keys of a tile, combined in order by a second kernel", 1, 2, 4, 8, 16, 32,   \
-    64, 128)
+  X(SPLIT, "CTAs that share the keys of a tile, combined in order by a second kernel", 1, 2, 3, 4, 5, 6, 8,  \
+    10, 12, 16, 24, 32, 48, 64, 128)
 
 typedef enum attend_param {
 #define X(NAME, ...) ATTEND_##NAME,
@@ -167,6 +167,8 @@ typedef struct attend_emitter {
   gen_value from, below;             /* keys that some of its rows see; below may be less */
   gen_value all_from, all_below;     /* keys that all of them see */
   gen_value begin, end;              /* this CTA's steps */
+  gen_value rests[ATTENTION_BOUNDS]; /* of bounds, without what the query adds */
+  attend_row row;                    /* the tile's first */
   attend_row rows[ATTEND_MOST_ROWS]; /* of the thread */
   gen_value row_from[ATTEND_MOST_ROWS], row_below[ATTEND_MOST_ROWS];
   lanes *l;         /* of scores */
@@ -188,8 +190,8 @@ arke_status attend_group_value(void *user, const ir_expr *x, gen_value *values, 
 /* The row of that number in the unit; past the tile's last one it is that, and does not exist. */
 void attend_find_row(attend_emitter *e, gen_value number, attend_row *row);
 void attend_set_row(attend_emitter *e, lanes *l, const attend_row *row);
-/* Fills e->rows, e->row_from and e->row_below. */
-arke_status attend_find_rows(attend_emitter *e, arke_error *err);
+/* Fills e->rows, e->row_from and e->row_below: not needed for the first copies. */
+void attend_find_rows(attend_emitter *e);
 
 /* Tiles (attend_load.c). */
 arke_status attend_load_init(attend_emitter *e, arke_error *err);

@@ -63,9 +63,16 @@ static void unpack(const gen_value *values, int width, attend_merged *all) {
   for (int i = 0; i < width; i++) all->sums[i] = values[2 + i];
 }
 
+/* As many as divide all of them. */
+static int at_once(int split) {
+  int n = AT_ONCE;
+  while (split % n) n--;
+  return n;
+}
+
 static void merge_parts(attend_emitter *e, gen_value row, gen_value column, attend_merged *all) {
   gen_builder *b = e->b;
-  int width = e->p->epilogue.width, each = e->p->split < AT_ONCE ? e->p->split : AT_ONCE;
+  int width = e->p->epilogue.width, each = at_once(e->p->split);
   gen_value carried[3 + LANES_MAX] = {gen_i32(b, 0)};
   gen_loop loop;
   attend_merge_start(b, width, all);

@@ -224,6 +224,7 @@ arke_status attend_emit(gen_builder *b, const target *t, void *user, arke_error 
   gen_cp_async_commit(b);
   TRY(attend_load_init(e, err));
   TRY(fill(e, err));
+  attend_find_rows(e);
   gen_cp_async_wait(b, p->stages - 1);
   gen_cta_sync(b);
   if (w->held) attend_hold_queries(e, w->queries);

@@ -36,7 +36,7 @@ static arke_status evaluator(attend_emitter *e, int tile, const attend_copy *out
 }
 
 static void set_unit(attend_emitter *e, lanes *l) {
-  attend_set_row(e, l, &e->rows[0]);
+  attend_set_row(e, l, &e->row);
 }
 
 /* Where vector `at` (i32) lies: a row, and a vector of it. */

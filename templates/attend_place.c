@@ -85,23 +85,18 @@ static gen_value bound_at(attend_emitter *e, const attention_bound *bound, gen_v
   return gen_trunc(b, v, GEN_I32);
 }
 
-/* Of every row of the thread, and of the tile: bounds grow or fall with the query, so that their ends are at
- * the tile's first or last one. */
+/* Of the tile: bounds grow or fall with the query, so that their ends are at the tile's first or last one. */
 static arke_status find_keys(attend_emitter *e, arke_error *err) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->bounds;
-  int n = 2 * e->p->fragments;
-  gen_value keys = attend_extent(e, e->m->key), none = gen_i32(b, 0);
-  e->from = e->all_from = none;
+  gen_value keys = attend_extent(e, e->m->key);
+  e->from = e->all_from = gen_i32(b, 0);
   e->below = e->all_below = keys;
-  for (int r = 0; r < n; r++) {
-    e->row_from[r] = none;
-    e->row_below[r] = keys;
-  }
   for (int i = 0; i < bounds->n; i++) {
     const attention_bound *bound = &bounds->list[i];
     gen_value rest;
     TRY(rest_of(e, bound, &rest, err));
+    e->rests[i] = rest;
     gen_value at_first = bound_at(e, bound, rest, e->first), at_last = bound_at(e, bound, rest, e->last);
     gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
     if (bound->upper) {
@@ -111,16 +106,31 @@ static arke_status find_keys(attend_emitter *e, arke_error *err) {
       e->from = gen_smax(b, e->from, low);
       e->all_from = gen_smax(b, e->all_from, high);
     }
-    for (int r = 0; r < n; r++) {
-      gen_value v = bound_at(e, bound, rest, e->rows[r].query);
-      if (bound->upper) {
+  }
+  if (!e->is_of_none) return ARKE_OK;
+  e->below = gen_select(b, e->is_of_none, gen_i32(b, 0), e->below);
+  e->all_below = gen_select(b, e->is_of_none, gen_i32(b, 0), e->all_below);
+  return ARKE_OK;
+}
+
+/* A row of every 8 of the warp's. */
+void attend_find_rows(attend_emitter *e) {
+  gen_builder *b = e->b;
+  const attention_bounds *bounds = &e->m->bounds;
+  gen_value in = gen_add(b, e->warp_row, gen_lshr(b, e->lane, gen_i32(b, 2)));
+  for (int r = 0; r < 2 * e->p->fragments; r++) {
+    attend_find_row(e, gen_add(b, e->first_row, gen_add_imm(b, in, 8 * r)), &e->rows[r]);
+    e->row_from[r] = gen_i32(b, 0);
+    e->row_below[r] = attend_extent(e, e->m->key);
+    for (int i = 0; i < bounds->n; i++) {
+      gen_value v = bound_at(e, &bounds->list[i], e->rests[i], e->rows[r].query);
+      if (bounds->list[i].upper) {
         e->row_below[r] = gen_smin(b, e->row_below[r], v);
       } else {
         e->row_from[r] = gen_smax(b, e->row_from[r], v);
       }
     }
   }
-  return ARKE_OK;
 }
 
 /* --- the CTA's --- */
@@ -135,20 +145,11 @@ static void find_steps(attend_emitter *e) {
   e->begin = begin;
   e->end = end;
   if (e->p->split == 1) return;
-  int bits = __builtin_ctz((unsigned)e->p->split);
-  gen_value n = gen_sub(b, end, begin), each = gen_lshr(b, n, gen_i32(b, bits));
-  gen_value rest = gen_and(b, n, gen_i32(b, e->p->split - 1));
+  gen_value of = gen_i32(b, e->p->split), n = gen_sub(b, end, begin), each = gen_udiv(b, n, of);
+  gen_value rest = gen_sub(b, n, gen_mul(b, each, of));
   e->begin = gen_add(b, begin, gen_add(b, gen_mul(b, e->split, each), gen_umin(b, e->split, rest)));
   gen_value more = gen_zext(b, gen_compare(b, GEN_ULT, e->split, rest), GEN_I32);
   e->end = gen_add(b, e->begin, gen_add(b, each, more));
-}
-
-/* Rows of the thread: a row of every 8 of the warp's. */
-static void find_thread_rows(attend_emitter *e) {
-  gen_builder *b = e->b;
-  gen_value in = gen_add(b, e->warp_row, gen_lshr(b, e->lane, gen_i32(b, 2)));
-  for (int r = 0; r < 2 * e->p->fragments; r++)
-    attend_find_row(e, gen_add(b, e->first_row, gen_add_imm(b, in, 8 * r)), &e->rows[r]);
 }
 
 arke_status attend_group_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
@@ -187,8 +188,8 @@ arke_status attend_find_tile(attend_emitter *e, gen_value *exists, arke_error *e
   gen_builder *b = e->b;
   gen_value cta = gen_ctaid_x(b), tiles = gen_param(b, e->k->tiles);
   if (e->p->split > 1) {
-    e->split = gen_and(b, cta, gen_i32(b, e->p->split - 1));
-    cta = gen_lshr(b, cta, gen_i32(b, __builtin_ctz((unsigned)e->p->split)));
+    e->split = gen_urem(b, cta, gen_i32(b, e->p->split));
+    cta = gen_udiv(b, cta, gen_i32(b, e->p->split));
   }
   e->unit = gen_udiv(b, cta, tiles);
   e->tile = gen_sub(b, cta, gen_mul(b, e->unit, tiles));
@@ -205,14 +206,10 @@ arke_status attend_find_place(attend_emitter *e, arke_error *err) {
   gen_value end = gen_umin(b, gen_add_imm(b, e->first_row, e->p->block_m), e->end_row);
   e->first = gen_udiv(b, e->first_row, gen_param(b, e->k->pack));
   e->last = gen_udiv(b, gen_add_imm(b, end, -1), gen_param(b, e->k->pack));
-  find_thread_rows(e);
+  attend_find_row(e, e->first_row, &e->row);
   /* Bounds depend on the unit's indices alone, and on the request. */
-  attend_set_row(e, e->l, &e->rows[0]);
+  attend_set_row(e, e->l, &e->row);
   TRY(find_keys(e, err));
-  if (e->is_of_none) {
-    e->below = gen_select(b, e->is_of_none, gen_i32(b, 0), e->below);
-    e->all_below = gen_select(b, e->is_of_none, gen_i32(b, 0), e->all_below);
-  }
   find_steps(e);
   lanes_forget(e->l);
   return ARKE_OK;
