@@ -3,7 +3,11 @@
  * own, in the notation, so whatever a template says of operators holds for stages too. Inside compose_*.c.
  *
  *   cross_entropy:  a row stage writes the term of every row, a row stage of one row sums them
- *   softmax along the first axis:  a column stage of maxima, one of sums, and a map */
+ *   softmax along the first axis:  a column stage of maxima, one of sums, and a map
+ *
+ * So do computed operands of products, where that is cheaper than computing them for every tile anew:
+ *
+ *   swiglu_packed:  a map stage gates the halves, a product stage of matrix units multiplies by the matrix */
 #ifndef ARKE_TEMPLATES_COMPOSE_H
 #define ARKE_TEMPLATES_COMPOSE_H
 

@@ -1,7 +1,7 @@
 /* What becomes a temporary, where no template takes a whole. */
 #include "templates/compose_split.h"
 
-static bool add_cut(compose_splitter *s, const ir_expr *node, const ir_expr *guard, compose_target *to) {
+bool compose_add_cut(compose_splitter *s, const ir_expr *node, const ir_expr *guard, compose_target *to) {
   compose_plan *plan = s->plan;
   if (plan->n_cuts == COMPOSE_TEMPORARIES) {
     strbuf_clear(&s->last);
@@ -72,7 +72,7 @@ static bool cut_rows(compose_splitter *s, const compose_target *targets, int n, 
   if (s->status != ARKE_OK || m == 0) return false;
   if (compose_is_met_outside(s, inner, list, m, targets, n)) return false;
   bool cut = true;
-  for (int i = 0; i < m && cut; i++) cut = add_cut(s, list[i], NULL, &made[i]);
+  for (int i = 0; i < m && cut; i++) cut = compose_add_cut(s, list[i], NULL, &made[i]);
   if (cut && compose_try_stage(s, made, m)) return true;
   plan->n_cuts = n_cuts;
   return false;
@@ -96,7 +96,7 @@ static bool cut_alike(compose_splitter *s, const ir_expr *first, const compose_w
     bool again = false;
     for (int k = 0; k < n_made; k++) again = again || plan->cuts[made[k].temporary].node == node;
     if (s->status != ARKE_OK) return false;
-    if (!again && !add_cut(s, node, NULL, &made[n_made++])) return false;
+    if (!again && !compose_add_cut(s, node, NULL, &made[n_made++])) return false;
   }
   *whole = more;
   if (compose_solve(s, made, n_made)) return true;
@@ -123,7 +123,7 @@ bool compose_cut_some(compose_splitter *s, const compose_target *targets, int n)
   wanted[ir_form_number(form, first)] = true;
   if (body && compose_is_met_outside(s, wanted, &body, 1, targets, n))
     body = NULL; /* it would be computed again */
-  if (body) return add_cut(s, body, guard, &made[0]) && compose_solve(s, made, 1);
+  if (body) return compose_add_cut(s, body, guard, &made[0]) && compose_solve(s, made, 1);
   bool whole = true;
   if (cut_alike(s, first, &w, &whole, targets, n)) return true;
   if (!whole || s->status != ARKE_OK) return false;

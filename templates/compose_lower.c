@@ -1,4 +1,6 @@
 /* The template's record: stages' configurations, their cost, and one image of all their kernels. */
+#include <string.h>
+
 #include "templates/compose.h"
 
 #define STAGE "generate"
@@ -147,22 +149,45 @@ arke_status compose_lower(const ir_problem *p, const target *t, const config *c,
   return kernel_lower_ways(ways, n, t, options, a, out, err);
 }
 
-/* The largest power of two, up to 16, that divides x: what alignment depends on. */
+/* The largest power of two that divides x: what alignment and whole tiles depend on. */
 static int64_t evenness(int64_t x) {
-  int64_t e = 1;
-  while (e < 16 && x > 0 && x % (2 * e) == 0) e *= 2;
-  return e;
+  return x & -x;
+}
+
+/* Of an axis that no stage has, or for want of memory: small, and as even as alignment needs. */
+static int64_t small_size(int64_t size) {
+  int64_t e = evenness(size) < 16 ? evenness(size) : 16, most = 80 + e;
+  return size > most ? most : size;
+}
+
+/* An axis that several stages have is as the one says that wants it most even: kernels for whole tiles run on
+ * no other size, and all others on any. */
+static void reduce_axes(const template_part *part, const target *t, int sm_count, ir_problem *reduced,
+                        bool *known) {
+  const ir_op *op = part->problem->op;
+  ir_problem own;
+  part->k->reduced_problem(part->problem, t, &part->c, sm_count, &own);
+  for (int i = 0; i < op->n_axes; i++) {
+    for (int k = 0; k < reduced->op->n_axes; k++) {
+      int64_t *size = &reduced->sizes[k], mine = own.sizes[i];
+      if (strcmp(op->axes[i], reduced->op->axes[k]) != 0) continue;
+      bool better = evenness(mine) > evenness(*size) || (evenness(mine) == evenness(*size) && mine > *size);
+      if (!known[k] || better) *size = mine;
+      known[k] = true;
+    }
+  }
 }
 
 void compose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced) {
-  (void)t;
-  (void)c;
-  (void)sm_count;
+  arena a = ARENA_INIT;
+  template_part parts[COMPOSE_STAGES];
+  bool known[LIMIT_AXES] = {false};
+  int n = compose_parts(p, t, c, &a, parts);
   *reduced = *p;
-  for (int i = 0; i < p->op->n_axes; i++) {
-    int64_t e = evenness(p->sizes[i]), most = 80 + e;
-    if (reduced->sizes[i] > most) reduced->sizes[i] = most;
-  }
+  for (int i = 0; i < n; i++) reduce_axes(&parts[i], t, sm_count, reduced, known);
+  for (int i = 0; i < p->op->n_axes; i++)
+    if (!known[i]) reduced->sizes[i] = small_size(p->sizes[i]);
   for (int i = 0; i < p->lead_rank; i++) reduced->lead[i] = p->lead[i] < 3 ? p->lead[i] : 3;
+  arena_release(&a);
 }

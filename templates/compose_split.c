@@ -34,8 +34,7 @@ static const kernel_template *best_template(const ir_problem *p, const target *t
   return best;
 }
 
-/* A stage for the targets; false: no template takes it. */
-bool compose_try_stage(compose_splitter *s, const compose_target *targets, int n) {
+bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n) {
   compose_plan *plan = s->plan;
   compose_stage *stage = ARENA_NEW(plan->a, compose_stage);
   arke_error why = ARKE_ERROR_INIT;
@@ -65,6 +64,21 @@ bool compose_try_stage(compose_splitter *s, const compose_target *targets, int n
   }
   plan->stages[plan->n_stages++] = stage;
   return true;
+}
+
+bool compose_try_stage(compose_splitter *s, const compose_target *targets, int n) {
+  compose_plan *plan = s->plan;
+  int n_stages = plan->n_stages;
+  uint64_t before = plan->made;
+  if (!compose_try_whole(s, targets, n)) return false;
+  compose_stage *whole = plan->stages[n_stages];
+  double ns = compose_stages_ns(plan, s->t, n_stages);
+  uint64_t made = plan->made;
+  compose_undo(plan, n_stages, before);
+  if (compose_try_apart(s, targets, n, ns)) return true;
+  plan->stages[plan->n_stages++] = whole;
+  plan->made = made;
+  return s->status == ARKE_OK;
 }
 
 /* Forgets stages and temporaries that were made since. */
@@ -128,6 +142,7 @@ bool compose_solve(compose_splitter *s, const compose_target *targets, int n) {
     if (solve_apart(s, targets, n, compose_try_stage)) return true;
     compose_undo(plan, n_stages, made);
   }
+  if (compose_try_apart(s, targets, n, INFINITY)) return true;
   while (s->status == ARKE_OK && compose_cut_some(s, targets, n)) {
     if (compose_try_stage(s, targets, n)) return true;
   }
@@ -175,6 +190,17 @@ static bool split_all(compose_splitter *s, strbuf *detail) {
   return true;
 }
 
+/* An operator that a template takes whole: by stages where they are cheaper. */
+static bool split_apart(compose_splitter *s, const kernel_template *whole, const config *c, strbuf *detail) {
+  compose_plan *plan = s->plan;
+  compose_target targets[COMPOSE_TARGETS];
+  double ns = template_cost_ns(whole, plan->p, s->t, &s->t->rates, c);
+  strbuf_addf(detail, "the %s template takes it whole", whole->name);
+  if (plan->form.n_outputs == 0 || plan->form.n_outputs > COMPOSE_TARGETS || !(ns > 0)) return false;
+  for (int i = 0; i < plan->form.n_outputs; i++) targets[i] = (compose_target){.output = i, .temporary = -1};
+  return compose_try_apart(s, targets, plan->form.n_outputs, ns) && in_place_is_safe_across(plan);
+}
+
 arke_status compose_split(const ir_problem *p, const target *t, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err) {
   compose_splitter s = {.plan = plan, .t = t, .last = STRBUF_INIT, .err = err, .status = ARKE_OK};
@@ -183,17 +209,14 @@ arke_status compose_split(const ir_problem *p, const target *t, arena *a, compos
   *plan = (compose_plan){.p = p, .a = a};
   *reason = TEMPLATE_OPERATOR;
   const kernel_template *whole = best_template(p, t, NULL, &c, &s.last);
-  if (whole) {
-    strbuf_addf(&why, "the %s template takes it whole", whole->name);
-  } else {
-    arke_error form = ARKE_ERROR_INIT;
-    s.status = ir_form_make(p, a, &plan->form, &form);
-    if (s.status == ARKE_ERR_UNSUPPORTED) {
-      strbuf_add(&why, form.text);
-      s.status = ARKE_OK;
-    } else if (s.status == ARKE_OK && split_all(&s, &why)) {
-      *reason = TEMPLATE_OK;
-    }
+  arke_error form = ARKE_ERROR_INIT;
+  s.status = ir_form_make(p, a, &plan->form, &form);
+  if (s.status == ARKE_ERR_UNSUPPORTED) {
+    if (!whole) strbuf_add(&why, form.text);
+    s.status = ARKE_OK;
+  } else if (s.status == ARKE_OK) {
+    bool split = whole ? split_apart(&s, whole, &c, &why) : split_all(&s, &why);
+    if (split) *reason = TEMPLATE_OK;
   }
   if (detail && *reason != TEMPLATE_OK) strbuf_add(detail, strbuf_text(&why));
   if (strbuf_failed(&why) || strbuf_failed(&s.last)) s.status = ARKE_ERR_MEMORY;

@@ -1,5 +1,5 @@
 /* Between the files that split an operator: compose_split.c (the order in which things are tried),
- * compose_cut.c (what becomes a temporary) and compose_uses.c (what needs what). */
+ * compose_cut.c and compose_operands.c (what becomes a temporary) and compose_uses.c (what needs what). */
 #ifndef ARKE_TEMPLATES_COMPOSE_SPLIT_H
 #define ARKE_TEMPLATES_COMPOSE_SPLIT_H
 
@@ -49,12 +49,26 @@ double compose_size_of(const compose_plan *plan, unsigned loops); /* values toge
 
 /* --- what becomes a temporary (compose_cut.c) --- */
 
+/* Makes the node a temporary, which `to` is the target of; false: there are too many. `guard`: of the cut. */
+bool compose_add_cut(compose_splitter *s, const ir_expr *node, const ir_expr *guard, compose_target *to);
 /* Makes some temporaries, with stages for them, of what is under the targets; false: nothing more can be. */
 bool compose_cut_some(compose_splitter *s, const compose_target *targets, int n);
 
+/* --- computed operands of products (compose_operands.c) --- */
+
+/* Stages for the targets and for computed operands under them, where together they cost less than `most_ns`;
+ * else, or where there are no such operands, nothing is changed. An operand that has reductions is best apart
+ * with them: where no template takes a whole, that is tried first, at any cost. */
+bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n, double most_ns);
+
+/* What the stages from `first` on cost together, by their defaults and the target's rates. */
+double compose_stages_ns(const compose_plan *plan, const target *t, int first);
+
 /* --- stages (compose_split.c) --- */
 
-/* A stage for the targets; false: no template takes it. */
+/* One stage for the targets; false: no template takes it. */
+bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n);
+/* The same, or with computed operands apart where that is cheaper. */
 bool compose_try_stage(compose_splitter *s, const compose_target *targets, int n);
 /* Stages for the targets and for what they need. */
 bool compose_solve(compose_splitter *s, const compose_target *targets, int n);

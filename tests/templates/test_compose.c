@@ -83,6 +83,13 @@ static const char layers[] =
     "s(X: T[M,K], W: T[N,K], V: T[P,N]) -> (Y: T[M,P]) { H[m,n] = cast<T>(relu(sum(k) X[m,k] * W[n,k]));"
     " Y[m,p] = sum(n) H[m,n] * V[p,n] }";
 
+/* A product whose left operand is computed. */
+static const char gated[] = "s(X: T[B,2*H], W: T[H,O]) -> (Y: T[B,O]) {"
+                            " Y[b,o] = sum(h) cast<T>(silu(X[b,h]) * X[b,h + H]) * W[h,o] }";
+static const char gated_rows[] =
+    "s(X: T[B,H], g: T[H], W: T[O,H]) -> (Y: T[B,O]) { v[b] = rsqrt((sum(h) X[b,h] * X[b,h]) / H + 0.1);"
+    " Y[b,o] = sum(h) cast<T>(X[b,h] * v[b] * g[h]) * W[o,h] }";
+
 static const struct {
   const char *text, *bindings;
   int stages; /* at least so many kernels */
@@ -185,6 +192,33 @@ START_TEST(products_are_made_once) {
     int64_t bytes = l.recipe.workspace_bytes ? workspace_of(&c, &l) : 0;
     ck_assert_msg((bytes > 0) == (products[i].most_bytes > 0) && bytes <= products[i].most_bytes,
                   "%s: %lld bytes", products[i].text, (long long)bytes);
+    arena_release(&a);
+  }
+}
+END_TEST
+
+/* A computed operand is a stage of its own where it would be computed again for many tiles, and only there.
+ */
+START_TEST(operands_are_computed_once) {
+  static const struct {
+    const char *text, *bindings;
+    int launches; /* 0: one template takes it whole, and should */
+  } products[] = {
+      {gated, "T=bf16 B=4096 O=4096 H=4096", 2},
+      {gated, "T=bf16 B=16 O=4096 H=64", 0},
+      {gated, "T=f32 B=4096 O=4096 H=4096", 0},       /* nothing is rounded */
+      {gated_rows, "T=bf16 B=4096 O=4096 H=4096", 2}, /* of a row stage, which has the norm too */
+  };
+  for (size_t i = 0; i < COUNT_OF(products); i++) {
+    arena a = ARENA_INIT;
+    if (products[i].launches == 0) {
+      template_refuses(compose(), products[i].text, products[i].bindings, TEMPLATE_OPERATOR);
+      continue;
+    }
+    template_case c = template_case_bind(&a, compose(), products[i].text, products[i].bindings, "PICK=1");
+    lowered l = template_case_lower(&a, &c);
+    ck_assert_int_eq(l.recipe.n_launches, products[i].launches);
+    ck_assert_int_eq(workspace_of(&c, &l), 2 * 4096 * 4096);
     arena_release(&a);
   }
 }
@@ -302,6 +336,7 @@ int main(void) {
   tcase_add_loop_test(tests, operators_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_loop_test(tests, operators_assemble, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, products_are_made_once);
+  tcase_add_test(tests, operands_are_computed_once);
   tcase_add_test(tests, temporaries_are_mapped);
   tcase_add_test(tests, ignored_rows_are_left_out);
   tcase_add_test(tests, special_values_are_right);

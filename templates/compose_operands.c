@@ -1,0 +1,76 @@
+/* Operands of products that would be computed again for every tile that multiplies them: as temporaries they
+ * are computed once, and lie as matrix units and tensor copies take them. Both ways are right; the cost model
+ * tells which is cheaper. */
+#include "templates/compose_split.h"
+
+static bool is_read(const ir_expr *e) {
+  while (e->node == IR_CAST) e = e->args[0];
+  return e->node == IR_READ;
+}
+
+/* A rounded value: only that can lie in memory without more bytes than what it is made of, or other results.
+ */
+static bool is_rounded(const compose_plan *plan, const ir_expr *e) {
+  return e->node == IR_CAST && dtype_bits(ir_cast_dtype(plan->p, e)) <= 16 && !is_read(e);
+}
+
+typedef struct operand_list {
+  int n;
+  const ir_expr *list[COMPOSE_TEMPORARIES];
+} operand_list;
+
+/* Factors of a term with loops `term` that have fewer: they are computed as often as the others have values.
+ */
+static void add_factors(const compose_plan *plan, const ir_expr *e, unsigned term, operand_list *found) {
+  if (e->node == IR_OPERATOR && e->id == IR_OP_MUL) {
+    add_factors(plan, e->args[0], term, found);
+    add_factors(plan, e->args[1], term, found);
+    return;
+  }
+  if (!is_rounded(plan, e) || (ir_form_free(&plan->form, e) & term) == term) return;
+  for (int i = 0; i < plan->n_cuts; i++)
+    if (plan->cuts[i].node == e) return;
+  for (int i = 0; i < found->n; i++)
+    if (found->list[i] == e) return;
+  if (found->n < COMPOSE_TEMPORARIES) found->list[found->n++] = e;
+}
+
+/* In sums with a condition a factor may stand where it is not defined without it. */
+static bool list_operands(compose_splitter *s, const compose_target *targets, int n, operand_list *found) {
+  compose_walker w = {.visit = compose_list_reductions};
+  *found = (operand_list){0};
+  if (!compose_walk(s, &w, NULL, targets, n)) return false;
+  for (int i = 0; i < w.n; i++) {
+    const ir_expr *e = w.list[i];
+    if (e->id == IR_RED_SUM && e->n_args == 1)
+      add_factors(s->plan, e->args[0], ir_form_free(&s->plan->form, e->args[0]), found);
+  }
+  return found->n > 0;
+}
+
+double compose_stages_ns(const compose_plan *plan, const target *t, int first) {
+  double ns = 0;
+  for (int i = first; i < plan->n_stages; i++) {
+    const compose_stage *s = plan->stages[i];
+    double own = template_cost_ns(s->k, &s->problem, t, &t->rates, &s->c);
+    ns += own > 0 ? own : t->rates.launch_ns; /* of nothing at all models know no time */
+  }
+  return ns;
+}
+
+bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n, double most_ns) {
+  compose_plan *plan = s->plan;
+  operand_list operands;
+  compose_target made[COMPOSE_TEMPORARIES];
+  int n_stages = plan->n_stages, n_cuts = plan->n_cuts, n_made = 0;
+  uint64_t before = plan->made;
+  if (!list_operands(s, targets, n, &operands)) return false;
+  bool apart = true;
+  for (int i = 0; i < operands.n && apart; i++)
+    apart = compose_add_cut(s, operands.list[i], NULL, &made[n_made++]);
+  apart = apart && compose_solve(s, made, n_made) && compose_try_whole(s, targets, n);
+  if (apart && compose_stages_ns(plan, s->t, n_stages) < most_ns) return true;
+  compose_undo(plan, n_stages, before);
+  plan->n_cuts = n_cuts;
+  return false;
+}
