@@ -46,12 +46,13 @@ void backward_print(const backward_match *m, strbuf *out);
   X(Q_CONSUMERS, "warp groups that multiply for dQ, with 64 queries each", 1, 2, 3)                          \
   X(Q_BLOCK, "keys of a step for dQ", 32, 48, 64, 80, 96, 112, 128)                                          \
   X(Q_STAGES, "steps of K and of V in shared memory for dQ", 1, 2, 3)                                        \
+  X(Q_OVERLAP, "1: a step's sums of dQ are multiplied with the scores of the next one", 0, 1)                \
   X(K_CONSUMERS, "warp groups that multiply for dK and dV, with 64 keys each", 1, 2, 3)                      \
-  X(K_BLOCK, "queries of a step for dK and dV; they divide a tile of queries", 32, 64, 96, 128)              \
+  X(K_BLOCK, "queries of a step for dK and dV; they divide a tile of queries", 32, 64, 128)                  \
   X(K_STAGES, "steps of Q and of dO in shared memory for dK and dV", 1, 2, 3)                                \
-  X(APART, "1: dK and dV by kernels of their own, which halves their registers", 0, 1)                       \
+  X(K_OVERLAP, "1: a step's sums of dK are multiplied with the scores of the next one", 0, 1)                \
   X(SPLIT, "parts of the heads that share keys; their sums are added up by one kernel more", 1, 2, 4, 8, 16) \
-  X(GROUP, "heads whose tiles are walked together, longest first; 0: all", 0, 1, 2, 4, 8, 16, 32)            \
+  X(GROUP, "heads whose tiles are walked together, longest first; 0: all", 0, 1, 4, 16)                      \
   X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)
 
 typedef enum backward_param {
@@ -78,12 +79,13 @@ typedef struct backward_pass {
   int consumers, block_rows, block_columns, stages, row_stages;
   int threads, resident, live_registers, smem_bytes;
   attention_tile rows[2], columns[2];
+  bool overlap;   /* a step's last product is issued with the scores of the next */
   bool copied[2]; /* the output leaves through the place of the rows, by a tensor copy; else from registers */
 } backward_pass;
 
 typedef struct backward_plan {
   const backward_match *match;
-  int n_passes;
+  int n_passes; /* 2; 3 where registers do not hold the sums of dK and dV together: by kernels of their own */
   backward_pass passes[BACKWARD_PASSES];
   int split, group;
   bool persistent;

@@ -5,6 +5,7 @@
  * While weights are computed, the other product of the step runs; while their gradients are, the product of
  * the weights; and what is left is for the other groups' products. */
 #include "generator/gen_barrier.h"
+#include "generator/gen_bits.h"
 #include "generator/gen_tma.h"
 #include "templates/backward_emit.h"
 
@@ -19,9 +20,10 @@ typedef struct consumer {
   gen_value sum_descriptor[2];                       /* the columns as what rows are multiplied into */
   gen_wgmma products[2], outer[2];
   int n_scores, n_words, n_sums[2];
-  gen_stage tile, stage;
-  gen_value before; /* i1: there was a tile before */
+  gen_stage stage;
+  gen_value round; /* tiles before this one */
   gen_value sums[2][MOST_SUMS];
+  gen_value words[MOST_WORDS]; /* what the step before has left to multiply */
 } consumer;
 
 /* --- products --- */
@@ -66,6 +68,13 @@ static void set_up(consumer *c) {
   }
 }
 
+/* Index of the stage before. */
+static gen_value previous_stage(const consumer *c) {
+  gen_builder *b = c->e->b;
+  gen_value first = gen_compare_imm(b, GEN_EQ, c->stage.index, 0);
+  return gen_select(b, first, gen_i32(b, c->e->p->stages - 1), gen_add_imm(b, c->stage.index, -1));
+}
+
 static gen_value stage_of(gen_builder *b, gen_value first, gen_value index, int bytes) {
   return gen_add(b, first, gen_zext(b, gen_mul_imm(b, index, bytes >> 4), GEN_I64));
 }
@@ -79,9 +88,9 @@ static void issue_product(consumer *c, int which, gen_value *s) {
 }
 
 /* dS or P, as words of two columns, times the columns of operand `which`. */
-static void issue_sums(consumer *c, int which, const gen_value *words) {
+static void issue_sums(consumer *c, int which, const gen_value *words, gen_value index) {
   gen_builder *b = c->e->b;
-  gen_value columns = stage_of(b, c->sum_descriptor[which], c->stage.index, c->e->p->columns[which].bytes);
+  gen_value columns = stage_of(b, c->sum_descriptor[which], index, c->e->p->columns[which].bytes);
   gen_wgmma_issue_registers(b, &c->outer[which], words, columns, gen_bool(b, true), c->sums[which]);
 }
 
@@ -99,19 +108,20 @@ static gen_value needs_mask(consumer *c, gen_value column) {
   return gen_or(b, past, gen_compare(b, GEN_SLT, column, c->at.all_from));
 }
 
-static void mask_where_needed(consumer *c, gen_value needed, gen_value column, gen_value *x) {
+static arke_status mask_where_needed(consumer *c, gen_value needed, gen_value column, gen_value *x,
+                                     arke_error *err) {
   gen_branch some;
   gen_if(c->e->b, &some, needed, x, c->n_scores);
-  backward_mask(c->e, &c->rows, column, x, c->n_scores);
+  TRY(backward_mask(c->e, &c->rows, column, x, c->n_scores, err));
   gen_if_end(c->e->b, &some);
+  return ARKE_OK;
 }
 
-static void release_stage(consumer *c) {
+/* One of the operands of a stage goes back. */
+static void release_columns(consumer *c, int which, gen_value index) {
   backward_emitter *e = c->e;
-  gen_builder *b = e->b;
-  gen_value lane = gen_and(b, c->thread, gen_i32(b, 31));
-  for (int i = 0; i < 2; i++) gen_pipeline_release(b, &e->of_columns[i], c->stage.index, lane, NULL);
-  c->stage = gen_pipeline_advance(b, &e->of_columns[0], c->stage);
+  gen_value lane = gen_and(e->b, c->thread, gen_i32(e->b, 31));
+  gen_pipeline_release(e->b, &e->of_columns[which], index, lane, NULL);
 }
 
 /* The place of the rows goes back to the producer when outputs' copies have read it; where they are two,
@@ -134,42 +144,76 @@ static bool releases_late(const consumer *c) {
   return c->e->p->row_stages == 2 && (c->e->p->copied[0] || c->e->p->copied[1]);
 }
 
-static void multiply_step(consumer *c, const backward_walk *w) {
+/* The rows of the tile before, under the first products of this one. */
+static void release_rows_late(consumer *c, const backward_walk *w, bool first) {
+  gen_builder *b = c->e->b;
+  if (!releases_late(c) || (c->e->p->overlap && !first)) return;
+  gen_value when = gen_compare_imm(b, GEN_NE, c->round, 0);
+  if (!first) when = gen_and(b, when, backward_walk_is_first(c->e, &c->at, w));
+  release_rows(c, gen_xor(b, backward_tile_stage(c->e, c->round, false).index, gen_i32(b, 1)), when);
+}
+
+/* The sums that the last words of a step go into: with OVERLAP they wait for the next step's scores. */
+static int last_sums(const consumer *c) {
+  return c->e->p->sums[0] ? 0 : 1;
+}
+
+static void finish_words(consumer *c, gen_value index) {
+  int last = last_sums(c);
+  issue_sums(c, last, c->words, index);
+  gen_wgmma_wait(c->e->b, 0, c->sums[last], c->n_sums[last]);
+  release_columns(c, last, index);
+}
+
+/* Scores and slopes are issued, and before the slopes what the step before has left. Groups of products end
+ * in the order they were issued in. */
+static void issue_products(consumer *c, const backward_walk *w, bool first, gen_value *s, gen_value *slopes) {
+  backward_emitter *e = c->e;
+  gen_builder *b = e->b;
+  bool before = e->p->overlap && !first, with = e->p->sums[0];
+  gen_pipeline_wait(b, &e->of_columns[0], c->stage);
+  issue_product(c, 0, s);
+  if (before) issue_sums(c, last_sums(c), c->words, previous_stage(c));
+  gen_pipeline_wait(b, &e->of_columns[1], c->stage);
+  if (with) issue_product(c, 1, slopes);
+  release_rows_late(c, w, first);
+  gen_wgmma_wait(b, before + with, s, c->n_scores);
+}
+
+/* `first`: there is no step before in this tile, or none whose words wait. */
+static arke_status multiply_step(consumer *c, const backward_walk *w, bool first, arke_error *err) {
   backward_emitter *e = c->e;
   gen_builder *b = e->b;
   const backward_pass *p = e->p;
-  gen_value s[MOST_SCORES], slopes[MOST_SCORES], words[2][MOST_WORDS];
+  gen_value s[MOST_SCORES], slopes[MOST_SCORES], weights[MOST_WORDS], index = c->stage.index;
   gen_value column = gen_mul_imm(b, w->step, p->block_columns), masked = needs_mask(c, column);
-  gen_pipeline_wait(b, &e->of_columns[0], c->stage);
-  issue_product(c, 0, s);
-  gen_pipeline_wait(b, &e->of_columns[1], c->stage);
-  if (p->sums[0]) issue_product(c, 1, slopes);
-  if (releases_late(c)) {
-    gen_value first = gen_and(b, c->before, backward_walk_is_first(e, &c->at, w));
-    release_rows(c, gen_xor(b, c->tile.index, gen_i32(b, 1)), first);
+  bool overlap = e->p->overlap, both = p->sums[0] && p->sums[1];
+  int last = last_sums(c);
+  issue_products(c, w, first, s, slopes);
+  backward_weights(e, &c->rows, index, s, c->n_scores);
+  TRY(mask_where_needed(c, masked, column, s, err));
+  if (overlap && !first) {
+    gen_wgmma_wait(b, p->sums[0], c->sums[last], c->n_sums[last]);
+    release_columns(c, last, previous_stage(c));
   }
-  gen_wgmma_wait(b, p->sums[0], s, c->n_scores);
-  backward_weights(e, &c->rows, c->stage.index, s, c->n_scores);
-  mask_where_needed(c, masked, column, s);
-  if (p->sums[1]) {
-    pack(c, s, words[1]);
-    issue_sums(c, 1, words[1]);
-  }
+  if (p->sums[1]) pack(c, s, p->sums[0] ? weights : c->words);
+  if (both) issue_sums(c, 1, weights, index);
   if (p->sums[0]) {
-    gen_wgmma_wait(b, p->sums[1], slopes, c->n_scores);
-    backward_slopes(e, &c->rows, c->stage.index, s, slopes, c->n_scores);
-    mask_where_needed(c, masked, column, slopes);
-    pack(c, slopes, words[0]);
-    issue_sums(c, 0, words[0]);
+    gen_wgmma_wait(b, both, slopes, c->n_scores);
+    backward_slopes(e, &c->rows, index, s, slopes, c->n_scores);
+    TRY(mask_where_needed(c, masked, column, slopes, err));
+    pack(c, slopes, c->words);
   }
-  for (int i = 0; i < 2; i++)
-    if (p->sums[i]) gen_wgmma_wait(b, 0, c->sums[i], c->n_sums[i]);
-  release_stage(c);
+  if (!overlap) finish_words(c, index);
+  if (both) gen_wgmma_wait(b, 0, c->sums[1], c->n_sums[1]);
+  release_columns(c, !last, index);
+  c->stage = gen_pipeline_advance(b, &e->of_columns[0], c->stage);
+  return ARKE_OK;
 }
 
 /* --- a tile --- */
 
-static arke_status find_rows(consumer *c, arke_error *err) {
+static void find_rows(consumer *c) {
   backward_emitter *e = c->e;
   gen_builder *b = e->b;
   const backward_pass *p = e->p;
@@ -177,22 +221,20 @@ static arke_status find_rows(consumer *c, arke_error *err) {
   gen_value row = gen_add(b, gen_mul_imm(b, c->group, 64), gen_mul_imm(b, warp, 16));
   row = gen_add(b, gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2))), c->at.first);
   gen_value shared = gen_add(b, e->smem_rows, gen_mul_imm(b, c->group, 64 * 128));
-  shared = gen_add(b, shared, gen_mul_imm(b, c->tile.index, p->rows[0].bytes + p->rows[1].bytes));
+  shared = gen_add(
+      b, shared,
+      gen_mul_imm(b, backward_tile_stage(e, c->round, false).index, p->rows[0].bytes + p->rows[1].bytes));
   for (int i = 0; i < 2; i++) {
     c->rows.shared[i] = i == 0 ? shared : gen_add_imm(b, shared, p->rows[0].bytes);
     c->row_descriptor[i] = descriptor(e, c->rows.shared[i], 16);
   }
   c->rows.column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
-  for (int r = 0; r < BACKWARD_ROWS; r++) {
-    c->rows.row[r] = gen_add_imm(b, row, 8 * (int64_t)r);
-    TRY(backward_row_columns(e, c->rows.row[r], &c->rows.from[r], &c->rows.below[r], err));
-  }
-  return ARKE_OK;
+  for (int r = 0; r < BACKWARD_ROWS; r++) c->rows.row[r] = gen_add_imm(b, row, 8 * (int64_t)r);
 }
 
 /* What a loop over steps carries. */
 typedef struct carried {
-  gen_value v[4 + 2 * MOST_SUMS];
+  gen_value v[4 + 2 * MOST_SUMS + MOST_WORDS];
   int n;
 } carried;
 
@@ -201,47 +243,72 @@ static void put(const consumer *c, const backward_walk *w, carried *to) {
   to->v[to->n++] = c->stage.index;
   to->v[to->n++] = c->stage.parity;
   to->v[to->n++] = w->step;
-  if (w->head) to->v[to->n++] = w->head;
+  if (w->heads) to->v[to->n++] = w->heads;
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < c->n_sums[i]; k++) to->v[to->n++] = c->sums[i][k];
+  if (!c->e->p->overlap) return;
+  for (int i = 0; i < c->n_words; i++) to->v[to->n++] = c->words[i];
 }
 
 static void get(consumer *c, const carried *from, backward_walk *w) {
   int n = 3;
   c->stage = (gen_stage){from->v[0], from->v[1]};
   w->step = from->v[2];
-  if (w->head) w->head = from->v[n++];
+  if (w->heads) w->heads = from->v[n++];
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < c->n_sums[i]; k++) c->sums[i][k] = from->v[n++];
+  if (!c->e->p->overlap) return;
+  for (int i = 0; i < c->n_words; i++) c->words[i] = from->v[n++];
+}
+
+static arke_status multiply_steps(consumer *c, arke_error *err) {
+  backward_emitter *e = c->e;
+  gen_builder *b = e->b;
+  bool overlap = e->p->overlap;
+  carried in;
+  gen_loop steps;
+  backward_walk w = backward_walk_start(&c->at);
+  if (overlap) {
+    TRY(multiply_step(c, &w, true, err));
+    w = backward_walk_next(e, &c->at, &w);
+  }
+  put(c, &w, &in);
+  gen_loop_begin(b, &steps, in.v, in.n);
+  get(c, &in, &w);
+  if (overlap) gen_loop_while(b, &steps, backward_walk_goes_on(e, &c->at, &w));
+  TRY(multiply_step(c, &w, false, err));
+  w = backward_walk_next(e, &c->at, &w);
+  gen_value more = overlap ? NULL : backward_walk_goes_on(e, &c->at, &w);
+  put(c, &w, &in);
+  if (overlap) {
+    gen_loop_end(b, &steps);
+  } else {
+    gen_loop_end_while(b, &steps, more);
+  }
+  get(c, &in, &w);
+  if (overlap) finish_words(c, previous_stage(c));
+  return ARKE_OK;
 }
 
 static arke_status consume_tile(consumer *c, arke_error *err) {
   backward_emitter *e = c->e;
   gen_builder *b = e->b;
   backward_reads *reads = NULL;
-  TRY(find_rows(c, err));
+  TRY(backward_locate(e, backward_item(e, c->round), &c->at, err));
+  find_rows(c);
   if (e->p->side == BACKWARD_QUERIES) TRY(backward_rows_read(e, &c->at, &c->rows, &reads, err));
-  gen_pipeline_wait(b, &e->of_rows, c->tile);
+  gen_pipeline_wait(b, &e->of_rows, backward_tile_stage(e, c->round, false));
   if (e->p->side == BACKWARD_QUERIES) TRY(backward_rows_finish(e, &c->at, &c->rows, reads, err));
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < c->n_sums[i]; k++) c->sums[i][k] = gen_f32(b, 0);
 
-  carried in;
-  gen_loop steps;
-  backward_walk w = backward_walk_start(&c->at);
-  put(c, &w, &in);
-  gen_loop_begin(b, &steps, in.v, in.n);
-  get(c, &in, &w);
-  multiply_step(c, &w);
-  w = backward_walk_next(e, &c->at, &w);
-  gen_value more = backward_walk_goes_on(e, &c->at, &w);
-  put(c, &w, &in);
-  gen_loop_end_while(b, &steps, more);
-  get(c, &in, &w);
-
+  TRY(multiply_steps(c, err));
+  /* Computed again, so that it needs no registers during the steps. */
+  TRY(backward_locate(e, backward_item(e, gen_unknown(b, c->round)), &c->at, err));
+  find_rows(c);
   for (int i = 0; i < 2; i++)
     if (e->p->sums[i]) TRY(backward_store(e, &c->at, &c->rows, i, c->sums[i], err));
-  if (!releases_late(c)) release_rows(c, c->tile.index, NULL);
+  if (!releases_late(c)) release_rows(c, backward_tile_stage(e, c->round, false).index, NULL);
   return ARKE_OK;
 }
 
@@ -255,32 +322,22 @@ static void drain(consumer *c) {
 }
 
 arke_status backward_emit_consumer(backward_emitter *e, gen_value group, gen_value thread, arke_error *err) {
-  enum { ITEM, ROW_INDEX, ROW_PARITY, INDEX, PARITY, CARRIED };
+  enum { ROUND, INDEX, PARITY, CARRIED };
   gen_builder *b = e->b;
   consumer *c = ARENA_NEW(e->k->a, consumer);
   if (!c) return error_memory(err, "generate");
   *c = (consumer){.e = e, .group = group, .thread = thread, .rows = {.group = group, .thread = thread}};
   set_up(c);
   gen_stage start = gen_pipeline_consumer_start(b);
-  gen_value first = gen_ctaid_x(b);
-  gen_value v[CARRIED] = {[ITEM] = first,
-                          [ROW_INDEX] = start.index,
-                          [ROW_PARITY] = start.parity,
-                          [INDEX] = start.index,
-                          [PARITY] = start.parity};
+  gen_value v[CARRIED] = {[ROUND] = gen_i32(b, 0), [INDEX] = start.index, [PARITY] = start.parity};
   gen_loop items;
   gen_loop_begin(b, &items, v, CARRIED);
-  gen_value item = backward_item_at(e, v[ITEM]);
+  gen_value item = backward_item(e, v[ROUND]);
   gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
-  c->before = gen_compare(b, GEN_NE, v[ITEM], first);
-  c->tile = (gen_stage){v[ROW_INDEX], v[ROW_PARITY]};
+  c->round = v[ROUND];
   c->stage = (gen_stage){v[INDEX], v[PARITY]};
-  TRY(backward_locate(e, item, &c->at, err));
   TRY(consume_tile(c, err));
-  v[ITEM] = gen_add(b, v[ITEM], gen_nctaid_x(b));
-  c->tile = gen_pipeline_advance(b, &e->of_rows, c->tile);
-  v[ROW_INDEX] = c->tile.index;
-  v[ROW_PARITY] = c->tile.parity;
+  v[ROUND] = gen_add_imm(b, v[ROUND], 1);
   v[INDEX] = c->stage.index;
   v[PARITY] = c->stage.parity;
   gen_loop_end(b, &items);

@@ -14,10 +14,11 @@ typedef struct backward_kernel {
   arena *a;
   int map_rows[2], map_columns[2], map_out[2]; /* where they are there */
   int extents[IR_FORM_LOOPS];                  /* i32 */
-  int tiles, heads, items; /* i32: of the rows of a head; of the batch, parts of heads counted; all */
-  int ratio, per_part;     /* i32: query heads that share a head of keys; of them in a part */
-  int lse, dot, pitch;     /* l and e of a row of queries in the workspace; i32: of one head to the next */
-  int partials[2];         /* sums of parts in the workspace */
+  int tiles, heads, items;    /* i32: of the rows of a head; of the batch, parts of heads counted; all */
+  int ratio, per_part;        /* i32: query heads that share a head of keys; of them in a part */
+  int lse, dot, pitch;        /* l and e of a row of queries in the workspace; i32: of one head to the next */
+  int partials[2];            /* sums of parts in the workspace */
+  int rest[ATTENTION_BOUNDS]; /* i32: of bounds, what sizes alone tell; -1: more than those */
   lanes_args row_slots, dot_slots, epilogue_slots[3];
 } backward_kernel;
 
@@ -37,24 +38,24 @@ typedef struct backward_emitter {
 /* A tile: rows of one head, and the columns that any of them meets, in steps. */
 typedef struct backward_place {
   gen_value loops[IR_FORM_LOOPS]; /* of the batch */
-  gen_value head_begin, head_end; /* query heads that are summed, one after the other; NULL: there is one */
-  gen_value part, batch;          /* of the heads that share keys; number of the batch's element */
-  gen_value first, last;          /* rows; both exist */
-  gen_value begin, end;           /* steps of a head, at least one */
+  gen_value head_end, heads; /* query heads that are summed: so many before `head_end`; NULL: there is one */
+  gen_value part, batch;     /* of the heads that share keys; number of the batch's element */
+  gen_value first, last;     /* rows; both exist */
+  gen_value begin, end;      /* steps of a head, at least one */
   /* Columns that all of the rows meet, from `all_from` to below `all_below`. */
   gen_value all_from, all_below;
 } backward_place;
 
-/* Places of a role's walk: from the first of this CTA on, as long as backward_item_at gives an item that
- * there is. Where items have unlike lengths, CTAs take them in reversed order in every other round: else one
- * might always get the longest. backward_locate computes where an item is, and sets the loops of e->l. */
-gen_value backward_item_at(backward_emitter *e, gen_value place);
+/* The item that a CTA takes in a round, as long as there is such an item. Where items have unlike lengths,
+ * CTAs take them in reversed order in every other round: else one might always get the longest.
+ * backward_locate computes where an item is, and sets the loops of e->l. backward_tile_stage is where its
+ * rows are: kept as the round, which is fewer registers than a stage. */
+gen_value backward_item(backward_emitter *e, gen_value round);
+gen_stage backward_tile_stage(backward_emitter *e, gen_value round, bool producer);
 arke_status backward_locate(backward_emitter *e, gen_value item, backward_place *at, arke_error *err);
 /* The columns that a row meets, from *from to below *below, inside the tensor. */
 arke_status backward_row_columns(backward_emitter *e, gen_value row, gen_value *from, gen_value *below,
                                  arke_error *err);
-/* Chooses the query head that steps are of. */
-void backward_set_head(backward_emitter *e, gen_value head);
 /* i64 address of what the workspace keeps of a query, `base` being one of the kernel's pointers. */
 gen_value backward_statistic(backward_emitter *e, const backward_place *at, gen_value head, gen_value query,
                              int base);
@@ -67,7 +68,7 @@ gen_value backward_extent(const backward_emitter *e, int loop);
 
 /* The steps of a tile, in the order that both roles walk them: those of a head, then of the next one. */
 typedef struct backward_walk {
-  gen_value head, step; /* head NULL: there is one */
+  gen_value heads, step; /* heads that are left, this one counted; NULL: there is one */
 } backward_walk;
 backward_walk backward_walk_start(const backward_place *at);
 gen_value backward_walk_goes_on(backward_emitter *e, const backward_place *at,
@@ -75,6 +76,8 @@ gen_value backward_walk_goes_on(backward_emitter *e, const backward_place *at,
 gen_value backward_walk_is_first(backward_emitter *e, const backward_place *at,
                                  const backward_walk *w); /* i1 */
 backward_walk backward_walk_next(backward_emitter *e, const backward_place *at, const backward_walk *w);
+/* The query head that steps are of, which becomes that of e->l; NULL: the tile's. */
+gen_value backward_walk_head(backward_emitter *e, const backward_place *at, const backward_walk *w);
 
 /* The producer's part, executed by one thread, and a consumer warp group's, by its 128 threads: `group` is
  * its number, `thread` the index in it. */
@@ -87,9 +90,8 @@ typedef struct backward_rows {
   gen_value group, thread; /* of the group's 128 */
   gen_value shared[2];     /* where the group's rows of the two operands are, in the first panel */
   gen_value row[BACKWARD_ROWS];
-  gen_value from[BACKWARD_ROWS], below[BACKWARD_ROWS]; /* columns they meet */
-  gen_value column;                                    /* of its first column in a step */
-  gen_value lse[BACKWARD_ROWS], dot[BACKWARD_ROWS];    /* of queries: l in base 2, and e */
+  gen_value column;                                 /* of its first column in a step */
+  gen_value lse[BACKWARD_ROWS], dot[BACKWARD_ROWS]; /* of queries: l in base 2, and e */
 } backward_rows;
 
 /* l and e of the thread's queries, which are left in the workspace. Reads of O and dO are begun by the first
@@ -106,7 +108,8 @@ void backward_weights(backward_emitter *e, const backward_rows *rows, gen_value 
 void backward_slopes(backward_emitter *e, const backward_rows *rows, gen_value stage, const gen_value *p,
                      gen_value *slopes, int n);
 /* 0 for columns that a row does not meet, whatever was there. */
-void backward_mask(backward_emitter *e, const backward_rows *rows, gen_value column, gen_value *x, int n);
+arke_status backward_mask(backward_emitter *e, const backward_rows *rows, gen_value column, gen_value *x,
+                          int n, arke_error *err);
 
 /* The outputs of the thread's rows, from their sums (backward_store.c). Where an output is copied, the copy
  * is under way then, out of the place of the group's rows, and committed by the group's thread 0. */

@@ -15,7 +15,7 @@ typedef struct register_split {
 static register_split split_registers(const backward_pass *p) {
   if (p->consumers == 1) return (register_split){24, 232};
   if (p->consumers == 3) return (register_split){32, 160};
-  return (register_split){24, 240};
+  return p->live_registers > 232 ? (register_split){24, 240} : (register_split){40, 232};
 }
 
 static void set_up_barriers(backward_emitter *e, gen_value thread) {

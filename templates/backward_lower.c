@@ -85,6 +85,12 @@ static void require_heads(const backward_plan *plan, recipe *rules, arena *a) {
                  "query heads must be a multiple of those of keys and values, and of their parts");
 }
 
+/* Rows of the workspace are counted in 32 bits. */
+static void require_rows(const backward_plan *plan, const workspace *w, recipe *rules, arena *a) {
+  kernel_require(rules, a, times(a, backward_batches(plan, BACKWARD_QUERIES, a), w->pitch), 0, MOST_INDEX,
+                 "there are more queries than the kernel can count");
+}
+
 static void make_rules(const backward_plan *plan, const workspace *w, arena *a, recipe *rules) {
   const backward_match *m = plan->match;
   *rules = (recipe){.n_tensors = m->form.problem->op->n_args, .workspace_bytes = w->bytes};
@@ -101,6 +107,7 @@ static void make_rules(const backward_plan *plan, const workspace *w, arena *a, 
   require_size(plan, m->wide, rules, a);
   require_size(plan, m->dot->index, rules, a);
   require_heads(plan, rules, a);
+  require_rows(plan, w, rules, a);
   for (int l = 0; l < m->form.n_loops; l++)
     kernel_require(rules, a, kernel_extent(&m->form, l, a), 0, MOST_INDEX,
                    "indices of the kernel have 32 bits");
@@ -122,6 +129,21 @@ static void declare_maps(const backward_plan *plan, const backward_pass *p, back
     k->map_columns[i] = add_map(plan, of[!p->side][i], columns, p->block_columns, a, args);
     if (p->copied[i]) k->map_out[i] = add_map(plan, access_of_output(plan, p, i), rows, 64, a, args);
   }
+}
+
+/* The part of a bound that is the same for all rows, between -2^30 and 2^30; NULL: sizes do not tell it. */
+static const recipe_expr *rest_of(const backward_plan *plan, const attention_bound *bound, arena *a) {
+  enum { FAR = 1 << 30 };
+  const recipe_expr *e = recipe_const(a, bound->rest.constant);
+  if (bound->query < -1 || bound->query > 1) return NULL;
+  for (int i = 0; i < bound->rest.n; i++) {
+    const lanes_term *t = &bound->rest.terms[i];
+    const recipe_expr *value = lanes_static_recipe(&plan->match->form, t->e, a);
+    if (!value) return NULL;
+    e = plus(a, e, times(a, value, recipe_const(a, t->coefficient)));
+  }
+  return recipe_binary(a, RECIPE_MIN, recipe_binary(a, RECIPE_MAX, e, recipe_const(a, -FAR)),
+                       recipe_const(a, FAR));
 }
 
 static arke_status make_launch(const backward_plan *plan, const backward_pass *p, const workspace *w,
@@ -156,6 +178,10 @@ static arke_status make_launch(const backward_plan *plan, const backward_pass *p
     k->ratio = kernel_args_i32(&l->args, ratio);
     k->per_part =
         kernel_args_i32(&l->args, recipe_binary(a, RECIPE_DIV, ratio, recipe_const(a, plan->split)));
+  }
+  for (int i = 0; i < m->seen[p->side].n; i++) {
+    const recipe_expr *rest = rest_of(plan, &m->seen[p->side].list[i], a);
+    k->rest[i] = rest ? kernel_args_i32(&l->args, rest) : -1;
   }
   k->lse = kernel_args_workspace(&l->args, w->lse);
   k->dot = kernel_args_workspace(&l->args, w->dot);

@@ -12,13 +12,22 @@ gen_value backward_index(const backward_emitter *e, gen_value x) {
   return e->plan->wide_offsets ? gen_sext(e->b, x, GEN_I64) : x;
 }
 
-gen_value backward_item_at(backward_emitter *e, gen_value place) {
+gen_value backward_item(backward_emitter *e, gen_value round) {
   gen_builder *b = e->b;
+  gen_value n = gen_nctaid_x(b), first = gen_mul(b, round, n), cta = gen_ctaid_x(b),
+            place = gen_add(b, first, cta);
   if (!e->plan->masked || !e->plan->persistent) return place;
-  gen_value n = gen_nctaid_x(b), round = gen_udiv(b, place, n), twice = gen_mul_imm(b, round, 2);
-  gen_value mirrored = gen_sub(b, gen_add_imm(b, gen_mul(b, gen_add_imm(b, twice, 1), n), -1), place);
+  gen_value mirrored = gen_add(b, first, gen_sub(b, gen_add_imm(b, n, -1), cta));
   gen_value odd = gen_compare_imm(b, GEN_NE, gen_and(b, round, gen_i32(b, 1)), 0);
   return gen_select(b, odd, mirrored, place);
+}
+
+gen_stage backward_tile_stage(backward_emitter *e, gen_value round, bool producer) {
+  gen_builder *b = e->b;
+  gen_value one = gen_i32(b, 1), zero = gen_i32(b, 0);
+  bool two = e->p->row_stages == 2;
+  gen_value parity = gen_and(b, two ? gen_lshr(b, round, one) : round, one);
+  return (gen_stage){two ? gen_and(b, round, one) : zero, gen_xor(b, parity, producer ? one : zero)};
 }
 
 /* --- bounds --- */
@@ -37,11 +46,22 @@ static arke_status rest_of(backward_emitter *e, const lanes_sum *sum, gen_value 
   return ARKE_OK;
 }
 
-/* A bound for one row, i32, between -FAR and FAR. */
-static gen_value bound_at(backward_emitter *e, const attention_bound *bound, gen_value rest, gen_value row) {
+/* Bound `i` for one row, i32, between -FAR and FAR. Of most the part without the row is a parameter. */
+static arke_status bound_at(backward_emitter *e, int i, gen_value row, gen_value *value, arke_error *err) {
   gen_builder *b = e->b;
-  gen_value v = gen_add(b, rest, gen_mul_imm(b, gen_sext(b, row, GEN_I64), bound->query));
-  return gen_trunc(b, gen_smin(b, gen_smax(b, v, gen_i64(b, -FAR)), gen_i64(b, FAR)), GEN_I32);
+  const attention_bound *bound = &e->m->seen[e->p->side].list[i];
+  gen_value v;
+  if (e->k->rest[i] >= 0) {
+    v = gen_param(b, e->k->rest[i]);
+    if (bound->query != 0) v = bound->query > 0 ? gen_add(b, v, row) : gen_sub(b, v, row);
+    *value = gen_smin(b, gen_smax(b, v, gen_i32(b, -FAR)), gen_i32(b, FAR));
+    return ARKE_OK;
+  }
+  TRY(rest_of(e, &bound->rest, &v, err));
+  v = gen_add(b, v, gen_mul_imm(b, gen_sext(b, row, GEN_I64), bound->query));
+  v = gen_smin(b, gen_smax(b, v, gen_i64(b, -FAR)), gen_i64(b, FAR));
+  *value = gen_trunc(b, v, GEN_I32);
+  return ARKE_OK;
 }
 
 arke_status backward_row_columns(backward_emitter *e, gen_value row, gen_value *from, gen_value *below,
@@ -51,11 +71,9 @@ arke_status backward_row_columns(backward_emitter *e, gen_value row, gen_value *
   *from = gen_i32(b, 0);
   *below = backward_extent(e, backward_column_loop(e->m, e->p->side));
   for (int i = 0; i < bounds->n; i++) {
-    const attention_bound *bound = &bounds->list[i];
-    gen_value rest;
-    TRY(rest_of(e, &bound->rest, &rest, err));
-    gen_value v = bound_at(e, bound, rest, row);
-    if (bound->upper) {
+    gen_value v;
+    TRY(bound_at(e, i, row, &v, err));
+    if (bounds->list[i].upper) {
       *below = gen_smin(b, *below, v);
     } else {
       *from = gen_smax(b, *from, v);
@@ -75,9 +93,9 @@ static arke_status find_columns(backward_emitter *e, backward_place *at, arke_er
   at->all_below = all;
   for (int i = 0; i < bounds->n; i++) {
     const attention_bound *bound = &bounds->list[i];
-    gen_value rest;
-    TRY(rest_of(e, &bound->rest, &rest, err));
-    gen_value at_first = bound_at(e, bound, rest, at->first), at_last = bound_at(e, bound, rest, at->last);
+    gen_value at_first, at_last;
+    TRY(bound_at(e, i, at->first, &at_first, err));
+    TRY(bound_at(e, i, at->last, &at_last, err));
     gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
     if (bound->upper) {
       below = gen_smin(b, below, high);
@@ -123,19 +141,15 @@ static void set_loop(backward_emitter *e, backward_place *at, int loop, gen_valu
   lanes_set(e->l, loop, backward_index(e, value));
 }
 
-void backward_set_head(backward_emitter *e, gen_value head) {
-  if (head) lanes_set(e->l, e->m->head, backward_index(e, head));
-}
-
 /* Of tiles of keys: the heads whose sums are the part's. */
 static void find_heads(backward_emitter *e, backward_place *at) {
   gen_builder *b = e->b;
   if (e->p->side != BACKWARD_KEYS || e->m->head < 0) return;
   gen_value ratio = gen_param(b, e->k->ratio), first = gen_mul(b, at->loops[e->m->share], ratio);
-  gen_value each = gen_param(b, e->k->per_part);
-  at->head_begin = at->part ? gen_add(b, first, gen_mul(b, at->part, each)) : first;
-  at->head_end = gen_add(b, at->head_begin, each);
-  set_loop(e, at, e->m->head, at->head_begin);
+  at->heads = gen_param(b, e->k->per_part);
+  if (at->part) first = gen_add(b, first, gen_mul(b, at->part, at->heads));
+  at->head_end = gen_add(b, first, at->heads);
+  set_loop(e, at, e->m->head, first);
 }
 
 arke_status backward_locate(backward_emitter *e, gen_value item, backward_place *at, arke_error *err) {
@@ -170,26 +184,32 @@ arke_status backward_locate(backward_emitter *e, gen_value item, backward_place 
 /* --- steps --- */
 
 backward_walk backward_walk_start(const backward_place *at) {
-  return (backward_walk){at->head_begin, at->begin};
+  return (backward_walk){at->heads, at->begin};
 }
 
 gen_value backward_walk_goes_on(backward_emitter *e, const backward_place *at, const backward_walk *w) {
-  return w->head ? gen_compare(e->b, GEN_ULT, w->head, at->head_end)
-                 : gen_compare(e->b, GEN_ULT, w->step, at->end);
+  return w->heads ? gen_compare_imm(e->b, GEN_NE, w->heads, 0) : gen_compare(e->b, GEN_ULT, w->step, at->end);
 }
 
 gen_value backward_walk_is_first(backward_emitter *e, const backward_place *at, const backward_walk *w) {
   gen_value first = gen_compare(e->b, GEN_EQ, w->step, at->begin);
-  return w->head ? gen_and(e->b, first, gen_compare(e->b, GEN_EQ, w->head, at->head_begin)) : first;
+  return w->heads ? gen_and(e->b, first, gen_compare(e->b, GEN_EQ, w->heads, at->heads)) : first;
 }
 
 backward_walk backward_walk_next(backward_emitter *e, const backward_place *at, const backward_walk *w) {
   gen_builder *b = e->b;
   gen_value next = gen_add_imm(b, w->step, 1);
-  if (!w->head) return (backward_walk){NULL, next};
+  if (!w->heads) return (backward_walk){NULL, next};
   gen_value done = gen_compare(b, GEN_UGE, next, at->end);
-  return (backward_walk){gen_add(b, w->head, gen_zext(b, done, GEN_I32)),
+  return (backward_walk){gen_sub(b, w->heads, gen_zext(b, done, GEN_I32)),
                          gen_select(b, done, at->begin, next)};
+}
+
+gen_value backward_walk_head(backward_emitter *e, const backward_place *at, const backward_walk *w) {
+  if (!w->heads) return NULL;
+  gen_value head = gen_sub(e->b, at->head_end, w->heads);
+  lanes_set(e->l, e->m->head, backward_index(e, head));
+  return head;
 }
 
 /* --- the workspace --- */
@@ -204,9 +224,8 @@ gen_value backward_statistic(backward_emitter *e, const backward_place *at, gen_
     gen_value value = loop == e->m->head && head ? head : at->loops[loop];
     number = i == 0 ? value : gen_add(b, gen_mul(b, number, backward_extent(e, loop)), value);
   }
-  gen_value pitch = gen_zext(b, gen_param(b, e->k->pitch), GEN_I64);
-  gen_value at_row = gen_add(b, gen_mul(b, gen_zext(b, number, GEN_I64), pitch), gen_zext(b, query, GEN_I64));
-  return gen_add(b, gen_param(b, base), gen_mul_imm(b, at_row, 4));
+  gen_value row = gen_add(b, gen_mul(b, number, gen_param(b, e->k->pitch)), query);
+  return gen_add(b, gen_param(b, base), gen_mul_imm(b, gen_zext(b, row, GEN_I64), 4));
 }
 
 gen_value backward_partial(gen_builder *b, gen_value base, gen_value part, gen_value batches, gen_value batch,

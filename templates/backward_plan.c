@@ -11,8 +11,9 @@
 
 /* Static shared memory (barriers), rounded up to the alignment of the dynamic part. */
 enum { STATIC_SMEM_BYTES = 1024 };
-/* Registers a consumer thread needs beside sums, scores and operands. */
-enum { OVERHEAD_REGISTERS = 28 };
+/* Registers a consumer thread needs beside sums, scores and operands; more where rows have bounds on both
+ * sides and there is something else to keep (l and e of queries, what a step leaves to the next). */
+enum { OVERHEAD_REGISTERS = 24, BOUND_REGISTERS = 8, OVERLAP_REGISTERS = 4 };
 static const int consumer_registers[] = {0, 232, 240, 160};
 
 int backward_row_loop(const backward_match *m, int side) {
@@ -59,15 +60,26 @@ static bool is_copied(const backward_plan *plan, const backward_pass *p, int whi
          place->columns >= ir_form_extent(&m->form, backward_width_loop(m, which));
 }
 
+static bool is_two_sided(const attention_bounds *b) {
+  for (int i = 1; i < b->n; i++)
+    if (b->list[i].upper != b->list[0].upper) return true;
+  return false;
+}
+
 static template_reason make_pass(const backward_plan *plan, const target *t, backward_pass *p) {
   const backward_match *m = plan->match;
   int64_t width[] = {ir_form_extent(&m->form, m->depth), ir_form_extent(&m->form, m->wide)};
+  if (p->overlap && p->stages < 2) return TEMPLATE_STAGES; /* a step holds the one before it */
   p->block_rows = 64 * p->consumers;
   p->threads = 128 * (p->consumers + 1);
   if (p->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   p->live_registers = p->block_columns / 2 + OVERHEAD_REGISTERS;
+  if ((p->side == BACKWARD_QUERIES || p->overlap) && is_two_sided(&m->seen[0]))
+    p->live_registers += BOUND_REGISTERS;
   if (p->sums[0]) p->live_registers += (int)width[0] / 2 + p->block_columns / 2;
-  if (p->sums[1]) p->live_registers += (int)width[1] / 2 + p->block_columns / 4;
+  if (p->sums[1]) p->live_registers += (int)width[1] / 2;
+  if (p->sums[1] || p->overlap) p->live_registers += p->block_columns / 4;
+  if (p->overlap) p->live_registers += OVERLAP_REGISTERS;
   if (p->live_registers > consumer_registers[p->consumers]) return TEMPLATE_REGISTERS;
   for (int i = 0; i < 2; i++) {
     /* Without slopes the tile needs nothing of their operand. */
@@ -97,12 +109,27 @@ static void set_options(backward_plan *plan) {
   }
 }
 
+static template_reason make_keys(backward_plan *plan, const target *t, const int *v, bool together) {
+  const backward_match *m = plan->match;
+  plan->n_passes = together ? 2 : 3;
+  for (int i = 1; i < plan->n_passes; i++) {
+    plan->passes[i] = (backward_pass){.side = BACKWARD_KEYS,
+                                      .sums = {i == 1, together || i == 2},
+                                      .output = {m->dk, m->dv},
+                                      .consumers = v[BACKWARD_K_CONSUMERS],
+                                      .block_columns = v[BACKWARD_K_BLOCK],
+                                      .stages = v[BACKWARD_K_STAGES],
+                                      .overlap = v[BACKWARD_K_OVERLAP]};
+    template_reason reason = make_pass(plan, t, &plan->passes[i]);
+    if (reason != TEMPLATE_OK) return reason;
+  }
+  return TEMPLATE_OK;
+}
+
 template_reason backward_plan_make(const backward_match *m, const target *t, const config *c,
                                    backward_plan *plan) {
   const int *v = c->values;
-  bool apart = v[BACKWARD_APART];
   *plan = (backward_plan){.match = m,
-                          .n_passes = apart ? 3 : 2,
                           .split = v[BACKWARD_SPLIT],
                           .group = v[BACKWARD_GROUP],
                           .persistent = v[BACKWARD_PERSISTENT],
@@ -116,18 +143,11 @@ template_reason backward_plan_make(const backward_match *m, const target *t, con
                                     .output = {m->dq, -1},
                                     .consumers = v[BACKWARD_Q_CONSUMERS],
                                     .block_columns = v[BACKWARD_Q_BLOCK],
-                                    .stages = v[BACKWARD_Q_STAGES]};
-  for (int i = 1; i < plan->n_passes; i++)
-    plan->passes[i] = (backward_pass){.side = BACKWARD_KEYS,
-                                      .sums = {i == 1, !apart || i == 2},
-                                      .output = {m->dk, m->dv},
-                                      .consumers = v[BACKWARD_K_CONSUMERS],
-                                      .block_columns = v[BACKWARD_K_BLOCK],
-                                      .stages = v[BACKWARD_K_STAGES]};
-  for (int i = 0; i < plan->n_passes; i++) {
-    template_reason reason = make_pass(plan, t, &plan->passes[i]);
-    if (reason != TEMPLATE_OK) return reason;
-  }
-  set_options(plan);
-  return TEMPLATE_OK;
+                                    .stages = v[BACKWARD_Q_STAGES],
+                                    .overlap = v[BACKWARD_Q_OVERLAP]};
+  template_reason reason = make_pass(plan, t, &plan->passes[0]);
+  if (reason == TEMPLATE_OK) reason = make_keys(plan, t, v, true);
+  if (reason == TEMPLATE_REGISTERS) reason = make_keys(plan, t, v, false);
+  if (reason == TEMPLATE_OK) set_options(plan);
+  return reason;
 }

@@ -57,7 +57,7 @@ static arke_status load_step(backward_emitter *e, const backward_place *at, cons
   const backward_pass *p = e->p;
   gen_value column = gen_mul_imm(b, w->step, p->block_columns);
   const int statistics[] = {e->k->lse, e->k->dot};
-  backward_set_head(e, w->head);
+  gen_value head = backward_walk_head(e, at, w);
   for (int i = 0; i < 2; i++) {
     bool with = p->side == BACKWARD_KEYS && (i == 0 || p->sums[0]);
     int more = with ? p->block_columns * 4 : 0;
@@ -67,34 +67,29 @@ static arke_status load_step(backward_emitter *e, const backward_place *at, cons
                   backward_column_loop(e->m, p->side), column, shared, full, err));
     if (with)
       gen_bulk_load(b, gen_add(b, e->smem_statistics[i], gen_mul_imm(b, stage.index, more)),
-                    backward_statistic(e, at, w->head, column, statistics[i]), more, full);
+                    backward_statistic(e, at, head, column, statistics[i]), more, full);
   }
   return ARKE_OK;
 }
 
 arke_status backward_emit_producer(backward_emitter *e, arke_error *err) {
-  enum { ITEM, ROW_INDEX, ROW_PARITY, INDEX, PARITY, CARRIED };
+  enum { ROUND, INDEX, PARITY, CARRIED };
   gen_builder *b = e->b;
   gen_stage start = gen_pipeline_producer_start(b);
-  gen_value c[CARRIED] = {[ITEM] = gen_ctaid_x(b),
-                          [ROW_INDEX] = start.index,
-                          [ROW_PARITY] = start.parity,
-                          [INDEX] = start.index,
-                          [PARITY] = start.parity};
+  gen_value c[CARRIED] = {[ROUND] = gen_i32(b, 0), [INDEX] = start.index, [PARITY] = start.parity};
   gen_loop items;
   gen_loop_begin(b, &items, c, CARRIED);
-  gen_value item = backward_item_at(e, c[ITEM]);
+  gen_value item = backward_item(e, c[ROUND]);
   gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
   backward_place at;
   TRY(backward_locate(e, item, &at, err));
-  gen_stage rows = {c[ROW_INDEX], c[ROW_PARITY]};
-  TRY(load_rows(e, &at, rows, err));
+  TRY(load_rows(e, &at, backward_tile_stage(e, c[ROUND], true), err));
 
   backward_walk w = backward_walk_start(&at);
-  gen_value in[4] = {c[INDEX], c[PARITY], w.step, w.head};
+  gen_value in[4] = {c[INDEX], c[PARITY], w.step, w.heads};
   gen_loop steps;
-  gen_loop_begin(b, &steps, in, w.head ? 4 : 3);
-  w = (backward_walk){w.head ? in[3] : NULL, in[2]};
+  gen_loop_begin(b, &steps, in, w.heads ? 4 : 3);
+  w = (backward_walk){w.heads ? in[3] : NULL, in[2]};
   gen_stage stage = {in[0], in[1]};
   TRY(load_step(e, &at, &w, stage, err));
   stage = gen_pipeline_advance(b, &e->of_columns[0], stage);
@@ -102,12 +97,9 @@ arke_status backward_emit_producer(backward_emitter *e, arke_error *err) {
   in[0] = stage.index;
   in[1] = stage.parity;
   in[2] = w.step;
-  if (w.head) in[3] = w.head;
+  if (w.heads) in[3] = w.heads;
   gen_loop_end_while(b, &steps, backward_walk_goes_on(e, &at, &w));
-  c[ITEM] = gen_add(b, c[ITEM], gen_nctaid_x(b));
-  rows = gen_pipeline_advance(b, &e->of_rows, rows);
-  c[ROW_INDEX] = rows.index;
-  c[ROW_PARITY] = rows.parity;
+  c[ROUND] = gen_add_imm(b, c[ROUND], 1);
   c[INDEX] = in[0];
   c[PARITY] = in[1];
   gen_loop_end(b, &items);

@@ -54,14 +54,19 @@ void backward_slopes(backward_emitter *e, const backward_rows *rows, gen_value s
   for (int i = 0; i < n; i++) slopes[i] = gen_fmul(b, p[i], gen_fsub(b, slopes[i], dot[i]));
 }
 
-void backward_mask(backward_emitter *e, const backward_rows *rows, gen_value column, gen_value *x, int n) {
+arke_status backward_mask(backward_emitter *e, const backward_rows *rows, gen_value column, gen_value *x,
+                          int n, arke_error *err) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->seen[e->p->side];
   gen_value zero = gen_f32(b, 0), first = gen_add(b, column, rows->column);
   bool lower = false;
   for (int i = 0; i < bounds->n; i++) lower |= !bounds->list[i].upper;
   for (int r = 0; r < BACKWARD_ROWS; r++) {
-    gen_value below = gen_sub(b, rows->below[r], first), from = gen_sub(b, rows->from[r], first);
+    gen_value from, below;
+    /* Pinned, so that bounds take registers here alone, where they are rarely needed. */
+    TRY(backward_row_columns(e, gen_pin(b, rows->row[r]), &from, &below, err));
+    below = gen_sub(b, below, first);
+    from = gen_sub(b, from, first);
     for (int i = 0; i < n; i++) {
       if (row_of(i) != r) continue;
       gen_value met = gen_compare_imm(b, GEN_SGT, below, column_of(i));
@@ -69,4 +74,5 @@ void backward_mask(backward_emitter *e, const backward_rows *rows, gen_value col
       x[i] = gen_select(b, met, x[i], zero);
     }
   }
+  return ARKE_OK;
 }

@@ -190,18 +190,18 @@ void backward_defaults(const ir_problem *p, const target *t, config *c) {
                  [BACKWARD_K_BLOCK] = 32,
                  [BACKWARD_K_STAGES] = 1,
                  [BACKWARD_SPLIT] = 1}};
-  for (int i = 0; x && i < 1 << 5; i++) {
+  for (int i = 0; x && i < 1 << 6; i++) {
+    bool q_deep = i & 2, k_deep = i & 8;
     config here = {{[BACKWARD_Q_CONSUMERS] = i & 1 ? 2 : 1,
                     [BACKWARD_Q_BLOCK] = 32,
-                    [BACKWARD_Q_STAGES] = i & 2 ? 2 : 1,
+                    [BACKWARD_Q_STAGES] = q_deep ? 2 : 1,
+                    [BACKWARD_Q_OVERLAP] = q_deep,
                     [BACKWARD_K_CONSUMERS] = i & 4 ? 2 : 1,
-                    [BACKWARD_K_BLOCK] = i & 1 ? 64 : 32,
-                    [BACKWARD_K_STAGES] = i & 8 ? 2 : 1,
-                    [BACKWARD_APART] = i >> 4,
+                    [BACKWARD_K_BLOCK] = i & 16 ? 64 : 32,
+                    [BACKWARD_K_STAGES] = k_deep ? 2 : 1,
+                    [BACKWARD_K_OVERLAP] = k_deep && i & 32,
                     [BACKWARD_SPLIT] = 1,
                     [BACKWARD_PERSISTENT] = 1}};
-    try_start(x, t, here, &least, c);
-    here.values[BACKWARD_K_BLOCK] = 32;
     try_start(x, t, here, &least, c);
   }
   for (size_t i = 0; x && isfinite(least) && i < COUNT_OF(order); i++) choose(x, t, order[i], &least, c);
