@@ -118,8 +118,8 @@
     "grouped_linear(X: T[R,K], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { g[r] = sum(e: ends[e] <= "        \
     "r) 1; Y[r,n] = g[r] < E ? sum(k) X[r,k] * W[g[r],n,k] : 0 }")                                           \
   X(swiglu_packed, "matmul", "B,O,H", FLOATS, "silu of the left half times the right half, times a matrix",  \
-    "swiglu_packed(X: T[B,2*H], W: T[H,O]) -> (Y: T[B,O]) { Y[b,o] = sum(h) cast<T>(silu(X[b,h]) * X[b,h + "  \
-    "H]) * W[h,o] }")                                                                                              \
+    "swiglu_packed(X: T[B,2*H], W: T[H,O]) -> (Y: T[B,O]) { Y[b,o] = sum(h) cast<T>(silu(X[b,h]) * X[b,h + " \
+    "H]) * W[h,o] }")                                                                                        \
   X(transpose, "movement", "M,N", ANY, "rows become columns",                                                \
     "transpose(X: T[M,N]) -> (Y: T[N,M]) { Y[j,i] = X[i,j] }")                                               \
   X(gather, "movement", "M,N,K", ANY, "elements of every row by their places",                               \

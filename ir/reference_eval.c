@@ -71,8 +71,12 @@ static bool eval_unary(ref_machine *s, ref_definition *d, ref_node *e) {
     default: e->v[l] = ref_round((dtype)e->id, x->v[l], x->integer); break;
     }
     if (s->want_m && e->sums) e->m[l] = ref_extra_of(s, x, l);
-    if (s->want_m == REF_CASTS && e->sums && e->op == REF_CAST)
-      e->m[l] += fabs(ref_float(e, l)) * dtype_roundoff((dtype)e->id);
+    if (!e->sums || e->op != REF_CAST || !s->want_m) continue;
+    double rounded = fabs(ref_float(e, l));
+    if (s->want_m == REF_CASTS)
+      e->m[l] += rounded * dtype_roundoff((dtype)e->id);
+    else if (rounded > e->m[l] && isfinite(rounded)) /* rounded up: no value is larger than its magnitude */
+      e->m[l] = rounded;
   }
   return true;
 }
