@@ -21,7 +21,8 @@
   X(BLOCK_N, "keys of a step of a set of warps", 16, 32, 64)                                                 \
   X(STAGES, "steps of K and V in the ring of a set", 2, 3, 4, 6, 8)                                          \
   X(WARPS_M, "warps of a set along the tile's rows", 1, 2, 4, 8)                                             \
-  X(WARPS_E, "warps of a set along the columns of O, each of which computes all scores", 1, 2, 4, 8)         \
+  X(WARPS_E, "warps of a set along the columns of O, which exchange scores, or each compute all", 1, 2, 4,   \
+    8)                                                                                                       \
   X(SETS, "sets of warps with keys of their own", 1, 2, 4, 8)                                                \
   X(HOLD_Q, "1: queries stay in registers, 0: they are read from shared memory in each step", 0, 1)          \
   X(SPLIT, "CTAs that share the keys of a tile, combined in order by a second kernel", 1, 2, 3, 4, 5, 6, 8,  \
@@ -92,12 +93,14 @@ typedef struct attend_plan {
   int fragments; /* of 16 rows, of a warp */
   int set_threads, threads;
   int warp_columns; /* of O */
+  int warp_keys;    /* of a step whose scores a warp computes: fewer than all where warps exchange them */
   attend_tile tiles[ATTEND_TILES];
   int v_tile;        /* where values are: ATTEND_V, or a part of K, whose rows they are, loaded once */
   int depth;         /* padded columns of all parts */
   int block_queries; /* of a tile where requests are packed; else 0 */
   int stage_bytes;
   int ring_offset_bytes, smem_bytes; /* queries come first */
+  int scores_offset_bytes, scores_pitch_bytes;
   /* The end: sets put sums and statistics where the ring was, a run of `epilogue.width` columns is evaluated
    * at once. */
   int staged_pitch_bytes, statistics_offset_bytes;
@@ -155,9 +158,9 @@ typedef struct attend_emitter {
   const attend_kernel *k;
   const attend_plan *p;
   const attention_match *m;
-  gen_value thread, lane;                           /* i32 */
-  gen_value set, set_thread, warp_row, warp_column; /* of the warp's part of a tile */
-  gen_value smem_q, ring;                           /* ring: the set's */
+  gen_value thread, lane;                                     /* i32 */
+  gen_value set, set_thread, warp_row, warp_column, warp_key; /* of the warp's part of a tile */
+  gen_value smem_q, ring;                                     /* ring: the set's */
   gen_value unit, tile, split;
   gen_value units[IR_FORM_LOOPS];    /* by place in the batch: the unit's part of the index */
   gen_value first_row, end_row;      /* of the tile in its unit; end_row may be further than a tile */
@@ -211,9 +214,12 @@ void attend_hold_queries(attend_emitter *e, gen_value *words);
 void attend_multiply_keys(attend_emitter *e, const gen_value *queries, gen_value stage, gen_value *s);
 void attend_multiply_values(attend_emitter *e, const gen_value *s, gen_value stage, gen_value *sums);
 
-/* Scores become weights, and sums are rescaled where need be (attend_softmax.c). `key`: the step's first. */
+/* Scores become weights, and sums are rescaled where need be (attend_softmax.c). `key`: the step's first.
+ * Warps that share rows exchange scores between the first and the last. */
 arke_status attend_scores(attend_emitter *e, gen_value key, gen_value *s, arke_error *err);
-void attend_softmax(attend_emitter *e, gen_value key, gen_value *s, attend_state *state, gen_value *sums);
+void attend_put_scores(attend_emitter *e, const gen_value *s);
+void attend_get_scores(attend_emitter *e, gen_value *s);
+void attend_softmax(attend_emitter *e, gen_value *s, attend_state *state, gen_value *sums);
 
 /* The end (attend_finish.c): sets are combined, and outputs evaluated or parts stored. All copies and
  * products are done with. */

@@ -14,6 +14,7 @@ static const double copy_latency_ns = 900, /* from a copy's issue to its bytes, 
     mma_clocks = 7,          /* of a product of a warp, on its quarter of an SM */
     mma_latency_clocks = 34, /* of one that waits for the one before */
     softmax_clocks = 300,    /* of a step: exchange of maxima, exponents, waits */
+    exchange_clocks = 120,   /* of scores between warps */
     exp_per_clock = 16, smem_bytes_per_clock = 110, issue_per_clock = 2.5, /* of an SM */
     combine_ns = 2000; /* the second kernel, started early */
 
@@ -91,18 +92,20 @@ static step_time time_of_step(const attend_plan *p, const target_rates *rates) {
   double keys = p->block_n, warps = p->set_threads / 32.0, rows = 16 * p->fragments;
   double depth = p->depth, chain = depth / 16 + keys / 16;
   /* Of a warp: products, loads of their operands, scores and copies. */
-  double products = p->fragments * (depth / 16 * keys / 8 + keys / 16 * p->warp_columns / 8);
-  double loads = (depth + p->warp_columns) / 16 * keys / 16;
+  double products = p->fragments * (depth / 16 * p->warp_keys / 8 + keys / 16 * p->warp_columns / 8);
+  double loads = depth / 16 * p->warp_keys / 16 + p->warp_columns / 16 * keys / 16;
   if (!p->hold_q) loads += p->fragments * depth / 16;
   double scores = rows * keys / 32, vectors = (double)p->stage_bytes / 16 / p->set_threads;
   double instructions = products + loads + 8 * scores + 5 * vectors + 60;
-  if (p->match->body != p->match->product) instructions += 12 * scores;
+  double evaluated = scores * p->warp_keys / keys;
+  if (p->match->body != p->match->product) instructions += 12 * evaluated;
   if (!p->copied) instructions += 100 * vectors;
   double smem = warps * loads * 512 + p->stage_bytes;
   double busy = fmax(smem / smem_bytes_per_clock, warps * instructions / issue_per_clock);
   busy = fmax(busy, fmax(warps * products * mma_clocks / 4, warps * scores * 32 / exp_per_clock));
-  double alone =
-      fmax(products * mma_clocks, chain * mma_latency_clocks) + softmax_clocks + instructions - products;
+  double exchange = p->warp_keys < p->block_n ? exchange_clocks : 0;
+  double alone = exchange + fmax(products * mma_clocks, chain * mma_latency_clocks) + softmax_clocks +
+                 instructions - products;
   double ns_per_clock = 1e9 / rates->clock_hz;
   step_time t = {.busy = p->sets * busy * ns_per_clock, .alone = alone * ns_per_clock};
   if (!p->copied) t.alone += copy_latency_ns * ceil(vectors);

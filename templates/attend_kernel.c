@@ -49,6 +49,7 @@ static void find_thread(attend_emitter *e) {
   gen_value across = gen_and(b, in, gen_i32(b, p->warps_e - 1));
   e->warp_row = gen_mul_imm(b, down, 16 * p->fragments);
   e->warp_column = gen_mul_imm(b, across, p->warp_columns);
+  e->warp_key = gen_mul_imm(b, across, p->warp_keys);
   e->smem_q = gen_shared_dynamic(b);
   gen_value ring = gen_mul_imm(b, e->set, p->stages * p->stage_bytes);
   e->ring = gen_add_imm(b, gen_add(b, e->smem_q, ring), p->ring_offset_bytes);
@@ -128,7 +129,12 @@ static arke_status take_step(worker *w, gen_value step, gen_value stage, arke_er
   if (p->sets > 1) key = gen_add(b, key, gen_mul_imm(b, e->set, p->block_n));
   attend_multiply_keys(e, w->held ? w->queries : NULL, stage, s);
   TRY(attend_scores(e, key, s, err));
-  attend_softmax(e, key, s, &w->state, w->sums);
+  if (p->warp_keys < p->block_n) {
+    attend_put_scores(e, s);
+    sync_set(e);
+    attend_get_scores(e, s);
+  }
+  attend_softmax(e, s, &w->state, w->sums);
   attend_multiply_values(e, s, stage, w->sums);
   return ARKE_OK;
 }

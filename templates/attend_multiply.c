@@ -48,8 +48,9 @@ static void multiply_part(attend_emitter *e, int part, const gen_value *held, ge
   gen_builder *b = e->b;
   const attend_plan *p = e->p;
   const attend_tile *t = &p->tiles[ATTEND_K + part];
-  int own = p->block_n / 2;
+  int own = p->warp_keys / 2;
   gen_value keys = lane_address(e, t, gen_add_imm(b, stage, t->offset_bytes), 1, 0);
+  if (p->warp_keys < p->block_n) keys = gen_add(b, keys, gen_mul_imm(b, e->warp_key, t->pitch_bytes));
   gen_value queries = held ? NULL : query_address(e, part);
   for (int k = 0; k < t->padded / 16; k++) {
     gen_value q[ATTEND_MOST_FRAGMENTS][4];
@@ -57,7 +58,7 @@ static void multiply_part(attend_emitter *e, int part, const gen_value *held, ge
       if (!held) load_query(e, part, queries, f, k, q[f]);
       for (int i = 0; held && i < 4; i++) q[f][i] = held[(k * p->fragments + f) * 4 + i];
     }
-    for (int n = 0; n < p->block_n / 16; n++) {
+    for (int n = 0; n < p->warp_keys / 16; n++) {
       gen_value words[4];
       gen_ldmatrix_x4(b, false, gen_add_imm(b, keys, 16 * (int64_t)n * t->pitch_bytes + 32 * k), words);
       for (int f = 0; f < p->fragments; f++)
@@ -70,7 +71,7 @@ static void multiply_part(attend_emitter *e, int part, const gen_value *held, ge
 
 void attend_multiply_keys(attend_emitter *e, const gen_value *held, gen_value stage, gen_value *s) {
   const attend_plan *p = e->p;
-  for (int i = 0; i < p->fragments * p->block_n / 2; i++) s[i] = gen_f32(e->b, 0);
+  for (int i = 0; i < p->fragments * p->warp_keys / 2; i++) s[i] = gen_f32(e->b, 0);
   for (int part = 0; part < e->m->n_parts; part++) {
     multiply_part(e, part, held, stage, s);
     if (held) held += p->fragments * p->tiles[ATTEND_K + part].padded / 4;

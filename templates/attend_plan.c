@@ -205,7 +205,10 @@ static template_reason place(attend_plan *p, const target *t) {
   p->staged_pitch_bytes = p->warp_columns * p->warps_e * 4 + 32; /* rows begin 8 banks apart */
   p->statistics_offset_bytes = rows * p->staged_pitch_bytes;
   int staged = p->statistics_offset_bytes + rows * 8;
-  p->smem_bytes = p->ring_offset_bytes + p->sets * p->stages * p->stage_bytes;
+  p->scores_offset_bytes = p->ring_offset_bytes + p->sets * p->stages * p->stage_bytes;
+  p->scores_pitch_bytes = p->block_n * 4 + 32;
+  p->smem_bytes = p->scores_offset_bytes;
+  if (p->warp_keys < p->block_n) p->smem_bytes += rows * p->scores_pitch_bytes;
   if (p->smem_bytes < staged) p->smem_bytes = staged;
   return p->smem_bytes > t->smem_per_block_bytes - STATIC_SMEM_BYTES ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
 }
@@ -241,6 +244,8 @@ template_reason attend_plan_make(const attention_match *m, const target *t, cons
                      .set_threads = 32 * set_warps,
                      .threads = 32 * set_warps * v[ATTEND_SETS],
                      .wide_offsets = !copied || lanes_need_wide_offsets(&m->form)};
+  /* Scores are exchanged where every warp has some, in sixteens of keys. */
+  p->warp_keys = p->block_n % (16 * p->warps_e) ? p->block_n : p->block_n / p->warps_e;
   if (p->fragments > ATTEND_MOST_FRAGMENTS) return TEMPLATE_TILE;
   if (p->threads > t->max_threads_per_block || p->threads > 512) return TEMPLATE_THREADS;
   attend_rows_find(m, &p->rows);

@@ -5,6 +5,7 @@
 
 #include "generator/gen_bits.h"
 #include "generator/gen_control.h"
+#include "generator/gen_memory.h"
 #include "generator/gen_warp.h"
 #include "templates/attend.h"
 
@@ -30,10 +31,10 @@ static gen_value first_key(attend_emitter *e, gen_value key) {
 
 /* --- scores --- */
 
-arke_status attend_scores(attend_emitter *e, gen_value key, gen_value *s, arke_error *err) {
+static arke_status evaluate(attend_emitter *e, gen_value key, gen_value *s, arke_error *err) {
   gen_builder *b = e->b;
   const attention_match *m = e->m;
-  int own = e->p->block_n / 2;
+  int own = e->p->warp_keys / 2;
   if (m->body == m->product) return ARKE_OK;
   /* Where no row sees a key, the nearest one that some row sees is looked at. */
   gen_value last = gen_add_imm(b, e->below, -1), first = first_key(e, key);
@@ -65,7 +66,7 @@ static bool has_lower(const attention_match *m) {
 
 static void mask(attend_emitter *e, gen_value key, gen_value *s) {
   gen_builder *b = e->b;
-  int own = e->p->block_n / 2;
+  int own = e->p->warp_keys / 2;
   gen_value none = gen_f32(b, -(double)INFINITY), first = first_key(e, key);
   for (int r = 0; r < 2 * e->p->fragments; r++) {
     gen_value below = gen_sub(b, e->row_below[r], first), from = gen_sub(b, e->row_from[r], first);
@@ -81,12 +82,56 @@ static void mask(attend_emitter *e, gen_value key, gen_value *s) {
 static void mask_where_needed(attend_emitter *e, gen_value key, gen_value *s) {
   gen_builder *b = e->b;
   gen_branch edge;
-  gen_value end = gen_add_imm(b, key, e->p->block_n);
+  gen_value end = gen_add_imm(b, key, e->p->warp_keys);
   gen_value over = gen_compare(b, GEN_SGT, end, e->all_below);
   if (has_lower(e->m)) over = gen_or(b, over, gen_compare(b, GEN_SLT, key, e->all_from));
-  gen_if(b, &edge, over, s, e->p->fragments * e->p->block_n / 2);
+  gen_if(b, &edge, over, s, e->p->fragments * e->p->warp_keys / 2);
   mask(e, key, s);
   gen_if_end(b, &edge);
+}
+
+arke_status attend_scores(attend_emitter *e, gen_value key, gen_value *s, arke_error *err) {
+  if (e->p->warp_keys < e->p->block_n) key = gen_add(e->b, key, e->warp_key);
+  TRY(evaluate(e, key, s, err));
+  mask_where_needed(e, key, s);
+  return ARKE_OK;
+}
+
+/* --- of all warps that share keys --- */
+
+/* Where scores of the warp's rows are: row g, key 2 t. */
+static gen_value shared_scores(attend_emitter *e) {
+  gen_builder *b = e->b;
+  const attend_plan *p = e->p;
+  gen_value row = gen_add(b, e->warp_row, gen_lshr(b, e->lane, gen_i32(b, 2)));
+  if (p->sets > 1) row = gen_add(b, row, gen_mul_imm(b, e->set, p->block_m));
+  gen_value pair = gen_and(b, e->lane, gen_i32(b, 3));
+  gen_value at = gen_add(b, gen_mul_imm(b, row, p->scores_pitch_bytes), gen_mul_imm(b, pair, 8));
+  return gen_add_imm(b, gen_add(b, e->smem_q, at), p->scores_offset_bytes);
+}
+
+void attend_put_scores(attend_emitter *e, const gen_value *s) {
+  gen_builder *b = e->b;
+  const attend_plan *p = e->p;
+  gen_value to = gen_add(b, shared_scores(e), gen_mul_imm(b, e->warp_key, 4));
+  for (int r = 0; r < 2 * p->fragments; r++)
+    for (int i = 2 * (r % 2); i < p->warp_keys / 2; i += 4) {
+      const gen_value *pair = &s[r / 2 * p->warp_keys / 2 + i];
+      gen_store_shared(b, gen_vector(b, pair, 2),
+                       gen_add_imm(b, to, 8 * (int64_t)r * p->scores_pitch_bytes + 8 * (i - 2 * (r % 2))));
+    }
+}
+
+void attend_get_scores(attend_emitter *e, gen_value *s) {
+  gen_builder *b = e->b;
+  const attend_plan *p = e->p;
+  gen_value from = shared_scores(e);
+  for (int r = 0; r < 2 * p->fragments; r++)
+    for (int i = 2 * (r % 2); i < p->block_n / 2; i += 4) {
+      int64_t offset = 8 * (int64_t)r * p->scores_pitch_bytes + 8 * (i - 2 * (r % 2));
+      gen_value pair = gen_load_shared(b, GEN_F32, 2, gen_add_imm(b, from, offset));
+      for (int k = 0; k < 2; k++) s[r / 2 * p->block_n / 2 + i + k] = gen_lane(b, pair, k);
+    }
 }
 
 /* --- weights --- */
@@ -166,11 +211,10 @@ static void rescale_where_needed(attend_emitter *e, attend_state *state, gen_val
   }
 }
 
-void attend_softmax(attend_emitter *e, gen_value key, gen_value *s, attend_state *state, gen_value *sums) {
+void attend_softmax(attend_emitter *e, gen_value *s, attend_state *state, gen_value *sums) {
   gen_builder *b = e->b;
   int own = e->p->block_n / 2;
   gen_value factor = gen_f32(b, e->m->scale * (e->m->base2 ? 1 : M_LOG2E));
-  mask_where_needed(e, key, s);
   for (int r = 0; r < 2 * e->p->fragments; r++)
     state->largest[r] = gen_maximum(b, state->largest[r], largest_of(e, s, r, factor));
   rescale_where_needed(e, state, sums);

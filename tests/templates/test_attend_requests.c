@@ -89,7 +89,7 @@ static const struct {
      {{"lens", VALUES(longer)}, {"t", VALUES(table)}, {"qe", VALUES(chunks)}}},
     {op_latent,
      "T=bf16 B=2 S=2 H=9 R=50 C=128 F=48",
-     "BLOCK_M=32,BLOCK_N=16,STAGES=2,WARPS_M=2,WARPS_E=2,SETS=1,HOLD_Q=0,SPLIT=2",
+     "BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=1,WARPS_E=2,SETS=1,HOLD_Q=0,SPLIT=2",
      {{"lens", VALUES(latent_lengths)}}},
     {op_latent,
      "T=f16 B=2 S=1 H=16 R=50 C=64 F=24",
