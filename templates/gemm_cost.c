@@ -179,8 +179,8 @@ static double reads_ns(const gemm_plan *plan) {
  * other, and up to a step more; tiles below the narrowest are not there. */
 static double even_rounds(const cost_inputs *in) {
   const gemm_plan *plan = in->plan;
-  double rounds = ceil(in->tiles_m * in->tiles_n * in->batches / in->ctas);
-  double columns = fmax(in->n * in->tiles_m * in->batches / in->ctas, rounds * gemm_narrowest(plan));
+  double slots = slots_of(plan, in->rates), rounds = ceil(in->tiles_m * in->tiles_n * in->batches / slots);
+  double columns = fmax(in->n * in->tiles_m * in->batches / slots, rounds * gemm_narrowest(plan));
   return fmin(rounds, (columns + GEMM_EVEN_STEP) / plan->block_n);
 }
 

@@ -291,9 +291,10 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
     return TEMPLATE_CLUSTER;
   plan->stage_bytes = plan->a.bytes + plan->b.bytes;
   if (match->gathered && !gemm_gathers(plan)) return TEMPLATE_TILE;
-  if (!place_panels(plan, t, plan->block_n < 64 ? 32 : 64) && !place_panels(plan, t, 32))
+  int least = plan->even ? gemm_narrowest(plan) : plan->block_n;
+  if (!place_panels(plan, t, least < 64 ? 32 : 64) && !place_panels(plan, t, 32))
     return TEMPLATE_SHARED_MEMORY;
-  if (plan->even && gemm_narrowest(plan) < plan->panel_n) return TEMPLATE_TILE;
+  if (least < plan->panel_n) return TEMPLATE_TILE;
   if (plan->scales_staged) {
     plan->scales_offset = plan->smem_bytes;
     plan->smem_bytes += GEMM_SCALE_RING * gemm_scale_bytes(plan);

@@ -45,13 +45,20 @@ static bool redundant(const gemm_plan *plan, int64_t units_m, int64_t units_n, i
     int64_t slots = sm_count / plan->cluster;
     return slots <= 1 || units_m * units_n * batches % slots == 0;
   }
+  if (plan->even) return false; /* even_already */
   return plan->persistent && !plan->match.grouped &&
          units_m * units_n * batches * plan->cluster <= sm_count; /* one tile each */
 }
 
-/* Whether tiles of one width fill whole waves. */
-static bool even_already(const gemm_plan *plan, int64_t units_m, int64_t units_n, int64_t n, int sm_count) {
-  return units_m * units_n % sm_count == 0 && n % plan->block_n == 0;
+/* Whether tiles of one width fill whole waves, or there would be no more tiles of several: where tiles are
+ * fewer than SMs and cannot be narrow enough for another one in each row. */
+static bool even_already(const gemm_plan *plan, int64_t rows, int64_t units_n, int64_t n, int sm_count) {
+  if (rows * units_n <= sm_count) {
+    if (plan->pingpong) return true; /* one tile each has no turns to take */
+    int64_t most = ceildiv(n, gemm_narrowest(plan)), possible = sm_count / rows;
+    return (possible < most ? possible : most) <= units_n;
+  }
+  return rows * units_n % sm_count == 0 && n % plan->block_n == 0;
 }
 
 int64_t gemm_batches(const gemm_plan *plan) {
