@@ -109,11 +109,17 @@ typedef struct attend_plan {
   lanes_options scores, epilogue;
 } attend_plan;
 
+/* How tensors are read and written, whatever the configuration. */
+typedef struct attend_vectors {
+  bool copied, wide_offsets;
+  lanes_options tiles[ATTEND_TILES], epilogue;
+} attend_vectors;
+
+/* `copied`: by copies where all tensors, were they without gaps, can be copied; else through registers. */
+void attend_vectors_find(const attention_match *m, bool copied, attend_vectors *v);
 /* The plan of a configuration, or why the hardware cannot run it. */
-template_reason attend_plan_make(const attention_match *m, const target *t, const config *c, bool copied,
-                                 attend_plan *plan);
-/* Whether tensors of this problem can be copied, were they without gaps. */
-bool attend_can_copy(const attention_match *m);
+template_reason attend_plan_make(const attention_match *m, const attend_vectors *vectors, const target *t,
+                                 const config *c, attend_plan *plan);
 /* The match and what dtypes, sizes and the target have against it. */
 template_reason attend_fit(const ir_problem *p, const target *t, arena *a, attention_match *m, strbuf *detail,
                            arke_status *status);

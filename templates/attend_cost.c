@@ -158,11 +158,13 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
 double attend_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
   arena a = ARENA_INIT;
   attention_match m;
+  attend_vectors vectors;
   attend_plan plan;
   double ns = INFINITY;
-  if (attend_fit(p, t, &a, &m, NULL, NULL) == TEMPLATE_OK &&
-      attend_plan_make(&m, t, c, attend_can_copy(&m), &plan) == TEMPLATE_OK)
-    ns = attend_plan_cost_ns(&plan, t, rates);
+  if (attend_fit(p, t, &a, &m, NULL, NULL) == TEMPLATE_OK) {
+    attend_vectors_find(&m, true, &vectors);
+    if (attend_plan_make(&m, &vectors, t, c, &plan) == TEMPLATE_OK) ns = attend_plan_cost_ns(&plan, t, rates);
+  }
   arena_release(&a);
   return ns;
 }

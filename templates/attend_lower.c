@@ -232,9 +232,11 @@ arke_status attend_ways(const ir_problem *p, const target *t, const config *c, c
   template_reason reason = attend_fit(p, t, a, m, NULL, &status);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   for (int i = 0; i < (int)COUNT_OF(variants) && reason == TEMPLATE_OK; i++) {
-    if (variants[i].copied && (!attend_can_copy(m) || is_unchecked(m, options))) continue;
+    attend_vectors vectors;
+    attend_vectors_find(m, variants[i].copied && !is_unchecked(m, options), &vectors);
+    if (vectors.copied != variants[i].copied) continue;
     config narrow = narrow_config(c);
-    reason = attend_plan_make(m, t, *n > 0 ? &narrow : c, variants[i].copied, &plans[i]);
+    reason = attend_plan_make(m, &vectors, t, *n > 0 ? &narrow : c, &plans[i]);
     set_options(&plans[i], options);
     if (reason == TEMPLATE_OK) TRY(make_way(&plans[i], i, a, &ways[(*n)++], err));
   }

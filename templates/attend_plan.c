@@ -73,40 +73,71 @@ template_reason attend_fit(const ir_problem *p, const target *t, arena *a, atten
   return TEMPLATE_DTYPE;
 }
 
-/* --- tiles --- */
-
 static int ceil_to(int64_t x, int step) {
   return (int)((x + step - 1) / step * step);
 }
 
-static void choose_vectors(const attend_plan *p, attend_tile *t) {
-  const ir_form *form = &p->match->form;
-  lanes_options *o = &t->options;
-  *o = (lanes_options){.loop = t->loop, .width = 8, .wide_offsets = p->wide_offsets};
-  while (t->columns % o->width) o->width /= 2;
-  if (p->copied) o->wide = lanes_wide(form, o) & UINT64_C(1) << t->access;
-  t->width = o->width;
-  t->vectors = t->columns / t->width;
+/* --- vectors --- */
+
+static lanes_options vectors_along(const ir_form *form, int access, int loop, bool wide_offsets,
+                                   bool copied) {
+  lanes_options o = {.loop = loop, .width = 8, .wide_offsets = wide_offsets};
+  while (ir_form_extent(form, loop) % o.width) o.width /= 2;
+  if (copied) o.wide = lanes_wide(form, &o) & UINT64_C(1) << access;
+  return o;
 }
 
-static attend_tile make_tile(const attend_plan *p, int access, int loop, int rows, int padded) {
+static bool can_copy(const attention_match *m, const lanes_options *o, int access) {
+  return o->width == 8 && (o->wide >> access & 1) &&
+         ir_tensor_dtype(m->form.problem, m->form.accesses[access].tensor) == m->type;
+}
+
+static lanes_options epilogue_of(const attention_match *m, bool wide_offsets, bool copied) {
+  const ir_form *form = &m->form;
+  int bits = dtype_bits(ir_tensor_dtype(form->problem, form->accesses[m->o].tensor));
+  lanes_options o = {.loop = m->wide, .width = 1, .wide_offsets = wide_offsets};
+  if (!copied) return o;
+  for (o.width = bits >= 32 ? 4 : 8; o.width > 1; o.width /= 2) {
+    if (ir_form_extent(form, o.loop) % o.width) continue;
+    o.wide = lanes_wide(form, &o);
+    if (o.wide >> m->o & 1) return o;
+  }
+  o.wide = 0;
+  return o;
+}
+
+void attend_vectors_find(const attention_match *m, bool copied, attend_vectors *v) {
+  const ir_form *form = &m->form;
+  *v = (attend_vectors){.copied = copied};
+  v->wide_offsets = !copied || lanes_need_wide_offsets(form);
+  for (int i = 0; i < m->n_parts; i++) {
+    const attention_part *part = &m->parts[i];
+    v->tiles[ATTEND_Q + i] = vectors_along(form, part->q, part->depth, v->wide_offsets, copied);
+    v->tiles[ATTEND_K + i] = vectors_along(form, part->k.access, part->depth, v->wide_offsets, copied);
+    v->copied = v->copied && can_copy(m, &v->tiles[ATTEND_Q + i], part->q) &&
+                can_copy(m, &v->tiles[ATTEND_K + i], part->k.access);
+  }
+  v->tiles[ATTEND_V] = vectors_along(form, m->v.access, m->wide, v->wide_offsets, copied);
+  v->copied = v->copied && can_copy(m, &v->tiles[ATTEND_V], m->v.access);
+  v->epilogue = epilogue_of(m, v->wide_offsets, copied);
+  if (copied && !v->copied) attend_vectors_find(m, false, v);
+}
+
+/* --- tiles --- */
+
+static attend_tile make_tile(const attend_plan *p, const lanes_options *o, int access, int rows, int padded) {
   attend_tile t = {.present = true,
                    .access = access,
-                   .loop = loop,
+                   .loop = o->loop,
                    .rows = rows,
-                   .columns = (int)ir_form_extent(&p->match->form, loop),
+                   .columns = (int)ir_form_extent(&p->match->form, o->loop),
                    .padded = padded,
-                   .pitch_bytes = (padded / 8 | 1) * 16};
+                   .pitch_bytes = (padded / 8 | 1) * 16,
+                   .width = o->width,
+                   .options = *o};
   t.bytes = rows * t.pitch_bytes;
-  choose_vectors(p, &t);
+  t.vectors = t.columns / t.width;
   return t;
-}
-
-static bool can_copy(const attend_plan *p, const attend_tile *t) {
-  const ir_form *form = &p->match->form;
-  const ir_access *x = &form->accesses[t->access];
-  return t->width == 8 && (t->options.wide >> t->access & 1) &&
-         ir_tensor_dtype(form->problem, x->tensor) == p->match->type;
 }
 
 /* Whether two accesses are of the same elements, where `x_loop` of one stands for `y_loop` of the other. */
@@ -136,69 +167,47 @@ static int choose_run(const attend_plan *p, const attend_tile *t, const attentio
 }
 
 /* Of rows of K or V, after the tiles that are there already. */
-static void add_tile(attend_plan *p, int tile, const attention_read *r, int loop, int padded) {
+static void add_tile(attend_plan *p, const attend_vectors *v, int tile, const attention_read *r, int padded) {
   attend_tile *t = &p->tiles[tile];
-  *t = make_tile(p, r->access, loop, p->block_n, padded);
+  *t = make_tile(p, &v->tiles[tile], r->access, p->block_n, padded);
   t->plain = r->keys == ATTENTION_KEYS_PLAIN;
   t->run = choose_run(p, t, r);
   t->offset_bytes = p->stage_bytes;
   p->stage_bytes += t->bytes;
 }
 
-static template_reason make_tiles(attend_plan *p) {
+static void find_widths(attend_plan *p) {
   const attention_match *m = p->match;
-  int wide = ceil_to(ir_form_extent(&m->form, m->wide), 16 * p->warps_e);
-  p->warp_columns = wide / p->warps_e;
+  p->warp_columns = ceil_to(ir_form_extent(&m->form, m->wide), 16 * p->warps_e) / p->warps_e;
+  for (int i = 0; i < m->n_parts; i++) p->depth += ceil_to(ir_form_extent(&m->form, m->parts[i].depth), 16);
+}
+
+static template_reason make_tiles(attend_plan *p, const attend_vectors *v) {
+  const attention_match *m = p->match;
+  int wide = p->warp_columns * p->warps_e;
   p->v_tile = ATTEND_V;
   for (int i = 0; i < m->n_parts; i++) {
     const attention_part *part = &m->parts[i];
     int depth = ceil_to(ir_form_extent(&m->form, part->depth), 16);
     attend_tile *q = &p->tiles[ATTEND_Q + i];
-    *q = make_tile(p, part->q, part->depth, p->block_m, depth);
+    *q = make_tile(p, &v->tiles[ATTEND_Q + i], part->q, p->block_m, depth);
     q->offset_bytes = p->ring_offset_bytes;
     p->ring_offset_bytes += q->bytes;
-    add_tile(p, ATTEND_K + i, &part->k, part->depth, depth);
-    p->depth += depth;
+    add_tile(p, v, ATTEND_K + i, &part->k, depth);
     if (same_elements(&m->form, part->k.access, part->depth, m->v.access, m->wide) && wide <= depth)
       p->v_tile = ATTEND_K + i;
   }
-  if (p->v_tile == ATTEND_V) add_tile(p, ATTEND_V, &m->v, m->wide, wide);
+  if (p->v_tile == ATTEND_V) add_tile(p, v, ATTEND_V, &m->v, wide);
   for (int i = 0; p->copied && i < ATTEND_TILES; i++) {
     const attend_tile *t = &p->tiles[i];
     if (!t->present) continue;
-    if (!can_copy(p, t)) return TEMPLATE_ALIGNMENT;
     int threads = i < ATTEND_K ? p->threads : p->set_threads;
     if (t->rows * t->vectors > MOST_COPIES * threads) return TEMPLATE_REGISTERS;
   }
   return TEMPLATE_OK;
 }
 
-bool attend_can_copy(const attention_match *m) {
-  attend_plan p = {.match = m,
-                   .copied = true,
-                   .block_m = 16,
-                   .block_n = 16,
-                   .warps_e = 1,
-                   .set_threads = 1024,
-                   .threads = 1024};
-  return make_tiles(&p) == TEMPLATE_OK;
-}
-
 /* --- the end --- */
-
-static void choose_epilogue(attend_plan *p) {
-  const ir_form *form = &p->match->form;
-  lanes_options *o = &p->epilogue;
-  int bits = dtype_bits(ir_tensor_dtype(form->problem, form->accesses[p->match->o].tensor));
-  *o = (lanes_options){.loop = p->match->wide, .width = 1, .wide_offsets = p->wide_offsets};
-  if (!p->copied) return;
-  for (o->width = bits >= 32 ? 4 : 8; o->width > 1; o->width /= 2) {
-    if (ir_form_extent(form, o->loop) % o->width) continue;
-    o->wide = lanes_wide(form, o);
-    if (o->wide >> p->match->o & 1) return;
-  }
-  o->wide = 0;
-}
 
 static template_reason place(attend_plan *p, const target *t) {
   int rows = p->sets * p->block_m;
@@ -225,37 +234,39 @@ static template_reason check_registers(attend_plan *p, const target *t) {
   return p->live_registers > most ? TEMPLATE_REGISTERS : TEMPLATE_OK;
 }
 
-template_reason attend_plan_make(const attention_match *m, const target *t, const config *c, bool copied,
-                                 attend_plan *p) {
+template_reason attend_plan_make(const attention_match *m, const attend_vectors *vectors, const target *t,
+                                 const config *c, attend_plan *p) {
   const int *v = c->values;
-  int set_warps = v[ATTEND_WARPS_M] * v[ATTEND_WARPS_E];
-  if (v[ATTEND_BLOCK_M] % (16 * v[ATTEND_WARPS_M])) return TEMPLATE_TILE;
+  int set_warps = v[ATTEND_WARPS_M] * v[ATTEND_WARPS_E], threads = 32 * set_warps * v[ATTEND_SETS];
+  int fragments = v[ATTEND_BLOCK_M] / (16 * v[ATTEND_WARPS_M]);
+  if (v[ATTEND_BLOCK_M] % (16 * v[ATTEND_WARPS_M]) || fragments > ATTEND_MOST_FRAGMENTS) return TEMPLATE_TILE;
+  if (threads > t->max_threads_per_block || threads > 512) return TEMPLATE_THREADS;
   *p = (attend_plan){.match = m,
                      .block_m = v[ATTEND_BLOCK_M],
                      .block_n = v[ATTEND_BLOCK_N],
-                     .stages = copied ? v[ATTEND_STAGES] : 2,
+                     .stages = vectors->copied ? v[ATTEND_STAGES] : 2,
                      .warps_m = v[ATTEND_WARPS_M],
                      .warps_e = v[ATTEND_WARPS_E],
                      .sets = v[ATTEND_SETS],
                      .split = v[ATTEND_SPLIT],
                      .hold_q = v[ATTEND_HOLD_Q],
-                     .copied = copied,
-                     .fragments = v[ATTEND_BLOCK_M] / (16 * v[ATTEND_WARPS_M]),
+                     .copied = vectors->copied,
+                     .wide_offsets = vectors->wide_offsets,
+                     .epilogue = vectors->epilogue,
+                     .fragments = fragments,
                      .set_threads = 32 * set_warps,
-                     .threads = 32 * set_warps * v[ATTEND_SETS],
-                     .wide_offsets = !copied || lanes_need_wide_offsets(&m->form)};
+                     .threads = threads};
   /* Scores are exchanged where every warp has some, in sixteens of keys. */
   p->warp_keys = p->block_n % (16 * p->warps_e) ? p->block_n : p->block_n / p->warps_e;
-  if (p->fragments > ATTEND_MOST_FRAGMENTS) return TEMPLATE_TILE;
-  if (p->threads > t->max_threads_per_block || p->threads > 512) return TEMPLATE_THREADS;
+  find_widths(p);
+  template_reason reason = check_registers(p, t);
+  if (reason != TEMPLATE_OK) return reason;
   attend_rows_find(m, &p->rows);
   /* Tiles of packed requests are of whole queries. */
   if (m->groups.of) p->block_queries = (int)(p->block_m / attend_pack(m, &p->rows));
   if (m->groups.of && p->block_queries == 0) return TEMPLATE_TILE;
-  template_reason reason = make_tiles(p);
-  if (reason == TEMPLATE_OK) reason = check_registers(p, t);
+  reason = make_tiles(p, vectors);
   if (reason != TEMPLATE_OK) return reason;
   p->scores = (lanes_options){.loop = -1, .width = 1, .wide_offsets = p->wide_offsets};
-  choose_epilogue(p);
   return place(p, t);
 }

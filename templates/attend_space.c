@@ -44,18 +44,18 @@ static bool redundant(const attend_plan *p, const config *c) {
 
 typedef struct prepared {
   template_reason reason;
-  bool copied;
   attention_match m;
+  attend_vectors vectors;
 } prepared;
 
 static void prepare(const ir_problem *p, const target *t, arena *a, prepared *x, arke_status *status) {
   x->reason = attend_fit(p, t, a, &x->m, NULL, status);
-  x->copied = x->reason == TEMPLATE_OK && attend_can_copy(&x->m);
+  if (x->reason == TEMPLATE_OK) attend_vectors_find(&x->m, true, &x->vectors);
 }
 
 static template_reason plan_of(const prepared *x, const target *t, const config *c, attend_plan *plan) {
   if (x->reason != TEMPLATE_OK) return x->reason;
-  template_reason reason = attend_plan_make(&x->m, t, c, x->copied, plan);
+  template_reason reason = attend_plan_make(&x->m, &x->vectors, t, c, plan);
   return reason == TEMPLATE_OK && redundant(plan, c) ? TEMPLATE_REDUNDANT : reason;
 }
 
