@@ -86,6 +86,7 @@ typedef struct cuda_launch_config {
   X(device_count, cuDeviceGetCount, REQUIRED, (int *count))                                                  \
   X(device_get, cuDeviceGet, REQUIRED, (cuda_device_id * d, int ordinal))                                    \
   X(device_name, cuDeviceGetName, REQUIRED, (char *name, int bytes, cuda_device_id d))                       \
+  X(device_bus, cuDeviceGetPCIBusId, REQUIRED, (char *bus, int bytes, cuda_device_id d))                     \
   X(device_memory, cuDeviceTotalMem_v2, REQUIRED, (size_t * bytes, cuda_device_id d))                        \
   X(device_attribute, cuDeviceGetAttribute, REQUIRED, (int *value, int attribute, cuda_device_id d))         \
   X(context_retain, cuDevicePrimaryCtxRetain, REQUIRED, (cuda_context * c, cuda_device_id d))                \

@@ -78,6 +78,8 @@ static arke_status read_info(cuda_gpu *g, int index, arke_error *err) {
   info->can_measure = true;
   TRY(cuda_check(&g->api, g->api.device_name(info->name, (int)sizeof info->name, g->id), "cuDeviceGetName",
                  err));
+  TRY(cuda_check(&g->api, g->api.device_bus(info->pci_bus, (int)sizeof info->pci_bus, g->id),
+                 "cuDeviceGetPCIBusId", err));
   TRY(cuda_check(&g->api, g->api.device_memory(&memory, g->id), "cuDeviceTotalMem", err));
   TRY(cuda_check(&g->api, g->api.driver_version(&info->driver_version), "cuDriverGetVersion", err));
   TRY(attribute(g, CUDA_ATTRIBUTE_CC_MAJOR, &info->cc_major, err));

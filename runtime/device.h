@@ -28,6 +28,7 @@ typedef struct device_info {
   int clock_khz, memory_clock_khz, memory_bus_bits;
   int driver_version;   /* 13000 for CUDA 13.0; 0 on the emulator */
   char driver_text[64]; /* "580.159.04" where known */
+  char pci_bus[32];     /* "0000:1b:00.0"; empty on the emulator */
   bool can_measure;     /* times mean something */
 } device_info;
 

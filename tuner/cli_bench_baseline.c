@@ -6,6 +6,7 @@
 #include "tuner/cli_bench_parts.h"
 #include "tuner/cli_cublas.h"
 #include "tuner/cli_output.h"
+#include "tuner/cli_power.h"
 #include "tuner/cli_report.h"
 #include "tuner/verify.h"
 
@@ -24,6 +25,12 @@ static const char method[] =
     "times "
     "are medians over those rounds, cublas_over_arke is the median of the ratio within a round";
 
+static const char power_method[] = "after the comparison both run back to back, inputs rotating as there, "
+                                   "two turns of half a second each in the "
+                                   "order A B B A; joules are the differences of NVML's total energy "
+                                   "counter, over the runs; ns is the time of a "
+                                   "run in these turns, sm_mhz the clock at their ends";
+
 /* Everything of one problem. */
 typedef struct match {
   bench *bench;
@@ -38,6 +45,7 @@ typedef struct match {
   cli_contest contest;   /* OURS and THEIRS, the chosen one */
   cli_ratio ratio;       /* its time over ours */
   tune_check checks[2];
+  cli_power power[2];
   int64_t elements, differing;
   double largest_difference;
 } match;
@@ -106,7 +114,7 @@ static arke_status compare_results(match *m, arke_error *err) {
 
 /* The candidate is chosen from times of its own, so that its luck there is not in the
  * comparison. */
-static arke_status play(match *m, cublas_library *library, arke_error *err) {
+static arke_status play(match *m, cublas_library *library, const power_meter *meter, arke_error *err) {
   int rounds = m->bench->settings->rounds;
   TRY(set_up(m, library, err));
   TRY(cli_contest_run(&m->selection, &m->meter, (int)ceil(SELECTION * rounds), err));
@@ -116,6 +124,7 @@ static arke_status play(match *m, cublas_library *library, arke_error *err) {
   m->contest.list[THEIRS] = m->selection.list[m->best];
   TRY(compare_results(m, err));
   TRY(cli_contest_run(&m->contest, &m->meter, rounds, err));
+  if (meter) TRY(cli_power_measure(meter, &m->meter, &m->contest, m->power, err));
   return cli_contest_ratio(&m->contest, THEIRS, OURS, &m->ratio, err);
 }
 
@@ -127,7 +136,7 @@ static json_t *check_json(const tune_check *c) {
   return json_pack("{s:f, s:f}", "error", c->error, "allowed", c->allowed);
 }
 
-static json_t *match_json(const match *m, const char *title) {
+static json_t *match_json(const match *m, const char *title, bool powered) {
   json_t *all = json_array();
   for (int i = 0; i < m->selection.n; i++)
     json_array_append_new(all, cli_contest_time_json(&m->selection.list[i].time));
@@ -135,29 +144,39 @@ static json_t *match_json(const match *m, const char *title) {
       json_pack("{s:o, s:o, s:I, s:I, s:f}", "arke_vs_reference", check_json(&m->checks[OURS]),
                 "cublas_vs_reference", check_json(&m->checks[THEIRS]), "elements", (json_int_t)m->elements,
                 "differing", (json_int_t)m->differing, "largest_difference", m->largest_difference);
-  return json_pack("{s:s, s:s, s:s, s:i, s:o, s:f, s:o, s:f, s:i, s:o, s:o, s:o}", "problem", title, "key",
-                   m->ours.info.key, "config", m->ours.info.config, "input_sets", m->tensors.n_sets,
-                   "arke_ns", cli_contest_time_json(&m->contest.list[OURS].time), "arke_tflops",
-                   tflops(m, OURS), "cublas_ns", cli_contest_time_json(&m->contest.list[THEIRS].time),
-                   "cublas_tflops", tflops(m, THEIRS), "cublas_heuristic", m->best, "cublas_selection_ns",
-                   all, "cublas_over_arke", cli_contest_ratio_json(&m->ratio), "results", results);
+  json_t *o =
+      json_pack("{s:s, s:s, s:s, s:i, s:o, s:f, s:o, s:f, s:i, s:o, s:o, s:o}", "problem", title, "key",
+                m->ours.info.key, "config", m->ours.info.config, "input_sets", m->tensors.n_sets, "arke_ns",
+                cli_contest_time_json(&m->contest.list[OURS].time), "arke_tflops", tflops(m, OURS),
+                "cublas_ns", cli_contest_time_json(&m->contest.list[THEIRS].time), "cublas_tflops",
+                tflops(m, THEIRS), "cublas_heuristic", m->best, "cublas_selection_ns", all,
+                "cublas_over_arke", cli_contest_ratio_json(&m->ratio), "results", results);
+  if (powered) {
+    json_object_set_new(o, "arke_power", cli_power_json(&m->power[OURS]));
+    json_object_set_new(o, "cublas_power", cli_power_json(&m->power[THEIRS]));
+  }
+  return o;
 }
 
-static arke_status play_problem(bench *b, const cli_problem *p, cublas_library *library, json_t *list,
-                                double *ratio, arke_error *err) {
+static arke_status play_problem(bench *b, const cli_problem *p, cublas_library *library,
+                                const power_meter *meter, json_t *list, double *ratio, arke_error *err) {
   match m = {.bench = b, .problem = p};
   strbuf title = STRBUF_INIT, ours = STRBUF_INIT, theirs = STRBUF_INIT;
   cli_problem_title(p, &title);
   cli_complain("comparing %s", strbuf_text(&title));
-  arke_status status = play(&m, library, err);
+  arke_status status = play(&m, library, meter, err);
   if (status == ARKE_OK) {
     *ratio = m.ratio.median;
     cli_time_print(m.contest.list[OURS].time.median_ns, &ours);
     cli_time_print(m.contest.list[THEIRS].time.median_ns, &theirs);
-    json_array_append_new(list, match_json(&m, strbuf_text(&title)));
+    json_array_append_new(list, match_json(&m, strbuf_text(&title), meter != NULL));
     strbuf_addf(&b->text, "%-32s %10s %8.1f %10s %8.1f   %.4f (%.4f to %.4f)\n", strbuf_text(&title),
                 strbuf_text(&ours), tflops(&m, OURS), strbuf_text(&theirs), tflops(&m, THEIRS),
                 m.ratio.median, m.ratio.p10, m.ratio.p90);
+    if (meter)
+      strbuf_addf(&b->text, "%32s %10.3g J %6.0f W %8.3g J %6.0f W   %.4f of the joules\n", "",
+                  m.power[OURS].joules, m.power[OURS].watts, m.power[THEIRS].joules, m.power[THEIRS].watts,
+                  m.power[THEIRS].joules / m.power[OURS].joules);
   }
   tear_down(&m);
   strbuf_free(&title);
@@ -176,6 +195,18 @@ static void describe_method(bench *b, const cublas_library *library) {
   json_object_set_new(b->report, "method", json_string(method));
 }
 
+/* With --power, where the GPU's draw can be read; why not otherwise. */
+static power_meter *open_meter(bench *b) {
+  power_meter *meter = NULL;
+  arke_error why = ARKE_ERROR_INIT;
+  if (!b->settings->line->given[CLI_OPT_POWER]) return NULL;
+  if (power_meter_open(NULL, b->info.pci_bus, &meter, &why) != ARKE_OK)
+    cli_complain("no power is measured: %s", why.text);
+  else
+    json_object_set_new(b->report, "power_method", json_string(power_method));
+  return meter;
+}
+
 arke_status cli_bench_baseline(bench *b, arke_error *err) {
   cublas_library *library = NULL;
   double logarithms = 0, lowest = INFINITY;
@@ -183,15 +214,17 @@ arke_status cli_bench_baseline(bench *b, arke_error *err) {
   json_t *list = json_array();
   describe_method(b, library);
   json_object_set_new(b->report, "problems", list);
+  power_meter *meter = open_meter(b);
   strbuf_addf(&b->text, "%-32s %10s %8s %10s %8s   %s\n", "problem", "arke", "TFLOP/s", "cublas", "TFLOP/s",
               "cublas over arke (p10 to p90)");
   arke_status status = ARKE_OK;
   for (int i = 0; i < b->n_problems && status == ARKE_OK; i++) {
     double ratio = 0;
-    status = play_problem(b, &b->problems[i], library, list, &ratio, err);
+    status = play_problem(b, &b->problems[i], library, meter, list, &ratio, err);
     logarithms += log(ratio);
     lowest = fmin(lowest, ratio);
   }
+  power_meter_close(meter);
   cublas_close(library);
   TRY(status);
   double mean = exp(logarithms / b->n_problems);

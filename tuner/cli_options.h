@@ -61,6 +61,8 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
   X(WHAT, "what", 0, "baseline|launch|compile|tuning|configs", "baseline", "b", "what to measure")           \
   X(CONFIGS, "configs", 0, "FILE", NULL, "b", "configurations to compare, one a line, for --what configs")   \
   X(ROUNDS, "rounds", 0, "N", "200", "b", "interleaved rounds of one comparison")                            \
+  X(POWER, "power", 0, NULL, NULL, "b",                                                                      \
+    "also the watts and joules of a run, a second more for each contestant of --what baseline")              \
   X(SEED, "seed", 0, "N", "0", "tsbf", "seed of the search, the inputs and the emulator")                    \
   X(JOBS, "jobs", 0, "N", NULL, "tsb", "compile workers; one per core unless given")                         \
   X(OUTPUT, "output", 'o', "FILE", NULL, "sbfc", "the file to write")                                        \

@@ -5,6 +5,7 @@
 #include "tests/cli/cli_suites.h"
 #include "tests/tuner/fake_device.h"
 #include "tuner/cli_contest.h"
+#include "tuner/cli_power.h"
 
 typedef struct entrant {
   device *dev;
@@ -76,6 +77,35 @@ START_TEST(cold_runs_are_compared_after_flushes) {
 }
 END_TEST
 
+/* The stand-in's counter moves by 7.5 J from one reading to the next, however long a turn takes. */
+START_TEST(power_is_told_of_each) {
+  static const double true_ns[] = {100000, 200000};
+  fake_device d;
+  tune_meter m;
+  entrant entrants[2];
+  cli_contest c = {0};
+  cli_power power[2];
+  power_meter *p;
+  arke_error err = ARKE_ERROR_INIT;
+  fake_device_init(&d, 9);
+  enter(&c, &d, entrants, true_ns, 2);
+  ck_assert_msg(power_meter_open(FAKE_NVML, "0000:1b:00.0", &p, &err) == ARKE_OK, "%s", err.text);
+  ck_assert_int_eq(tune_meter_open(&d.base, 9, &m, NULL), ARKE_OK);
+  ck_assert_int_eq(cli_power_measure(p, &m, &c, power, &err), ARKE_OK);
+  for (int i = 0; i < 2; i++) {
+    ck_assert_double_eq_tol(power[i].ns, true_ns[i], 0.2 * true_ns[i]);
+    ck_assert_double_eq_tol(power[i].watts, 7.5 / 0.5, 0.2 * 7.5 / 0.5);
+    ck_assert_double_eq_tol(power[i].joules, power[i].watts * power[i].ns * 1e-9, 0.1 * power[i].joules);
+    ck_assert_double_eq(power[i].megahertz, 1755);
+  }
+  d.fail_launch = 1;
+  ck_assert_int_ne(cli_power_measure(p, &m, &c, power, &err), ARKE_OK);
+  power_meter_close(p);
+  tune_meter_close(&m);
+  ck_assert_int_eq(d.open_objects, 0);
+}
+END_TEST
+
 START_TEST(a_failing_launch_ends_it_cleanly) {
   static const double true_ns[] = {1000, 2000};
   for (int failing = 1; failing < 200; failing += 7) {
@@ -100,6 +130,7 @@ TCase *cli_contest_case(void) {
   tcase_set_timeout(t, 60);
   tcase_add_test(t, ratios_survive_drifting_clocks);
   tcase_add_test(t, cold_runs_are_compared_after_flushes);
+  tcase_add_test(t, power_is_told_of_each);
   tcase_add_test(t, a_failing_launch_ends_it_cleanly);
   return t;
 }

@@ -114,6 +114,12 @@ DRIVER(cuDeviceGetName, (char *name, int bytes, cuda_device_id d)) {
   return 0;
 }
 
+DRIVER(cuDeviceGetPCIBusId, (char *bus, int bytes, cuda_device_id d)) {
+  ENTER(cuDeviceGetPCIBusId);
+  snprintf(bus, (size_t)bytes, "0000:%02x:00.0", 0x1b + d);
+  return 0;
+}
+
 DRIVER(cuDeviceTotalMem_v2, (size_t * bytes, cuda_device_id d)) {
   (void)d;
   *bytes = 1 << 30;
