@@ -294,9 +294,13 @@ def parse_shape(entry, text):
     return dict(zip(axes, numbers))
 
 
-def problems_of(options):
+def catalogue_of(options):
     listing = subprocess.run([options.arke_tune, "--list-ops", "--json"], check=True, capture_output=True, text=True)
-    catalogue = {e["op"]: e for e in map(json.loads, listing.stdout.splitlines())}
+    return {e["op"]: e for e in map(json.loads, listing.stdout.splitlines())}
+
+
+def problems_of(options):
+    catalogue = catalogue_of(options)
     if options.workload:
         rows = json.loads(Path(options.workload).read_text())["problems"]
         return [from_workload(catalogue, one) for row in rows for one in expand(row)]
