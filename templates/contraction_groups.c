@@ -2,7 +2,16 @@
 
 #include "templates/lanes_index.h"
 
-/* ends[e] over the whole of a tensor of one dimension. */
+/* A loop, or "e + 1" of offsets, which have one element more than there are groups: inside, or the count
+ * would have a condition that says so. */
+static bool is_place_of(const ir_form *form, const ir_access *x, int loop) {
+  const ir_expr *e = x->subscripts[0].e;
+  if (e->node == IR_INDEX) return e->id == loop && lanes_in_range(form, x, 0);
+  if (e->node != IR_OPERATOR || e->id != IR_OP_ADD) return false;
+  return e->args[0]->node == IR_INDEX && e->args[0]->id == loop && e->args[1]->node == IR_INT;
+}
+
+/* ends[e], or cu[e + 1], of a tensor of one dimension. */
 static bool is_end(const ir_form *form, const ir_expr *e, int loop) {
   if (e->node != IR_READ) return false;
   const ir_access *x = &form->accesses[e->id];
@@ -10,7 +19,7 @@ static bool is_end(const ir_form *form, const ir_expr *e, int loop) {
   dtype type = ir_tensor_dtype(form->problem, x->tensor);
   if (type != DTYPE_I32 && type != DTYPE_I64) return false;
   return t->role == IR_INPUT && !t->any_rank && t->rank == 1 && x->n == 1 && !x->other && !x->conditional &&
-         x->subscripts[0].e->node == IR_INDEX && x->subscripts[0].e->id == loop && lanes_in_range(form, x, 0);
+         is_place_of(form, x, loop);
 }
 
 static const ir_expr *without_index_cast(const ir_form *form, const ir_expr *e) {

@@ -3,6 +3,8 @@
  *   g[r] = sum(e: ends[e] <= r) 1                        the group of row r: how many ends it is past
  *   Y[r,n] = g[r] < E ? sum(k) X[r,k] * W[g[r],n,k] : 0
  *
+ * Offsets of packed sequences count as ends too: "sum(b: cu[b + 1] <= r) 1".
+ *
  * The rows of a group multiply one matrix, so that a tile of rows which lies in one group is an ordinary tile
  * whose operand B is chosen by a number. Ends do not decrease, else it is undefined which rows are computed;
  * those below 0 and beyond the rows count as 0 and as all rows. Rows past the last end are of group E, which
@@ -14,7 +16,7 @@
 
 typedef struct contraction_groups {
   const ir_expr *of; /* the REDUCE node that is the group of a row; NULL: there are no groups */
-  int ends;          /* access ends[e] */
+  int ends;          /* access ends[e], or cu[e + 1] */
   int loop;          /* e */
   int row;           /* loop r */
 } contraction_groups;
