@@ -114,8 +114,6 @@ template_reason backward_fit(const ir_problem *p, const target *t, arena *a, bac
 template_reason backward_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *backward_space_of(const target *t);
 void backward_defaults(const ir_problem *p, const target *t, config *c);
-template_reason backward_feasible(const ir_problem *p, const target *t, const config *c);
-double backward_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 const void *backward_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason backward_judge(const void *prepared, const target *t, const target_rates *rates,
                                const config *c, double *ns);

@@ -44,9 +44,10 @@ static double steps_of(const backward_plan *plan, const backward_pass *p, double
   return fmax(1, ceil(below / p->block_columns) - floor(from / p->block_columns));
 }
 
-/* A step of all consumer groups: products, and what one group computes while another's run. */
+/* A step of all consumer groups: products, and what one group computes while another's run, or its own. */
 static double step_time(const backward_pass *p, const target_rates *rates) {
-  static const double shown[] = {1, 0.6, 0.25, 0.15}; /* more groups hide more of it */
+  static const double shown[] = {1, 0.6, 0.3, 0.2}; /* more groups hide more of it */
+  int groups = p->consumers * p->resident > 3 ? 3 : p->consumers * p->resident;
   double ns_per_clock = 1e9 / rates->clock_hz, sms = rates->sm_count;
   double scores = (double)p->block_rows * p->block_columns;
   double first = p->columns[0].columns, second = p->columns[1].columns;
@@ -54,8 +55,8 @@ static double step_time(const backward_pass *p, const target_rates *rates) {
   /* Narrow products read more of shared memory than it gives. */
   double math = flops / (rates->f16_flops_per_s * sustained / sms) * 1e9 * (1 + 4.0 / p->block_columns);
   double other = (scores / exp_per_clock + scores * instructions / lanes_per_clock) * ns_per_clock;
-  return fmax(math, other) +
-         shown[p->consumers * p->resident > 3 ? 3 : p->consumers * p->resident] * fmin(math, other) + step_ns;
+  double exposed = shown[groups] * (p->overlap ? 0.5 : 1) * fmin(math, other);
+  return fmax(math, other) + exposed + step_ns;
 }
 
 static double pass_time(const backward_plan *plan, const backward_pass *p, const target_rates *rates) {

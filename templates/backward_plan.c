@@ -146,7 +146,8 @@ template_reason backward_plan_make(const backward_match *m, const target *t, con
                                     .stages = v[BACKWARD_Q_STAGES],
                                     .overlap = v[BACKWARD_Q_OVERLAP]};
   template_reason reason = make_pass(plan, t, &plan->passes[0]);
-  if (reason == TEMPLATE_OK) reason = make_keys(plan, t, v, true);
+  if (reason != TEMPLATE_OK) return reason;
+  reason = make_keys(plan, t, v, true);
   if (reason == TEMPLATE_REGISTERS) reason = make_keys(plan, t, v, false);
   if (reason == TEMPLATE_OK) set_options(plan);
   return reason;

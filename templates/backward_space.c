@@ -107,17 +107,6 @@ static template_reason check_sizes(const backward_plan *plan, int sm_count) {
   return plan->group == 1 && heads == 1 ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
-template_reason backward_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
-  backward_match m;
-  backward_plan plan;
-  template_reason reason = backward_fit(p, t, &a, &m, NULL, NULL);
-  if (reason == TEMPLATE_OK) reason = backward_plan_make(&m, t, c, &plan);
-  if (reason == TEMPLATE_OK) reason = check_sizes(&plan, t->rates.sm_count);
-  arena_release(&a);
-  return reason;
-}
-
 typedef struct prepared {
   template_reason reason;
   backward_match m;
@@ -140,18 +129,6 @@ template_reason backward_judge(const void *of, const target *t, const target_rat
   if (reason == TEMPLATE_OK) reason = check_sizes(&plan, t->rates.sm_count);
   if (template_is_built(reason)) *ns = backward_plan_cost_ns(&plan, rates);
   return reason;
-}
-
-double backward_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  backward_match m;
-  backward_plan plan;
-  double ns = INFINITY;
-  if (backward_fit(p, t, &a, &m, NULL, NULL) == TEMPLATE_OK &&
-      backward_plan_make(&m, t, c, &plan) == TEMPLATE_OK)
-    ns = backward_plan_cost_ns(&plan, rates);
-  arena_release(&a);
-  return ns;
 }
 
 /* --- where to start --- */

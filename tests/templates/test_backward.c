@@ -246,6 +246,30 @@ START_TEST(large_tiles_do_not_spill) {
 }
 END_TEST
 
+/* What does not fit is refused, tiles of queries and of keys each for themselves. */
+static const struct {
+  const char *settings;
+  template_reason reason;
+} misfits[] = {
+    {Q(2, 128, 2, 1) K(1, 32, 1, 0), TEMPLATE_REGISTERS},
+    {Q(1, 32, 1, 0) K(1, 32, 3, 0) ",SPLIT=8", TEMPLATE_SCHEDULE},
+    {Q(1, 32, 1, 0) K(1, 128, 1, 0), TEMPLATE_TILE},
+    {Q(3, 80, 2, 0) K(1, 32, 1, 0), TEMPLATE_REGISTERS},
+    {Q(1, 32, 1, 1) K(1, 32, 1, 0), TEMPLATE_STAGES},
+    {Q(2, 128, 3, 0) K(1, 32, 1, 0), TEMPLATE_SHARED_MEMORY},
+};
+
+START_TEST(misfits_are_refused) {
+  arena a = ARENA_INIT;
+  template_case c =
+      bind(&a, catalogued, "T=bf16 B=2 H=16 G=4 S=2048 R=2048 D=128 E=128", Q(1, 32, 1, 0) K(1, 32, 1, 0));
+  config misfit;
+  ck_assert_int_eq(config_parse(c.k->space(c.t), misfits[_i].settings, &c.c, &misfit, NULL), ARKE_OK);
+  ck_assert_int_eq(template_feasible(c.k, &c.p, c.t, &misfit), misfits[_i].reason);
+  arena_release(&a);
+}
+END_TEST
+
 /* --- near misses --- */
 
 #define HEAD                                                                                                 \
@@ -310,6 +334,7 @@ int main(void) {
   tcase_add_test(tests, small_problem_is_right);
   tcase_add_loop_test(tests, gradients_of_a_forward_pass_are_right, 0, (int)COUNT_OF(trained));
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
+  tcase_add_loop_test(tests, misfits_are_refused, 0, (int)COUNT_OF(misfits));
   tcase_add_test(tests, near_misses_are_refused);
   tcase_add_loop_test(tests, missing_waits_are_found, 0, 4);
   tcase_add_test(tests, out_of_memory_is_reported);
