@@ -26,6 +26,7 @@
   X(HOLD_Q, "1: queries stay in registers, 0: products read them from shared memory, again in each step", 0, \
     1)                                                                                                       \
   X(CLUSTER, "CTAs with neighbouring queries that load each half of the keys and values, for all", 1, 2)     \
+  X(PACK, "heads of queries, with the same keys and values, that a tile has side by side", 1, 2, 4, 8, 16)   \
   X(GROUP, "heads whose tiles are walked together, longest first; 0: all", 0, 1, 2, 4, 8, 16, 32)            \
   X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)
 
@@ -40,7 +41,18 @@ extern const space attention_space;
 
 /* --- what a configuration is --- */
 
-enum { ATTENTION_MOST_BOXES = 24 }; /* copies of a step of K, in pages */
+/* Copies of a step of K, in pages; elements of a loop. */
+enum { ATTENTION_MOST_BOXES = 24, ATTENTION_MOST_EXTENT = (1 << 30) - 4096 };
+
+/* Heads with the same keys and values, in one tile: row r of a tile is query r / heads of head r % heads.
+ * Those of a group of H / G (or all) are taken `heads` at a time, the last few perhaps fewer. */
+typedef struct attention_pack {
+  int heads;         /* a power of two; 1: a tile is of one head */
+  int loop;          /* of the batch, where heads > 1 */
+  bool shared;       /* keys are read by h / (H / G), else not by h at all */
+  bool whole;        /* `heads` divides the heads of a group */
+  ir_dim of, groups; /* H and G, where it is shared */
+} attention_pack;
 
 /* A tile in shared memory: panels of 64 elements along the contiguous axis, one after the other. */
 typedef struct attention_tile {
@@ -59,6 +71,8 @@ typedef struct attention_plan {
   bool masked; /* keys can be out of a query's sight, other than past the last one */
   bool packed; /* queries are of packed requests */
   bool ends;   /* keys of a request can end before the tensor does: what lies behind is nobody's */
+  attention_pack pack;
+  int block_q; /* queries of a tile */
   int page;    /* keys of a page; 0: K and V are read as they lie */
   int box_n;   /* keys of a copy: of a page, or a CTA's share of a step */
   int threads;
@@ -71,6 +85,19 @@ typedef struct attention_plan {
   bool wide_offsets;
   lanes_options scores, epilogue;
 } attention_plan;
+
+/* --- packing (attention_pack.c) --- */
+
+/* False: the operator's heads cannot be packed so. */
+bool attention_pack_make(const attention_match *m, int heads, attention_pack *pack);
+/* What a walk over the batch counts along a loop: its elements, or packs of heads. */
+int64_t attention_units(const attention_plan *p, int loop);
+int64_t attention_all_units(const attention_plan *p);
+const recipe_expr *attention_units_recipe(const attention_plan *p, int loop, arena *a);
+const recipe_expr *attention_pack_heads(const attention_plan *p, arena *a); /* of a group */
+void attention_pack_require(const attention_plan *p, recipe *rules, arena *a);
+/* The dimension of a tensor map, 0 the fastest, for subscript s of Q or O: heads go before queries. */
+int attention_map_dimension(const attention_plan *p, int access, int s);
 
 /* Registers of a consumer thread, at most. */
 int attention_registers(const attention_plan *p);

@@ -218,7 +218,7 @@ static arke_status first_step(consumer *c, gen_value key, gen_value *words, arke
   gen_wgmma_wait(b, 0, s, c->n_scores);
   if (e->p->hold_q && !e->p->copied) release_q(c, c->q.index, NULL);
   release_k(c);
-  TRY(attention_scores(e, &c->rows, key, s, c->n_scores, err));
+  TRY(attention_scores(e, &c->at, &c->rows, key, s, c->n_scores, err));
   attention_mask(e, &c->rows, key, s, c->n_scores);
   attention_softmax(e, s, c->n_scores, &c->state, NULL);
   pack(c, s, words);
@@ -251,7 +251,7 @@ static arke_status next_step(consumer *c, gen_value key, gen_value *words, arke_
     gen_wgmma_wait(b, 0, s, c->n_scores);
   }
   release_k(c);
-  TRY(attention_scores(e, &c->rows, key, s, c->n_scores, err));
+  TRY(attention_scores(e, &c->at, &c->rows, key, s, c->n_scores, err));
   mask_where_needed(c, key, s);
   attention_softmax(e, s, c->n_scores, &c->state, &rescale);
   if (overlap) {
@@ -267,11 +267,12 @@ static arke_status next_step(consumer *c, gen_value key, gen_value *words, arke_
 
 static void find_rows(consumer *c) {
   attention_emitter *e = c->e;
+  const attention_pack *pack = &e->p->pack;
   gen_builder *b = e->b;
   gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), warp = gen_lshr(b, c->thread, gen_i32(b, 5));
   gen_value first = e->p->halves == 1 ? gen_mul_imm(b, c->group, 64) : gen_i32(b, 0);
   gen_value row = gen_add(b, first, gen_mul_imm(b, warp, 16));
-  row = gen_add(b, gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2))), c->at.first);
+  row = gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2)));
   c->rows.shared = gen_add(b, e->smem_q, gen_mul_imm(b, first, 128));
   c->rows.shared = gen_add(b, c->rows.shared, gen_mul_imm(b, c->q.index, e->p->q.bytes));
   c->rows.first_column = c->first_column;
@@ -283,7 +284,13 @@ static void find_rows(consumer *c) {
   c->q_descriptor = descriptor(e, c->rows.shared, 16);
   c->rows.column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
   for (int r = 0; r < ATTENTION_ROWS; r++) {
-    c->rows.query[r] = gen_add_imm(b, row, 8 * (int64_t)r);
+    gen_value number = gen_add_imm(b, row, 8 * (int64_t)r);
+    if (pack->heads > 1) {
+      gen_value within = gen_and(b, number, gen_i32(b, pack->heads - 1));
+      c->rows.head[r] = gen_add(b, c->at.loops[pack->loop], within);
+      number = gen_udiv(b, number, gen_i32(b, pack->heads));
+    }
+    c->rows.query[r] = gen_add(b, number, c->at.first);
     attention_row_keys(e, &c->at, c->rows.query[r], &c->rows.from[r], &c->rows.below[r]);
   }
 }

@@ -31,6 +31,7 @@ static arke_status store_rows(attention_emitter *e, const attention_place *at, c
                               gen_value query, arke_error *err) {
   gen_builder *b = e->b;
   const attention_match *m = e->m;
+  const attention_pack *pack = &e->p->pack;
   int chunks = e->p->sum_columns / 8;
   gen_loop loop;
   gen_branch inside;
@@ -44,11 +45,19 @@ static arke_status store_rows(attention_emitter *e, const attention_place *at, c
   gen_value place = gen_xor(b, gen_and(b, chunk, gen_i32(b, 7)), gen_and(b, row, gen_i32(b, 7)));
   gen_value from = gen_add(b, gen_mul_imm(b, row, 128), gen_mul_imm(b, place, 16));
   from = gen_add(b, from, gen_mul_imm(b, gen_lshr(b, chunk, gen_i32(b, 3)), e->p->q.panel_bytes));
+  gen_value head = NULL, exists;
+  if (pack->heads > 1) {
+    head = gen_add(b, at->loops[pack->loop], gen_and(b, row, gen_i32(b, pack->heads - 1)));
+    row = gen_udiv(b, row, gen_i32(b, pack->heads));
+  }
   row = gen_add(b, query, row);
-  gen_if(b, &inside, gen_compare(b, GEN_SLE, row, at->last), NULL, 0);
+  exists = gen_compare(b, GEN_SLE, row, at->last);
+  if (head) exists = gen_and(b, exists, gen_compare(b, GEN_SLE, head, at->last_head));
+  gen_if(b, &inside, exists, NULL, 0);
   for (int i = 0; i < m->batch.n; i++)
     lanes_set(l, m->batch.loops[i], attention_index(e, at->loops[m->batch.loops[i]]));
   lanes_set(l, m->query, attention_index(e, row));
+  if (head) lanes_set(l, pack->loop, attention_index(e, head));
   lanes_set(l, m->wide, attention_index(e, gen_add(b, rows->first_column, gen_mul_imm(b, chunk, 8))));
   TRY(lanes_pointer(l, m->o, &to, err));
   gen_store_global(b, gen_load_shared(b, GEN_I32, 4, gen_add(b, rows->place, from)), to);
@@ -64,7 +73,8 @@ arke_status attention_copy(attention_emitter *e, const attention_place *at, cons
   const attention_match *m = e->m;
   const ir_access *x = &m->form.accesses[m->o];
   gen_value query = at->first, to[GEN_TMA_MAX_RANK];
-  if (e->p->halves == 1) query = gen_add(b, query, gen_mul_imm(b, rows->group, 64));
+  int queries = 64 / e->p->pack.heads;
+  if (e->p->halves == 1) query = gen_add(b, query, gen_mul_imm(b, rows->group, queries));
   gen_value barrier = gen_add_imm(b, rows->group, ATTENTION_GROUP_BARRIER);
   gen_branch leader, whole;
   /* The other group may still multiply the queries that are there. */
@@ -73,11 +83,16 @@ arke_status attention_copy(attention_emitter *e, const attention_place *at, cons
   gen_fence_async_shared(b);
   gen_named_sync(b, barrier, 128);
   gen_value exists = gen_compare(b, GEN_SLE, query, at->last);
-  if (e->p->packed) {
+  bool ragged = e->p->pack.heads > 1 && !e->p->pack.whole;
+  if (e->p->packed || ragged) {
     /* Behind the last row of all a copy stores nothing by itself. */
     gen_value after = gen_add_imm(b, at->last, 1);
-    gen_value fits = gen_or(b, gen_compare(b, GEN_SLE, gen_add_imm(b, query, 64), after),
+    gen_value fits = gen_or(b, gen_compare(b, GEN_SLE, gen_add_imm(b, query, queries), after),
                             gen_compare(b, GEN_EQ, after, attention_extent(e, m->query)));
+    if (ragged) {
+      gen_value end = gen_add_imm(b, at->loops[e->p->pack.loop], e->p->pack.heads - 1);
+      fits = gen_and(b, fits, gen_compare(b, GEN_SLE, end, at->last_head));
+    }
     gen_if(b, &whole, gen_and(b, exists, gen_xor(b, fits, gen_bool(b, true))), NULL, 0);
     TRY(store_rows(e, at, rows, query, err));
     gen_named_sync(b, barrier, 128); /* before the place goes back */
@@ -87,7 +102,9 @@ arke_status attention_copy(attention_emitter *e, const attention_place *at, cons
   gen_if(b, &leader, gen_and(b, gen_compare_imm(b, GEN_EQ, rows->thread, 0), exists), NULL, 0);
   for (int s = 0; s < x->n; s++) {
     int loop = x->subscripts[s].e->id;
-    to[x->n - 1 - s] = loop == m->query ? query : loop == m->wide ? gen_i32(b, 0) : at->loops[loop];
+    to[attention_map_dimension(e->p, m->o, s)] = loop == m->query  ? query
+                                                 : loop == m->wide ? gen_i32(b, 0)
+                                                                   : at->loops[loop];
   }
   for (int panel = 0; panel * 64 < e->p->sum_columns; panel++) {
     to[0] = gen_add_imm(b, rows->first_column, (int64_t)panel * 64);

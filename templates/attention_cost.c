@@ -40,7 +40,7 @@ static bool bound_value(const ir_form *form, const attention_bound *b, request_s
 /* Steps of the tile whose first query is `first`. */
 static double steps_of(const attention_plan *p, double first, request_size size) {
   const attention_match *m = p->match;
-  double last = fmin(first + p->block_m, size.queries) - 1, from = 0, below = size.keys;
+  double last = fmin(first + p->block_q, size.queries) - 1, from = 0, below = size.keys;
   for (int i = 0; i < m->bounds.n; i++) {
     const attention_bound *b = &m->bounds.list[i];
     double x, y;
@@ -93,8 +93,7 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
   (void)t;
   double queries = (double)ir_form_extent(&m->form, m->query),
          keys = (double)ir_form_extent(&m->form, m->key);
-  double heads = 1, all = 0, longest = 0, sms = rates->sm_count;
-  for (int i = 0; i < m->batch.n; i++) heads *= (double)ir_form_extent(&m->form, m->batch.loops[i]);
+  double heads = (double)attention_all_units(p), all = 0, longest = 0, sms = rates->sm_count;
   if (p->packed) {
     double requests = fmax(1, (double)ir_form_extent(&m->form, m->groups.loop));
     queries = ceil(queries / requests);
@@ -102,11 +101,11 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
     heads *= requests;
   }
   request_size size = {queries, keys};
-  double tiles = ceil(queries / (p->block_m * p->cluster)) * p->cluster;
+  double tiles = ceil(queries / (p->block_q * p->cluster)) * p->cluster;
   int64_t sampled = tiles > 64 ? 64 : (int64_t)tiles;
   for (int64_t i = 0; i < sampled; i++) {
     double tile = floor(((double)i + 0.5) * tiles / (double)sampled);
-    double steps = steps_of(p, tile * p->block_m, size);
+    double steps = steps_of(p, tile * p->block_q, size);
     all += steps * tiles / (double)sampled;
     longest = fmax(longest, steps);
   }

@@ -22,6 +22,7 @@ typedef struct attention_kernel {
   /* i32: tiles of the queries of a head, heads of the batch, both together. Of packed requests the kernel
    * counts tiles, and there are no more than so many. */
   int tiles, heads, items;
+  int packs, pack_heads; /* i32, where heads are packed: packs along their loop; heads of a group */
   lanes_args score_slots, epilogue_slots;
 } attention_kernel;
 
@@ -47,6 +48,7 @@ typedef struct attention_place {
   gen_value head;                 /* of the batch */
   gen_value loops[IR_FORM_LOOPS]; /* the same, as its loops */
   gen_value first, last;          /* queries; both exist */
+  gen_value last_head;            /* of the group, where heads are packed: the tile's first is its loop's */
   gen_value origin, steps;        /* the first step's first key; at least one step */
   gen_value below;                /* keys that any of them sees end there */
   /* Keys that all of them see, from `all_from` to below `all_below`. */
@@ -112,14 +114,15 @@ typedef struct attention_rows {
   gen_value shared;                /* where the group's queries are, in the first panel */
   gen_value place, first_column;   /* of its columns of O: where they leave from, and their first */
   gen_value query[ATTENTION_ROWS]; /* of its rows; may be past the last */
+  gen_value head[ATTENTION_ROWS];  /* where heads are packed; may be past the last, too */
   gen_value from[ATTENTION_ROWS], below[ATTENTION_ROWS]; /* keys they see */
   gen_value column;                                      /* of its first key in a step */
 } attention_rows;
 
 /* Products of a step become weights (attention_softmax.c). `n` accumulators of a step that begins at `key`.
  */
-arke_status attention_scores(attention_emitter *e, const attention_rows *rows, gen_value key, gen_value *s,
-                             int n, arke_error *err);
+arke_status attention_scores(attention_emitter *e, const attention_place *place, const attention_rows *rows,
+                             gen_value key, gen_value *s, int n, arke_error *err);
 void attention_mask(attention_emitter *e, const attention_rows *rows, gen_value key, gen_value *s, int n);
 /* `rescale` is NULL where there is no step before. */
 void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_state *state,

@@ -18,17 +18,21 @@ static int subscript_of(const ir_form *form, int access, int loop) {
   return -1;
 }
 
-/* Over the whole tensor of an access, a box of `rows` along subscript `row` and 64 elements of a row. */
-static int add_map(const attention_plan *p, int access, int row, int rows, arena *a, kernel_args *args) {
+/* Over the whole tensor of an access, a box of `rows` along subscript `row`, of so many heads where those are
+ * packed, and of 64 elements of a row. */
+static int add_map(const attention_plan *p, int access, int row, int rows, int heads, arena *a,
+                   kernel_args *args) {
   const ir_form *form = &p->match->form;
   const ir_op *op = form->problem->op;
   const ir_access *x = &form->accesses[access];
   recipe_tensormap map = {.rank = x->n, .swizzle = SWIZZLE_128, .l2_promotion = L2_PROMOTION_256};
   for (int s = 0; s < x->n; s++) {
-    int to = x->n - 1 - s;
+    int to = attention_map_dimension(p, access, s);
+    bool packs =
+        p->pack.heads > 1 && x->subscripts[s].e->node == IR_INDEX && x->subscripts[s].e->id == p->pack.loop;
     map.dim[to] = kernel_dim(op, op->tensors[x->tensor].dims[s], a);
     map.stride[to] = to == 0 ? NULL : kernel_stride(form, x, s, false, a);
-    map.box[to] = to == 0 ? 64 : s == row ? (uint32_t)rows : 1;
+    map.box[to] = to == 0 ? 64 : s == row ? (uint32_t)rows : packs ? (uint32_t)heads : 1;
   }
   return kernel_args_tensormap(args, x->tensor, &map);
 }
@@ -69,6 +73,7 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
                                             kernel_dim(op, m->bounds.shares[i][1], a));
     kernel_require(rules, a, rest, 0, 0, "query heads must be a multiple of those of keys and values");
   }
+  attention_pack_require(p, rules, a);
   if (p->packed) group_tiles_require(&m->form, &m->groups, rules, a);
   if (p->page && m->parts[0].k.page->node == IR_SIZE) {
     const recipe_expr *page = recipe_var(a, op->axes[m->parts[0].k.page->id]);
@@ -118,22 +123,27 @@ arke_status attention_lower(const ir_problem *p, const target *t, const config *
                      .args = {.a = a},
                      .emit = attention_emit,
                      .user = k};
-  int q = m->parts[0].q;
+  int q = m->parts[0].q, pack = plan->pack.heads;
   const attention_read *keys = &m->parts[0].k, *values = &m->v;
-  k->map_q = add_map(plan, q, subscript_of(&m->form, q, m->query), plan->block_m, a, &l.args);
-  k->map_k = add_map(plan, keys->access, keys->row, plan->box_n, a, &l.args);
-  k->map_v = add_map(plan, values->access, values->row, plan->box_n, a, &l.args);
-  if (plan->copied) k->map_o = add_map(plan, m->o, subscript_of(&m->form, m->o, m->query), 64, a, &l.args);
+  k->map_q = add_map(plan, q, subscript_of(&m->form, q, m->query), plan->block_q, pack, a, &l.args);
+  k->map_k = add_map(plan, keys->access, keys->row, plan->box_n, 1, a, &l.args);
+  k->map_v = add_map(plan, values->access, values->row, plan->box_n, 1, a, &l.args);
+  if (plan->copied)
+    k->map_o = add_map(plan, m->o, subscript_of(&m->form, m->o, m->query), 64 / pack, pack, a, &l.args);
   for (int i = 0; i < m->form.n_loops; i++)
     k->extents[i] = kernel_args_i32(&l.args, kernel_extent(&m->form, i, a));
   const recipe_expr *heads = NULL, *tiles;
   if (plan->packed)
-    tiles = group_tiles_most(&m->form, &m->groups, plan->block_m, a);
+    tiles = group_tiles_most(&m->form, &m->groups, plan->block_q, a);
   else
     tiles = recipe_binary(a, RECIPE_CEILDIV, kernel_extent(&m->form, m->query, a),
-                          recipe_const(a, (int64_t)plan->block_m * plan->cluster));
+                          recipe_const(a, (int64_t)plan->block_q * plan->cluster));
   for (int i = 0; i < m->batch.n; i++)
-    heads = product(a, heads, kernel_extent(&m->form, m->batch.loops[i], a));
+    heads = product(a, heads, attention_units_recipe(plan, m->batch.loops[i], a));
+  if (pack > 1) {
+    k->packs = kernel_args_i32(&l.args, attention_units_recipe(plan, plan->pack.loop, a));
+    k->pack_heads = kernel_args_i32(&l.args, attention_pack_heads(plan, a));
+  }
   if (!heads) heads = recipe_const(a, 1);
   const recipe_expr *items = product(a, tiles, heads);
   k->tiles = kernel_args_i32(&l.args, tiles);

@@ -166,20 +166,38 @@ void attention_find_tile(attention_emitter *e, gen_value item, gen_value *head, 
   if (last_is_longest) *tile = gen_sub(b, gen_add_imm(b, tiles, -1), *tile);
 }
 
+/* The number of a pack becomes that of its first head. */
+static void set_pack(attention_emitter *e, attention_place *at) {
+  gen_builder *b = e->b;
+  const attention_pack *pack = &e->p->pack;
+  gen_value each = gen_param(b, e->k->pack_heads), number = at->loops[pack->loop], before = gen_i32(b, 0);
+  if (pack->shared) {
+    gen_value packs = gen_ceildiv_imm(b, each, pack->heads), group = gen_udiv(b, number, packs);
+    before = gen_mul(b, group, each);
+    number = gen_sub(b, number, gen_mul(b, group, packs));
+  }
+  at->loops[pack->loop] = gen_add(b, before, gen_mul_imm(b, number, pack->heads));
+  at->last_head = gen_add_imm(b, gen_add(b, before, each), -1);
+}
+
 void attention_set_head(attention_emitter *e, attention_place *at) {
   gen_builder *b = e->b;
   const attention_match *m = e->m;
+  const attention_pack *pack = &e->p->pack;
   gen_value head = at->head;
   for (int i = m->batch.n - 1; i >= 0; i--) {
     int loop = m->batch.loops[i];
     if (i == 0) {
       at->loops[loop] = head;
     } else {
-      gen_value extent = attention_extent(e, loop), rest = gen_udiv(b, head, extent);
+      bool packs = pack->heads > 1 && loop == pack->loop;
+      gen_value extent = packs ? gen_param(b, e->k->packs) : attention_extent(e, loop);
+      gen_value rest = gen_udiv(b, head, extent);
       at->loops[loop] = gen_sub(b, head, gen_mul(b, rest, extent));
       head = rest;
     }
   }
+  if (pack->heads > 1) set_pack(e, at);
   lanes_forget(e->l);
   for (int i = 0; i < m->batch.n; i++) {
     int loop = m->batch.loops[i];
@@ -194,8 +212,8 @@ arke_status attention_locate(attention_emitter *e, gen_value item, attention_pla
   attention_find_tile(e, item, &at->head, &tile);
   attention_set_head(e, at);
   if (e->p->cluster > 1) tile = gen_add(b, gen_mul_imm(b, tile, e->p->cluster), gen_cluster_ctarank(b));
-  at->first = gen_mul_imm(b, tile, e->p->block_m);
-  gen_value end = gen_umin(b, gen_add_imm(b, at->first, e->p->block_m), attention_extent(e, e->m->query));
+  at->first = gen_mul_imm(b, tile, e->p->block_q);
+  gen_value end = gen_umin(b, gen_add_imm(b, at->first, e->p->block_q), attention_extent(e, e->m->query));
   at->last = gen_add_imm(b, end, -1);
   TRY(attention_find_rests(e, err));
   attention_find_keys(e, at);

@@ -18,7 +18,7 @@ static arke_status coordinates(attention_emitter *e, int access, const gen_value
     int n;
     if (!v[0]) TRY(lanes_eval(e->l, x->subscripts[s].e, v, &n, err));
     if (gen_type_of(b, v[0]) == GEN_I64) v[0] = gen_trunc(b, v[0], GEN_I32);
-    at[x->n - 1 - s] = v[0];
+    at[attention_map_dimension(e->p, access, s)] = v[0];
   }
   return ARKE_OK;
 }

@@ -17,7 +17,7 @@ static group_tiles tiles_of(const attention_emitter *e) {
                        .groups = &e->m->groups,
                        .slots = &e->k->score_slots,
                        .options = e->p->scores,
-                       .block = e->p->block_m,
+                       .block = e->p->block_q,
                        .a = e->k->a};
 }
 
@@ -51,7 +51,7 @@ arke_status attention_find_request(attention_emitter *e, gen_value item, attenti
   TRY(group_tiles_find(b, &tiles, attention_extent(e, e->m->query), tile, &found, err));
   set_group(e, at, found.group);
   at->first = found.row;
-  at->last = gen_add_imm(b, gen_smin(b, gen_add_imm(b, found.row, e->p->block_m), found.end), -1);
+  at->last = gen_add_imm(b, gen_smin(b, gen_add_imm(b, found.row, e->p->block_q), found.end), -1);
   lanes_set(e->l, e->m->query, attention_index(e, at->first));
   TRY(attention_find_rests(e, err));
   attention_find_keys(e, at);

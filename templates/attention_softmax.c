@@ -16,8 +16,8 @@ static int column_of(int i) {
 
 /* --- scores --- */
 
-arke_status attention_scores(attention_emitter *e, const attention_rows *rows, gen_value key, gen_value *s,
-                             int n, arke_error *err) {
+arke_status attention_scores(attention_emitter *e, const attention_place *place, const attention_rows *rows,
+                             gen_value key, gen_value *s, int n, arke_error *err) {
   gen_builder *b = e->b;
   const attention_match *m = e->m;
   if (m->body == m->product) return ARKE_OK;
@@ -28,6 +28,8 @@ arke_status attention_scores(attention_emitter *e, const attention_rows *rows, g
   lanes_forget(e->l);
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     lanes_set(e->l, m->query, attention_index(e, gen_umin(b, rows->query[r], last_query)));
+    if (e->p->pack.heads > 1)
+      lanes_set(e->l, e->p->pack.loop, attention_index(e, gen_umin(b, rows->head[r], place->last_head)));
     for (int i = 0; i < n; i++) {
       if (row_of(i) != r) continue;
       gen_value at = gen_umin(b, gen_add_imm(b, first, column_of(i)), last_key), v[LANES_MAX];

@@ -1,7 +1,6 @@
 /* The tiling space, and what a point of it is. */
 #include <math.h>
 
-#include "generator/gen_tma.h"
 #include "templates/attention.h"
 
 #define VALUES(...)                                                                                          \
@@ -21,99 +20,6 @@ const space *attention_space_of(const target *t) {
   return &attention_space;
 }
 
-/* Static shared memory (barriers), rounded up to the alignment of the dynamic part. */
-enum { STATIC_SMEM_BYTES = 1024 };
-/* Registers a consumer thread needs beside sums, scores and weights. */
-enum { OVERHEAD_REGISTERS = 32 };
-static const int consumer_registers[] = {0, 232, 240, 160};
-/* A producer that looks for requests or pages needs more itself. */
-static const int fewer_registers[] = {0, 200, 224, 152};
-
-enum {
-  MOST_DEPTH = 576,
-  MOST_COLUMNS = 512,
-  HALVES_FROM = 256,
-  MOST_EXTENT = (1 << 30) - 4096,
-  MOST_PAGE = 4096
-};
-
-/* --- fitting --- */
-
-/* What the match takes and this template does not. */
-static template_reason fit_form(const attention_match *m, strbuf *detail) {
-  const char *why = NULL;
-  const attention_read *k = &m->parts[0].k, *v = &m->v;
-  if (m->n_parts > 1) why = "scores of two products";
-  if (k->keys == ATTENTION_KEYS_ANY || v->keys == ATTENTION_KEYS_ANY || k->page != v->page)
-    why = "keys and values at gathered places other than pages, the same for both";
-  if (m->n_scales > 0) why = "values with factors";
-  if (m->bounds.n_conditions > 0) why = "keys that are seen by other conditions than bounds of their indices";
-  for (int i = 0; i < m->n_parts; i++)
-    if (m->form.accesses[m->parts[i].q].n > GEN_TMA_MAX_RANK ||
-        m->form.accesses[m->parts[i].k.access].n > GEN_TMA_MAX_RANK)
-      why = "tensors of more than 5 axes";
-  if (m->form.accesses[m->v.access].n > GEN_TMA_MAX_RANK) why = "tensors of more than 5 axes";
-  if (!why) return TEMPLATE_OK;
-  template_say(detail, "the attention template does not take %s", why);
-  return TEMPLATE_OPERATOR;
-}
-
-static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
-  const ir_problem *p = m->form.problem;
-  for (int l = 0; l < m->form.n_loops; l++) {
-    int64_t n = ir_form_extent(&m->form, l);
-    if (n >= 1 && n <= MOST_EXTENT) continue;
-    template_say(detail, "an axis (%s) has %lld elements; the attention template takes 1 to %d",
-                 m->form.loops[l].name, (long long)n, MOST_EXTENT);
-    return TEMPLATE_SIZE;
-  }
-  if (!attention_shares_divide(p, &m->bounds)) {
-    template_say(detail, "the query heads are not a multiple of those of keys and values");
-    return TEMPLATE_SIZE;
-  }
-  int64_t depth = ir_form_extent(&m->form, m->parts[0].depth), wide = ir_form_extent(&m->form, m->wide);
-  if (depth > MOST_DEPTH || wide > MOST_COLUMNS) {
-    template_say(detail, "heads of %lld and %lld elements; the attention template takes up to %d and %d",
-                 (long long)depth, (long long)wide, MOST_DEPTH, MOST_COLUMNS);
-    return TEMPLATE_SIZE;
-  }
-  if (wide > HALVES_FROM && wide % 128) {
-    template_say(detail,
-                 "values of %lld elements; of more than %d the attention template takes multiples of 128",
-                 (long long)wide, HALVES_FROM);
-    return TEMPLATE_ALIGNMENT;
-  }
-  if (depth % 8 || wide % 8) {
-    template_say(detail, "heads of %lld and %lld elements; the attention template takes multiples of 8",
-                 (long long)depth, (long long)wide);
-    return TEMPLATE_ALIGNMENT;
-  }
-  return TEMPLATE_OK;
-}
-
-template_reason attention_fit(const ir_problem *p, const target *t, arena *a, attention_match *m,
-                              strbuf *detail, arke_status *status) {
-  template_reason reason = attention_match_op(p, a, m, detail, status);
-  if (reason != TEMPLATE_OK) return reason;
-  if (!t->has.tma || !t->has.wgmma || !t->has.setmaxnreg) {
-    template_say(detail, "%s has no warp-group matrix unit with tensor copies", t->name);
-    return TEMPLATE_TARGET;
-  }
-  reason = fit_form(m, detail);
-  if (reason != TEMPLATE_OK) return reason;
-  const ir_access *x = m->form.accesses;
-  dtype type = ir_tensor_dtype(p, x[m->parts[0].q].tensor);
-  if ((type != DTYPE_BF16 && type != DTYPE_F16) ||
-      ir_tensor_dtype(p, x[m->parts[0].k.access].tensor) != type ||
-      ir_tensor_dtype(p, x[m->v.access].tensor) != type || m->type != type) {
-    template_say(
-        detail,
-        "the attention template takes bf16 or f16, the same for Q, K, V and what weights are cast to");
-    return TEMPLATE_DTYPE;
-  }
-  return fit_sizes(m, detail);
-}
-
 template_reason attention_fits(const ir_problem *p, const target *t, strbuf *detail) {
   arena a = ARENA_INIT;
   attention_match m;
@@ -122,108 +28,17 @@ template_reason attention_fits(const ir_problem *p, const target *t, strbuf *det
   return reason;
 }
 
-/* --- plans --- */
-
-int attention_registers(const attention_plan *p) {
-  return (p->packed || p->page ? fewer_registers : consumer_registers)[p->consumers];
-}
-
-static attention_tile make_tile(int rows, int columns) {
-  attention_tile tile = {
-      .rows = rows, .columns = columns, .panels = (columns + 63) / 64, .panel_bytes = rows * 128};
-  tile.bytes = tile.panels * tile.panel_bytes;
-  return tile;
-}
-
-static int ceil_to(int64_t x, int step) {
-  return (int)((x + step - 1) / step * step);
-}
-
-static int common_divisor(int x, int y) {
-  return y == 0 ? x : common_divisor(y, x % y);
-}
-
-/* Keys of a page in this problem; 0: there are no pages. */
-static int page_of(const attention_match *m) {
-  const ir_expr *page = m->parts[0].k.page;
-  if (!page) return 0;
-  int64_t n = page->node == IR_INT ? page->integer : m->form.problem->sizes[page->id];
-  return n > MOST_PAGE ? MOST_PAGE : (int)n;
-}
-
-template_reason attention_plan_make(const attention_match *m, const target *t, const config *c,
-                                    attention_plan *plan) {
-  const int *v = c->values;
-  int depth = ceil_to(ir_form_extent(&m->form, m->parts[0].depth), 16),
-      wide = (int)ir_form_extent(&m->form, m->wide);
-  int halves = wide > HALVES_FROM ? 2 : 1;
-  *plan = (attention_plan){.match = m,
-                           .consumers = v[ATTENTION_CONSUMERS],
-                           .block_m = 64 * v[ATTENTION_CONSUMERS] / halves,
-                           .halves = halves,
-                           .sum_columns = wide / halves,
-                           .block_n = v[ATTENTION_BLOCK_N],
-                           .stages = v[ATTENTION_STAGES],
-                           .hold_q = v[ATTENTION_HOLD_Q],
-                           .cluster = v[ATTENTION_CLUSTER],
-                           .group = v[ATTENTION_GROUP],
-                           .turns = v[ATTENTION_TURNS],
-                           .overlap = v[ATTENTION_OVERLAP] > 0,
-                           .late_wait = v[ATTENTION_OVERLAP] == 2,
-                           .persistent = v[ATTENTION_PERSISTENT],
-                           .masked = m->bounds.n > 0,
-                           .packed = m->groups.of != NULL,
-                           .page = page_of(m),
-                           .threads = 128 * (v[ATTENTION_CONSUMERS] + 1)};
-  for (int i = 0; i < m->bounds.n; i++)
-    plan->ends = plan->ends || (m->bounds.list[i].upper && m->bounds.list[i].query == 0);
-  plan->box_n = plan->page ? common_divisor(plan->page, plan->block_n) : plan->block_n / plan->cluster;
-  if (plan->page && (plan->box_n % 8 || plan->block_n / plan->box_n > ATTENTION_MOST_BOXES))
-    return TEMPLATE_TILE;
-  if (halves == 2 && (plan->consumers != 2 || plan->hold_q)) return TEMPLATE_REGISTERS;
-  if (plan->turns && plan->consumers < 2) return TEMPLATE_SCHEDULE;
-  if (plan->overlap && plan->stages < 2) return TEMPLATE_STAGES;
-  /* CTAs that share loads go through the same keys. */
-  if (plan->cluster > 1 && (plan->masked || plan->page || !t->has.clusters)) return TEMPLATE_CLUSTER;
-  if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
-  plan->live_registers = plan->sum_columns / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
-  if (plan->hold_q) plan->live_registers += depth / 4;
-  if (plan->live_registers > attention_registers(plan)) return TEMPLATE_REGISTERS;
-  plan->q = make_tile(plan->block_m, depth);
-  plan->k = make_tile(plan->block_n, depth);
-  plan->v = make_tile(plan->block_n, wide);
-  int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
-  int steps = plan->stages * (plan->k.bytes + plan->v.bytes);
-  int half = available / 2 - 2 * STATIC_SMEM_BYTES;
-  plan->resident = plan->consumers == 1 && steps + plan->q.bytes <= half ? 2 : 1;
-  int most = plan->resident == 2 ? half : available;
-  plan->q_stages = plan->persistent && steps + 2 * plan->q.bytes <= most ? 2 : 1;
-  plan->smem_bytes = plan->q_stages * plan->q.bytes + steps;
-  if (plan->smem_bytes > most) return TEMPLATE_SHARED_MEMORY;
-  const ir_access *o = &m->form.accesses[m->o];
-  dtype stored = ir_tensor_dtype(m->form.problem, o->tensor);
-  plan->copied = (stored == DTYPE_BF16 || stored == DTYPE_F16) && o->n <= GEN_TMA_MAX_RANK &&
-                 plan->v.panels <= plan->q.panels;
-  plan->wide_offsets = lanes_need_wide_offsets(&m->form);
-  plan->scores = (lanes_options){.loop = -1, .width = 1, .wide_offsets = plan->wide_offsets};
-  plan->epilogue = (lanes_options){.loop = m->wide, .width = 2, .wide_offsets = plan->wide_offsets};
-  plan->epilogue.wide = lanes_wide(&m->form, &plan->epilogue);
-  return TEMPLATE_OK;
-}
-
 /* Tiles of the queries of a head, counted in clusters; of packed requests at most. */
 static int64_t tiles_of(const attention_plan *plan) {
   int64_t queries = ir_form_extent(&plan->match->form, plan->match->query),
-          each = (int64_t)plan->block_m * plan->cluster;
+          each = (int64_t)plan->block_q * plan->cluster;
   int64_t more = plan->packed ? ir_form_extent(&plan->match->form, plan->match->groups.loop) : 0;
   return (queries + each - 1) / each + more;
 }
 
 /* Whether a simpler configuration does the same. */
 static bool redundant(const attention_plan *plan, int sm_count) {
-  const attention_match *m = plan->match;
-  int64_t tiles = tiles_of(plan), heads = 1;
-  for (int i = 0; i < m->batch.n; i++) heads *= ir_form_extent(&m->form, m->batch.loops[i]);
+  int64_t tiles = tiles_of(plan), heads = attention_all_units(plan);
   if (plan->group > 1 && (plan->group >= heads || tiles == 1)) return true;
   if (plan->group == 1 && heads == 1) return true;
   return plan->persistent && tiles * heads * plan->cluster <= (int64_t)sm_count * plan->resident;
@@ -231,11 +46,10 @@ static bool redundant(const attention_plan *plan, int sm_count) {
 
 static template_reason check_sizes(const attention_plan *plan, int sm_count) {
   const attention_match *m = plan->match;
-  double items = (double)tiles_of(plan);
-  for (int i = 0; i < m->batch.n; i++) items *= (double)ir_form_extent(&m->form, m->batch.loops[i]);
-  if (items > MOST_EXTENT) return TEMPLATE_SIZE;
+  double items = (double)tiles_of(plan) * (double)attention_all_units(plan);
+  if (items > ATTENTION_MOST_EXTENT) return TEMPLATE_SIZE;
   /* A cluster along queries of one tile would compute nothing in its second CTA. */
-  if (plan->cluster > 1 && ir_form_extent(&m->form, m->query) <= plan->block_m) return TEMPLATE_CLUSTER;
+  if (plan->cluster > 1 && ir_form_extent(&m->form, m->query) <= plan->block_q) return TEMPLATE_CLUSTER;
   return redundant(plan, sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
@@ -313,8 +127,11 @@ void attention_defaults(const ir_problem *p, const target *t, config *c) {
   const prepared *x = attention_prepare(p, t, &a);
   const space_param *blocks = &params[ATTENTION_BLOCK_N];
   double least = INFINITY;
-  *c = (config){
-      {[ATTENTION_CONSUMERS] = 1, [ATTENTION_BLOCK_N] = 32, [ATTENTION_STAGES] = 1, [ATTENTION_CLUSTER] = 1}};
+  *c = (config){{[ATTENTION_CONSUMERS] = 1,
+                 [ATTENTION_BLOCK_N] = 32,
+                 [ATTENTION_STAGES] = 1,
+                 [ATTENTION_CLUSTER] = 1,
+                 [ATTENTION_PACK] = 1}};
   for (int n = 0; x && n < blocks->n_values; n++) {
     for (int consumers = 1; consumers <= 3; consumers++) {
       for (size_t i = 0; i < COUNT_OF(start_stages) * COUNT_OF(start_groups); i++) {
@@ -325,6 +142,7 @@ void attention_defaults(const ir_problem *p, const target *t, config *c) {
                         [ATTENTION_TURNS] = consumers > 1,
                         [ATTENTION_OVERLAP] = stages > 1,
                         [ATTENTION_CLUSTER] = 1,
+                        [ATTENTION_PACK] = 1,
                         [ATTENTION_GROUP] = start_groups[i / COUNT_OF(start_stages)],
                         [ATTENTION_PERSISTENT] = 1}};
         try_start(x, t, here, &least, c);
@@ -345,7 +163,8 @@ void attention_reduced_problem(const ir_problem *p, const target *t, const confi
   if (attention_fit(p, t, &a, &m, NULL, NULL) == TEMPLATE_OK &&
       attention_plan_make(&m, t, c, &plan) == TEMPLATE_OK) {
     const ir_form *form = &m.form;
-    int64_t queries = (int64_t)plan.block_m * (2 * plan.cluster - 1) + 37,
+    const attention_pack *pack = &plan.pack;
+    int64_t queries = (int64_t)plan.block_q * (2 * plan.cluster - 1) + 37 / pack->heads + 1,
             keys = (int64_t)(plan.stages + 1) * plan.block_n + 9, heads = 3;
     ir_form_set_extent(form, m.key, keys, reduced);
     ir_form_set_extent(form, m.query, queries, reduced);
@@ -357,6 +176,10 @@ void attention_reduced_problem(const ir_problem *p, const target *t, const confi
       reduced->sizes[m.bounds.shares[i][1].axis] = 2;
       reduced->sizes[m.bounds.shares[i][0].axis] = (heads + 1) / 2 * 2;
     }
+    /* The last pack of a group has a head alone, if the problem's are not whole. */
+    heads = pack->whole ? pack->heads : pack->heads + 1;
+    if (pack->heads > 1 && pack->shared) reduced->sizes[pack->of.axis] = 2 * heads;
+    if (pack->heads > 1 && !pack->shared) ir_form_set_extent(form, pack->loop, heads, reduced);
   }
   arena_release(&a);
 }

@@ -2,6 +2,7 @@
  * the largest score. */
 #include <math.h>
 
+#include "generator/gen_bits.h"
 #include "generator/gen_warp.h"
 #include "templates/attention_emit.h"
 
@@ -54,8 +55,8 @@ static void finish_row(attention_emitter *e, const attention_state *state, int r
   row->largest = e->m->base2 ? state->largest[r] : gen_fmul(b, state->largest[r], gen_f32(b, M_LN2));
 }
 
-static arke_status set_row(attention_emitter *e, const attention_place *at, gen_value query, stored_row *row,
-                           arke_error *err) {
+static arke_status set_row(attention_emitter *e, const attention_place *at, gen_value query, gen_value head,
+                           stored_row *row, arke_error *err) {
   const attention_match *m = e->m;
   lanes_options o = e->p->epilogue;
   o.user = row;
@@ -66,6 +67,7 @@ static arke_status set_row(attention_emitter *e, const attention_place *at, gen_
     lanes_set(row->l, loop, attention_index(e, at->loops[loop]));
   }
   lanes_set(row->l, m->query, attention_index(e, query));
+  if (head) lanes_set(row->l, e->p->pack.loop, attention_index(e, head));
   return ARKE_OK;
 }
 
@@ -136,9 +138,12 @@ arke_status attention_store(attention_emitter *e, const attention_place *at, con
     if (at->none) row.group = gen_select(b, at->none, attention_extent(e, e->m->groups.loop), e->group);
     gen_branch branch;
     gen_value exists = gen_compare(b, GEN_SLE, rows->query[r], at->last), query = rows->query[r];
+    gen_value head = e->p->pack.heads > 1 ? rows->head[r] : NULL;
     if (e->p->copied) query = gen_select(b, exists, query, at->last);
+    if (head) exists = gen_and(b, exists, gen_compare(b, GEN_SLE, head, at->last_head));
+    if (head && e->p->copied) head = gen_smin(b, head, at->last_head);
     finish_row(e, state, r, &row);
-    TRY(set_row(e, at, query, &row, err));
+    TRY(set_row(e, at, query, head, &row, err));
     gen_if(b, &branch, exists, NULL, 0);
     TRY(store_statistics(e, rows, &row, err));
     if (!e->p->copied) TRY(store_columns(e, rows, r, &row, sums, err));

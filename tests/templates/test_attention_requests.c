@@ -42,6 +42,14 @@ static const struct {
   input inputs[3];
 } packed[] = {
     {op_varlen,
+     "T=bf16 N=155 M=200 H=6 G=2 D=64 E=64 B=5",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2",
+     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+    {op_varlen,
+     "T=bf16 N=155 M=200 H=8 G=1 D=64 E=64 B=5",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1,PACK=8",
+     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+    {op_varlen,
      "T=bf16 N=150 M=200 H=2 G=1 D=64 E=64 B=5",
      "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=1",
      {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
@@ -173,6 +181,53 @@ START_TEST(pages_of_nobody_do_not_matter) {
 }
 END_TEST
 
+/* --- heads side by side --- */
+
+/* A slope by head, whose score differs from row to row of a tile; all heads have one head of keys. */
+static const char sloped[] =
+    "f(Q: T[B,S,H,D], K: T[B,R,D], V: T[B,R,D], z: f32[H]) -> (O: T[B,S,H,D], lse: f32[B,S,H]) { A[b,q,h,k] "
+    "= "
+    "(0.125 * sum(d) Q[b,q,h,d] * K[b,k,d]) + z[h] * (k - q); " ATTENTION_STATISTICS(
+        "b,q,h", ": k <= q + R - S && k >= q + R - S - 20",
+        "A[b,q,h,k]") "O[b,q,h,d] = " ATTENTION_WEIGHTED("b,q,h", ": k <= q + R - S && k >= q + R - S - 20",
+                                                         "A[b,q,h,k]", "V[b,k,d]") "; lse[b,q,h] = m[b,q,h] "
+                                                                                   "+ log(s[b,q,h]) }";
+
+static const struct {
+  const char *op, *bindings, *settings;
+} packs[] = {
+    {"grouped_query_attention", "T=bf16 B=2 H=8 G=2 S=21 R=50 D=64 causal=true",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PACK=4"},
+    {"grouped_query_attention", "T=f16 B=1 H=6 G=2 S=40 R=70 D=64 causal=true left=30",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=1,OVERLAP=1,PACK=4,PERSISTENT=1"}, /* one head is left over */
+    {"grouped_query_attention", "T=bf16 B=1 H=15 G=1 S=9 R=33 D=128",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=1,OVERLAP=1,PACK=16,HOLD_Q=1"},
+    {sloped, "T=bf16 B=2 H=5 S=30 R=60 D=64", "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0,PACK=4"},
+};
+
+START_TEST(packs_of_heads_are_right) {
+  arena a = ARENA_INIT;
+  const char *nearest;
+  const ir_catalogue_entry *known = ir_catalogue_find(packs[_i].op, &nearest);
+  template_case c = template_case_bind(&a, attention(), known ? known->text : packs[_i].op,
+                                       packs[_i].bindings, packs[_i].settings);
+  template_case_run(&a, &c, NULL, -1);
+  arena_release(&a);
+}
+END_TEST
+
+START_TEST(small_problem_is_right) {
+  arena a = ARENA_INIT;
+  const char *nearest;
+  template_case c =
+      template_case_bind(&a, attention(), ir_catalogue_find("grouped_query_attention", &nearest)->text,
+                         "T=bf16 B=4 H=24 G=4 S=64 R=4096 D=64 causal=true",
+                         "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1,GROUP=4,PERSISTENT=0,PACK=4");
+  template_case_run_reduced(&a, &c);
+  arena_release(&a);
+}
+END_TEST
+
 static const struct {
   const char *op, *bindings, *settings;
 } large[] = {
@@ -200,6 +255,8 @@ int main(void) {
   tcase_add_loop_test(tests, lengths_and_pages_are_right, 0, (int)COUNT_OF(paged));
   tcase_add_loop_test(tests, keys_of_nobody_do_not_matter, 0, 2);
   tcase_add_test(tests, pages_of_nobody_do_not_matter);
+  tcase_add_loop_test(tests, packs_of_heads_are_right, 0, (int)COUNT_OF(packs));
+  tcase_add_test(tests, small_problem_is_right);
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
