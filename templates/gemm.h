@@ -101,7 +101,10 @@ int64_t gemm_extent(const gemm_match *match, int loop); /* in the match's proble
   X(RASTER, "0: tiles run along M first, 1: along N first", 0, 1)                                            \
   X(GROUP, "tiles along the first direction before the other one advances", 1, 2, 4, 8, 16)                  \
   X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)                \
-  X(STREAM_K, "1: tiles that would not fill a last wave are split along K, a like part for each SM", 0, 1)   \
+  X(STREAM_K,                                                                                                \
+    "1: tiles that would not fill a last wave are split along K, a like part for each SM; 2: each tile's K " \
+    "is shared by a cluster of two CTAs",                                                                    \
+    0, 1, 2)                                                                                                 \
   X(SWAP, "1: the transposed product is computed, so that rows and columns above change places", 0, 1)       \
   X(EVEN, "1: tiles are BLOCK_N wide or a little less, so that they fill the last wave", 0, 1)               \
   X(STAGED,                                                                                                  \
@@ -146,6 +149,9 @@ typedef struct gemm_plan {
   bool stream;      /* the last tiles are split along K (gemm_stream.c) */
   bool even;        /* tiles of several widths fill whole waves (gemm_even.c) */
   int cluster;      /* CTAs of a cluster */
+  int sharers;      /* of them, CTAs that share tiles of A or B */
+  int split;        /* or that share a tile's K (gemm_split.c); 1: none do */
+  int finish_n;     /* columns of a tile that a CTA finishes and stores */
   int threads;      /* consumers, then the producer's warp group */
   int group_rows;   /* rows of the tile a consumer warp group owns */
   int accumulators; /* registers a thread, for all sums */
@@ -186,6 +192,8 @@ void gemm_choose_evaluation(gemm_plan *plan);
 template_reason gemm_check_numbers(const config *c);
 /* Whether threads can copy rows of A for this tile. */
 bool gemm_gathers(const gemm_plan *plan);
+/* STREAM_K=2: bytes of shared memory that sums take when products are done, what is stored included. */
+int gemm_split_bytes(const gemm_plan *plan);
 /* STAGED: bytes of a k-step's scales, which GEMM_SCALE_WARPS warps bring into a ring of so many steps. */
 enum { GEMM_SCALE_WARPS = 2, GEMM_SCALE_RING = 8 };
 int gemm_scale_bytes(const gemm_plan *plan);

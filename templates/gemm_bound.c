@@ -43,7 +43,7 @@ double gemm_plan_bound_ns(const gemm_plan *plan, const target *t, const target_r
     if (match->c->sums[i].n_conditions > 0) return 0; /* terms are left out */
   double sms = rates->sm_count, batches = (double)gemm_batches(plan);
   double m = (double)gemm_extent(match, match->m), n = (double)gemm_extent(match, match->n),
-         k = (double)gemm_extent(match, match->k);
+         k = (double)gemm_extent(match, match->k) / plan->split;
   double tiles = (double)gemm_units_m(plan, (int64_t)m) * (double)gemm_units_n(plan, (int64_t)n) *
                  plan->cluster * batches;
   /* Tiles of the SM that has the most; those that are split or of several widths, as if all had the same. */

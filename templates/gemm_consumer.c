@@ -131,11 +131,16 @@ static gemm_tile finish_products(gemm_consumer *c, int columns, gemm_item item, 
   tile.column = gen_pin(b, tile.column);
   if (tile.batch) tile.batch = gen_pin(b, tile.batch);
   if (tile.end) tile.end = gen_pin(b, tile.end), tile.group = gen_pin(b, tile.group);
-  if (!e->plan->stream) begin_epilogue(c, tile, columns);
+  if (e->plan->split > 1) {
+    tile = gemm_split_tile(e, tile);
+    tile.column = gen_pin(b, tile.column);
+  }
+  if (!e->plan->stream) begin_epilogue(c, tile, columns / e->plan->split);
   if (last_stage) {
     gen_wgmma_wait(b, 0, acc, accumulators_of(e->plan, columns));
     gen_pipeline_release(b, &e->pipeline, last_stage, c->thread, NULL);
   }
+  if (e->plan->split > 1) gemm_split_exchange(c, acc);
   if (e->plan->stream) {
     gemm_stream_exchange(e, &c->store, c->group, c->thread, item, &c->walk.stage, acc);
     gemm_reads_pass(c);
@@ -213,7 +218,7 @@ static void multiply_and_store(gemm_consumer *c, int columns, gemm_item item) {
   gemm_tile tile = finish_products(c, columns, item, last_stage, acc);
   gen_branch complete;
   if (e->plan->stream) gen_if(e->b, &complete, negate(e->b, gemm_item_is_partial(e, item)), NULL, 0);
-  store_tile(c, columns, tile, acc);
+  store_tile(c, columns / e->plan->split, tile, acc);
   if (!e->plan->stream) return;
   gen_else(e->b, &complete);
   gemm_reads_drop(c);

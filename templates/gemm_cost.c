@@ -27,6 +27,8 @@ static const double wave_weight = 0.85;
 /* What STREAM_K costs: a launch that clears flags, and, for each element of a tile, sums that go through the
  * cache. */
 static const double stream_ns = 5000, stream_sum_ns = 0.18;
+/* What STREAM_K=2 costs: two barriers of a cluster, and sums that go from one SM to another; guesses. */
+static const double split_ns = 600, split_sum_ns = 0.03;
 /* From a partial sum's last product to the next one's first, besides an addition a clock: fitted to 10
  * configurations of 8-bit floats. */
 static const double part_clocks = 140;
@@ -63,7 +65,7 @@ static cost_inputs inputs_of(const gemm_plan *plan, const target_rates *rates) {
     const contraction *c = plan->match.c;
     in.tiles_m += 0.5 * fmin((double)m, (double)ir_form_extent(&c->form, c->groups.loop));
   }
-  in.tiles_n = (double)gemm_units_n(plan, n) * plan->cluster_n;
+  in.tiles_n = (double)gemm_units_n(plan, n) * plan->cluster_n * plan->split;
   in.ctas = fmin(in.tiles_m * in.tiles_n * in.batches, slots_of(plan, rates));
   double along = plan->raster_n ? in.tiles_n : in.tiles_m;
   double group = plan->group * (plan->raster_n ? plan->cluster_n : plan->cluster_m);
@@ -111,12 +113,12 @@ static double step_ns(const cost_inputs *in) {
   /* The way into an SM: what CTAs share is read once from the cache, but arrives in each. */
   double l2 = plan->stage_bytes / (in->rates->l2_bytes_per_s / sms) * 1e9;
   double copies = copy_latency_ns / (plan->stages - 1); /* one stage is being multiplied */
-  double sharers = fmax(in->band_along, in->band_across) / plan->cluster * sharer_ns;
+  double sharers = fmax(in->band_along, in->band_across) / plan->sharers * sharer_ns;
   /* Nearly the largest of them: what comes close to it still gets in its way. */
   const double power = 10;
   double sum =
       pow(math, power) + pow(smem, power) + pow(l2, power) + pow(copies, power) + pow(sharers, power);
-  return pow(sum, 1 / power) * (plan->cluster > 1 ? cluster_factor : 1) +
+  return pow(sum, 1 / power) * (plan->sharers > 1 ? cluster_factor : 1) +
          adding_ns(plan, in->rates->clock_hz) + scales_ns(plan, in->rates->clock_hz);
 }
 
@@ -189,6 +191,7 @@ double gemm_plan_cost_ns(const gemm_plan *plan, const target_rates *rates) {
   double outputs = plan->match.c->form.n_outputs;
   double store = store_ns * plan->block_m * plan->block_n * outputs + reads_ns(plan);
   double parts = (double)gemm_k_parts(&plan->match), steps = parts * ceil(in.k / parts / plan->block_k);
+  steps = ceil(steps / plan->split);
   double waves = in.tiles_m * in.tiles_n * in.batches / (plan->stream ? slots_of(plan, rates) : in.ctas);
   double weighted = wave_weight * ceil(waves) + (1 - wave_weight) * waves;
   bool hidden = plan->pingpong && waves > 1;
@@ -196,6 +199,7 @@ double gemm_plan_cost_ns(const gemm_plan *plan, const target_rates *rates) {
   double shown = hidden ? 0 : stored_later ? reads_ns(plan) : store;
   double each = steps * step_ns(&in) + tile_ns[plan->pingpong ? 1 : plan->deferred ? 2 : 0] + shown;
   double busy = weighted * each + drain_ns + store - shown;
+  if (plan->split > 1) busy += split_ns + split_sum_ns * plan->block_m * plan->block_n * plan->match.n_sums;
   if (plan->even) busy = even_rounds(&in) * each + drain_ns + store;
   if (plan->stream)
     busy = waves * each + drain_ns + store + stream_ns +

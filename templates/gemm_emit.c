@@ -37,7 +37,7 @@ static void set_up_barriers(gemm_emitter *e, gen_value thread) {
   gen_mbarrier_init_fence(b);
   if (e->plan->even) gemm_even_fill(e);
   gen_if_end(b, &first);
-  if (e->plan->cluster > 1) {
+  if (e->plan->sharers > 1) {
     gen_cluster_sync(b);
   } else {
     gen_cta_sync(b);
@@ -69,12 +69,13 @@ static void emit_roles(gemm_emitter *e, gen_value thread) {
     gen_if_end(b, &one_thread);
   }
   if (plan->scales_staged) emit_scale_warps(e, gen_add_imm(b, thread, -plan->consumers * 128 - 32));
+  gemm_split_meet(e);
   gen_else(b, &producer);
   if (move_registers) gen_registers_grow(b, split.consumer);
   gemm_emit_consumer(e, group, gen_and(b, thread, gen_i32(b, 127)));
   gen_if_end(b, &producer);
   /* A CTA must not end while its peer still copies into it or arrives on its barriers. */
-  if (plan->cluster > 1) gen_cluster_sync(b);
+  if (plan->sharers > 1) gen_cluster_sync(b);
 }
 
 static void emit_kernel(gemm_emitter *e) {
@@ -95,7 +96,7 @@ static void emit_kernel(gemm_emitter *e) {
   e->smem = gen_shared_dynamic(b);
   /* Ping-pong: a stage belongs to the tile of one group. */
   gen_pipeline_create(b, &e->pipeline, "stage", plan->stages, plan->pingpong ? 1 : plan->consumers,
-                      plan->cluster);
+                      plan->sharers);
   if (plan->match.gathered) e->pipeline.fills += 128; /* threads of the producer's warp group */
   if (plan->scales_staged) gemm_scale_ring_declare(e);
   if (plan->pingpong) e->turns = gen_shared_static(b, "turns", 16, 8);

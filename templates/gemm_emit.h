@@ -255,6 +255,14 @@ void gemm_scale_ring_declare(gemm_emitter *e);
 void gemm_emit_scales(gemm_emitter *e, gen_value thread);
 void gemm_take_scales(gemm_consumer *c, gen_stage at, gen_value *rows, gen_value *columns);
 
+/* STREAM_K=2 (gemm_split.c): this CTA's part of a unit; the columns of a tile that it finishes; the sums of
+ * those, from the CTAs' parts, in place of the first of `acc`, by all consumers; and what all other threads
+ * execute meanwhile. */
+gemm_item gemm_split_item(gemm_emitter *e, gen_value unit);
+gemm_tile gemm_split_tile(gemm_emitter *e, gemm_tile tile);
+void gemm_split_exchange(gemm_consumer *c, gen_value *acc);
+void gemm_split_meet(gemm_emitter *e);
+
 /* STREAM_K: by the producer, after the stages of `item`: the sums of the CTAs that computed the unit's
  * k-steps before, in stages from `at` on. Returns the stage after them. */
 gen_stage gemm_stream_load(gemm_emitter *e, gemm_item item, gen_stage at);

@@ -38,7 +38,7 @@ static gemm_operand make_operand(const gemm_type *type, bool k_major, int rows, 
  * of the tile, has that many rows of Y for each 64 of them. */
 static void shape_panels(gemm_plan *plan, int columns) {
   plan->panel_n = columns;
-  plan->panels = (plan->block_n + columns - 1) / columns;
+  plan->panels = (plan->finish_n + columns - 1) / columns;
   bool transposed = plan->match.y_transposed;
   plan->store_width = transposed ? 64 : columns;
   plan->store_height = transposed ? columns : plan->group_rows;
@@ -62,13 +62,15 @@ static bool place_store_buffers(gemm_plan *plan, const target *t) {
   if (plan->scales_staged) available -= GEMM_SCALE_RING * gemm_scale_bytes(plan);
   int stages = plan->stages * plan->stage_bytes, each = plan->consumers * plan->store_buffer_bytes;
   if (plan->match.y.rank == 0) {
-    plan->smem_bytes = stages;
+    int later = plan->split > 1 ? gemm_split_bytes(plan) : 0;
+    plan->smem_bytes = stages > later ? stages : later;
     return plan->smem_bytes <= available;
   }
   plan->store_over_stages = !plan->persistent && !plan->staged; /* reads come last, and are still there */
   if (plan->store_over_stages) {
     plan->store_buffers = plan->panels;
-    plan->smem_bytes = stages > plan->panels * each ? stages : plan->panels * each;
+    int later = plan->split > 1 ? gemm_split_bytes(plan) : plan->panels * each;
+    plan->smem_bytes = stages > later ? stages : later;
     return plan->smem_bytes <= available;
   }
   if (available - stages < each) return false;
@@ -95,7 +97,8 @@ static void place_sums(gemm_plan *plan) {
 template_reason gemm_check_numbers(const config *c) {
   const int *v = c->values;
   bool pingpong = v[GEMM_SCHEDULE] == 1, deferred = v[GEMM_SCHEDULE] == 2;
-  bool stream = v[GEMM_STREAM_K], even = v[GEMM_EVEN], persistent = v[GEMM_PERSISTENT];
+  bool stream = v[GEMM_STREAM_K] == 1, split = v[GEMM_STREAM_K] > 1, even = v[GEMM_EVEN],
+       persistent = v[GEMM_PERSISTENT];
   if (pingpong && v[GEMM_CONSUMERS] != 2) return TEMPLATE_SCHEDULE;
   /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
   if ((pingpong || deferred || stream || even) && !persistent) return TEMPLATE_SCHEDULE;
@@ -105,6 +108,9 @@ template_reason gemm_check_numbers(const config *c) {
   if (even && (stream || deferred)) return TEMPLATE_SCHEDULE;
   int cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N];
   if (cluster > 2) return TEMPLATE_CLUSTER;
+  /* A CTA exchanges sums of its one tile. */
+  if (split && (persistent || deferred || even)) return TEMPLATE_SCHEDULE;
+  if (split && cluster > 1) return TEMPLATE_CLUSTER;
   if (even && cluster > 1) return TEMPLATE_CLUSTER; /* CTAs that share rows have one width */
   if (v[GEMM_BLOCK_M] % (64 * (pingpong ? 1 : v[GEMM_CONSUMERS]))) return TEMPLATE_TILE;
   return TEMPLATE_OK;
@@ -139,6 +145,7 @@ static template_reason check_operator(const gemm_match *match, const config *c) 
   bool copied = match->y.rank > 0 && match->c->form.n_outputs == 1;
   if (v[GEMM_SCHEDULE] == 2 && !copied) return TEMPLATE_SCHEDULE;
   if (v[GEMM_STAGED] && !can_stage(match)) return TEMPLATE_OPERATOR;
+  if (v[GEMM_STAGED] && v[GEMM_STREAM_K] > 1 && match->block == 0) return TEMPLATE_OPERATOR;
   /* The threads that gather rows are the warps that would bring scales, and fill every stage. */
   if (match->gathered && (v[GEMM_STAGED] || v[GEMM_SWAP] || v[GEMM_STREAM_K] || v[GEMM_EVEN]))
     return TEMPLATE_OPERATOR;
@@ -248,15 +255,19 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
       .deferred = v[GEMM_SCHEDULE] == 2,
       .persistent = v[GEMM_PERSISTENT],
       .raster_n = v[GEMM_RASTER],
-      .stream = v[GEMM_STREAM_K],
+      .stream = v[GEMM_STREAM_K] == 1,
+      .split = v[GEMM_STREAM_K] > 1 ? v[GEMM_STREAM_K] : 1,
       .even = v[GEMM_EVEN],
       .staged = v[GEMM_STAGED],
-      .cluster = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N],
+      .sharers = v[GEMM_CLUSTER_M] * v[GEMM_CLUSTER_N],
       .threads = 128 * (v[GEMM_CONSUMERS] + 1),
   };
   template_reason reason = gemm_check_numbers(c);
   if (reason == TEMPLATE_OK) reason = check_operator(match, c);
   if (reason != TEMPLATE_OK) return reason;
+  plan->cluster = plan->sharers * plan->split;
+  plan->finish_n = plan->block_n / plan->split;
+  if (plan->finish_n % 8) return TEMPLATE_TILE;
   if (v[GEMM_SWAP]) plan->match = gemm_match_swapped(match);
   match = &plan->match;
   plan->group_rows = plan->block_m / (plan->pingpong ? 1 : plan->consumers);
@@ -291,7 +302,7 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
     return TEMPLATE_CLUSTER;
   plan->stage_bytes = plan->a.bytes + plan->b.bytes;
   if (match->gathered && !gemm_gathers(plan)) return TEMPLATE_TILE;
-  int least = plan->even ? gemm_narrowest(plan) : plan->block_n;
+  int least = plan->even ? gemm_narrowest(plan) : plan->finish_n;
   if (!place_panels(plan, t, least < 64 ? 32 : 64) && !place_panels(plan, t, 32))
     return TEMPLATE_SHARED_MEMORY;
   if (least < plan->panel_n) return TEMPLATE_TILE;

@@ -285,7 +285,8 @@ static void reduce(const gemm_plan *plan, int sm_count, ir_problem *reduced) {
   if (plan->even && !n_aligned && beyond(match, match->n, false) % 2 == 0) ragged--;
   set_extent(form, match->m, m, reduced);
   set_extent(form, match->n, (columns - 1) * step_n + ragged, reduced);
-  set_extent(form, match->k, (int64_t)plan->stages * plan->block_k + 48 / match->type.bytes, reduced);
+  int64_t k = (int64_t)plan->stages * plan->block_k * plan->split;
+  set_extent(form, match->k, k + 48 / match->type.bytes, reduced);
 }
 
 void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,

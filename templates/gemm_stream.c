@@ -68,6 +68,7 @@ gen_value gemm_place_limit(gemm_emitter *e) {
 gemm_item gemm_item_at(gemm_emitter *e, gen_value place) {
   gen_builder *b = e->b;
   const gemm_stream *s = &e->stream;
+  if (e->plan->split > 1) return gemm_split_item(e, place);
   if (!e->plan->stream) return (gemm_item){place, gen_i32(b, 0), e->k_steps};
   gen_value split = gen_compare(b, GEN_UGE, place, s->whole);
   gen_value end = gen_compare(b, GEN_UGE, place, gen_add(b, s->whole, e->unit_step));

@@ -66,6 +66,7 @@ static const char turned[] = "f(X: T[M,K], W: T[N,K], R: T[M,N]) -> (Y: T[N,M]) 
 
 #define SMALL "BLOCK_M=64,BLOCK_N=64,BLOCK_K=64,STAGES=2,CONSUMERS=1,"
 #define SHORT SMALL "STAGED=0,GROUP=1,RASTER=0,CLUSTER_M=1,CLUSTER_N=1,SWAP=0,EVEN=0,STREAM_K=0,"
+#define SPLIT "STAGED=0,BLOCK_K=64,STAGES=2,GROUP=1,RASTER=0,PERSISTENT=0,STREAM_K=2,"
 #define TWO   "STAGED=0,BLOCK_K=64,STAGES=2,CONSUMERS=2,GROUP=1,RASTER=0,CLUSTER_M=1,CLUSTER_N=1,"
 
 static const struct {
@@ -85,6 +86,13 @@ static const struct {
     {residual, "T=bf16 M=201 N=72 K=72", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=2,PERSISTENT=1,SWAP=1"},
     {biased, "T=bf16 M=200 N=152 K=72",
      "BLOCK_M=64,BLOCK_N=64,BLOCK_K=64,STAGES=2,CONSUMERS=1,GROUP=1,RASTER=1,CLUSTER_M=2,CLUSTER_N=1"},
+    /* A cluster that shares K: less of it than CTAs, several sums and matrices, outputs that are not copied.
+     */
+    {biased, "T=bf16 M=72 N=136 K=264", SPLIT "BLOCK_M=128,BLOCK_N=128,CONSUMERS=2"},
+    {residual, "T=bf16 M=201 N=104 K=40", SPLIT "BLOCK_M=64,BLOCK_N=96,CONSUMERS=1"},
+    {gated, "T=bf16 M=200 N=136 K=264", SPLIT "BLOCK_M=128,BLOCK_N=96,CONSUMERS=2"},
+    {batched, "T=bf16 B=3 M=72 N=80 K=200", SPLIT "BLOCK_M=64,BLOCK_N=64,CONSUMERS=1"},
+    {scaled, "T=bf16 U=f32 M=73 N=75 K=200", SPLIT "BLOCK_M=64,BLOCK_N=64,CONSUMERS=1"},
     /* Elements that are not 16 bits wide, or rows that do not line up. */
     {scaled, "T=bf16 U=f32 M=72 N=80 K=72", SHORT "SCHEDULE=0"},
     {scaled, "T=f16 U=bf16 M=72 N=80 K=72", SHORT "SCHEDULE=0"},

@@ -54,6 +54,10 @@ static const struct {
     {"STREAM_K=1,CLUSTER_M=2", 128 * 11, 64 * 12, TEMPLATE_REDUNDANT},
     {"STREAM_K=1,PERSISTENT=0", 4096, 4096, TEMPLATE_SCHEDULE},
     {"STREAM_K=1,SCHEDULE=1,CONSUMERS=2", 4096, 4096, TEMPLATE_SCHEDULE},
+    {"STREAM_K=2", 4096, 4096, TEMPLATE_SCHEDULE},
+    {"STREAM_K=2,PERSISTENT=0", 4096, 4096, TEMPLATE_OK},
+    {"STREAM_K=2,PERSISTENT=0,BLOCK_N=152", 4096, 4096, TEMPLATE_TILE},
+    {"STREAM_K=2,PERSISTENT=0,CLUSTER_M=2", 4096, 4096, TEMPLATE_CLUSTER},
     {"EVEN=1,BLOCK_N=96", 4096, 4096, TEMPLATE_OK},
     {"EVEN=1,BLOCK_N=96,SCHEDULE=1,CONSUMERS=2", 4096, 4096, TEMPLATE_OK},
     {"EVEN=1", 4096, 4096, TEMPLATE_OK},
@@ -101,8 +105,8 @@ START_TEST(plans_keep_the_limits) {
     ck_assert_int_ge(plan.store_buffers, 1);
     ck_assert_int_le(plan.store_buffers, plan.panels);
     ck_assert_int_eq(gemm_panel_column(&plan, plan.block_n, 0), 0);
-    ck_assert_int_eq(gemm_panel_column(&plan, plan.block_n, plan.panels - 1) + plan.panel_n, plan.block_n);
-    ck_assert_int_lt(plan.panels * plan.panel_n - plan.block_n, plan.panel_n);
+    ck_assert_int_eq(gemm_panel_column(&plan, plan.finish_n, plan.panels - 1) + plan.panel_n, plan.finish_n);
+    ck_assert_int_lt(plan.panels * plan.panel_n - plan.finish_n, plan.panel_n);
     ck_assert_int_eq(plan.store_width * plan.store_height *
                          (plan.match.y_transposed ? plan.group_rows / 64 : 1) * 2,
                      plan.store_buffer_bytes);

@@ -103,6 +103,7 @@ static const struct {
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=300 N=136 G=5 H=2", TWO "BLOCK_M=256,BLOCK_N=128,SCHEDULE=0,STREAM_K=1"},
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=200 N=136 G=3 H=2", ONE "BLOCK_N=64,SCHEDULE=0,CLUSTER_N=2"},
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=600 G=2 H=5", TWO "BLOCK_M=128,BLOCK_N=160,SCHEDULE=0"},
+    {blocks, "T=e4m3 U=e4m3 V=bf16 M=200 N=136 G=3 H=2", ONE "BLOCK_N=64,SCHEDULE=0,PERSISTENT=0,STREAM_K=2"},
     {column_blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=600 G=2 H=10", TWO "BLOCK_M=128,BLOCK_N=144,SCHEDULE=0"},
     {rows_alone, "T=e4m3 U=e4m3 V=bf16 M=72 N=136 G=3", ONE "BLOCK_N=96,SCHEDULE=0"},
     {columns_alone, "T=e4m3 U=e4m3 V=bf16 M=72 N=136 G=2", ONE "BLOCK_N=96,SCHEDULE=0"},
