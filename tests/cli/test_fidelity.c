@@ -66,7 +66,7 @@ END_TEST
 START_TEST(rare_values_are_compared_as_often) {
   choice c;
   choose(&c, "1032x3080x136", 3);
-  ck_assert_int_ge(count(&c, "EVEN", 1), WANTED / 4);
+  ck_assert_int_ge(count(&c, "EVEN", 1), WANTED / 5);
   ck_assert_int_ge(count(&c, "SWAP", 1), WANTED / 3);
   ck_assert_int_ge(count(&c, "STREAM_K", 1), WANTED / 5);
   int both = 0;
