@@ -88,7 +88,7 @@ static lanes_options vectors_along(const ir_form *form, int access, int loop, bo
 }
 
 static bool can_copy(const attention_match *m, const lanes_options *o, int access) {
-  return o->width == 8 && (o->wide >> access & 1) &&
+  return o->width >= 2 && (o->wide >> access & 1) &&
          ir_tensor_dtype(m->form.problem, m->form.accesses[access].tensor) == m->type;
 }
 

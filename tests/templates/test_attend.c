@@ -79,6 +79,9 @@ static const struct {
     {flash, "T=bf16 B=1 H=1 S=131 R=73 D=32",
      "BLOCK_M=128,BLOCK_N=64,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=1"},
     {flash, "T=bf16 B=1 H=2 S=3 R=0 D=64", SMALL "STAGES=2,SETS=1,SPLIT=2"},
+    {flash, "T=bf16 B=1 H=2 S=3 R=40 D=60",
+     SMALL "STAGES=2,SETS=2,SPLIT=1"}, /* copies of 8 bytes, and of 4 */
+    {flash, "T=f16 B=1 H=2 S=3 R=30 D=26", SMALL "STAGES=2,SETS=1,SPLIT=1"},
     {biased, "T=bf16 B=1 H=2 S=20 R=75 D=64 E=32", SMALL "STAGES=2,SETS=2,SPLIT=1"},
     {hidden, "T=bf16 B=1 H=2 S=10 R=40 D=24 E=136", SMALL "STAGES=2,SETS=1,SPLIT=2"},
     {sloped, "T=f16 B=1 H=2 S=20 R=30 D=64 E=48", SMALL "STAGES=2,SETS=2,SPLIT=1"},

@@ -26,6 +26,13 @@ static const char chunked[] =
                                                                "G),e]") " : 0; l[n,h] = g[n] < B ? x[n,h] "
                                                                         ": -inf }";
 
+/* 8-bit keys and values with scales by head. */
+static const char scaled[] =
+    "f(Q: T[B,H,S,D], K: U[B,H,R,D], V: U[B,H,R,E], sk: f32[B,H], sv: f32[B,H]) -> (O: T[B,H,S,E]) { "
+    "A[b,h,q,k] = 0.1 * sk[b,h] * sum(d) Q[b,h,q,d] * K[b,h,k,d]; " ATTENTION_STATISTICS(
+        "b,h,q", "", "A[b,h,q,k]") "O[b,h,q,e] = " ATTENTION_WEIGHTED("b,h,q", "", "A[b,h,q,k]",
+                                                                      "V[b,h,k,e] * sv[b,h]") " }";
+
 /* Values of an input by its name. */
 typedef struct input {
   const char *name;
@@ -87,6 +94,7 @@ static const struct {
      "T=bf16 N=9 H=2 G=2 D=33 E=30 P=7 Z=24 W=4 B=3",
      SMALL "STAGES=2,SETS=1,SPLIT=1",
      {{"lens", VALUES(longer)}, {"t", VALUES(table)}, {"qe", VALUES(chunks)}}},
+    {scaled, "T=bf16 U=e4m3 B=1 H=2 S=3 R=40 D=64 E=48", SMALL "STAGES=2,SETS=2,SPLIT=1", {{0}}},
     {op_latent,
      "T=bf16 B=2 S=2 H=9 R=50 C=128 F=48",
      "BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=1,WARPS_E=2,SETS=1,HOLD_Q=0,SPLIT=2",
