@@ -199,6 +199,9 @@ arke_status attend_group_value(void *user, const ir_expr *x, gen_value *values, 
 /* The row of that number in the unit; past the tile's last one it is that, and does not exist. */
 void attend_find_row(attend_emitter *e, gen_value number, attend_row *row);
 void attend_set_row(attend_emitter *e, lanes *l, const attend_row *row);
+/* Whether the unit's rows see the key that is set in `l`, but for bounds: i1, or NULL where there are no
+ * conditions. */
+arke_status attend_find_condition(attend_emitter *e, lanes *l, gen_value *holds, arke_error *err);
 /* Fills e->rows, e->row_from and e->row_below: not needed for the first copies. */
 void attend_find_rows(attend_emitter *e);
 

@@ -244,6 +244,21 @@ static arke_status find_anywhere(attend_emitter *e, int tile, gen_value first_ke
     lanes_set(l, e->m->key, attend_index(e, visible_key(e, gen_add(b, first_key, v[i].at.row))));
     lanes_set(l, t->loop, attend_index(e, gen_mul_imm(b, v[i].at.vector, t->width)));
     TRY(lanes_pointer(l, t->access, &v[i].address, err));
+    TRY(attend_find_condition(e, l, &v[i].visible, err));
+  }
+  return ARKE_OK;
+}
+
+/* Of vectors of runs, where there are conditions. */
+static arke_status find_conditions(attend_emitter *e, int tile, gen_value first_key, copied_vector *v, int n,
+                                   arke_error *err) {
+  lanes *l;
+  if (e->m->bounds.n_conditions == 0) return ARKE_OK;
+  TRY(evaluator(e, tile, e->copies[tile], &l, err));
+  set_unit(e, l);
+  for (int i = 0; i < n; i++) {
+    lanes_set(l, e->m->key, attend_index(e, visible_key(e, gen_add(e->b, first_key, v[i].at.row))));
+    TRY(attend_find_condition(e, l, &v[i].visible, err));
   }
   return ARKE_OK;
 }
@@ -259,16 +274,18 @@ static void issue_copy(gen_builder *b, const attend_tile *t, gen_value tile, con
 
 static arke_status copy_step(attend_emitter *e, int tile, gen_value first_key, gen_value to,
                              arke_error *err) {
-  copied_vector v[64];
+  copied_vector v[64] = {{.visible = NULL}};
   const attend_tile *t = &e->p->tiles[tile];
   int n = (vectors_of(t) + e->p->set_threads - 1) / e->p->set_threads;
   if (t->run > 0) {
     find_in_runs(e, tile, first_key, v, n);
+    TRY(find_conditions(e, tile, first_key, v, n, err));
   } else {
     TRY(find_anywhere(e, tile, first_key, v, n, err));
   }
   for (int i = 0; i < n; i++) {
-    v[i].visible = is_visible(e, gen_add(e->b, first_key, v[i].at.row));
+    gen_value visible = is_visible(e, gen_add(e->b, first_key, v[i].at.row));
+    v[i].visible = v[i].visible ? gen_and(e->b, v[i].visible, visible) : visible;
     issue_copy(e->b, t, to, &v[i]);
   }
   return ARKE_OK;
@@ -310,7 +327,10 @@ static arke_status put_step(attend_emitter *e, int tile, gen_value first_key, ge
   set_unit(e, l);
   lanes_set(l, e->m->key, attend_index(e, visible_key(e, key)));
   lanes_set(l, t->loop, attend_index(e, gen_mul_imm(b, v.vector, t->width)));
-  TRY(put_vector(e, t, l, is_visible(e, key), shared_address(b, t, to, &v), err));
+  gen_value visible = is_visible(e, key), holds;
+  TRY(attend_find_condition(e, l, &holds, err));
+  if (holds) visible = gen_and(b, visible, holds);
+  TRY(put_vector(e, t, l, visible, shared_address(b, t, to, &v), err));
   carried[0] = gen_add_imm(b, carried[0], e->p->set_threads);
   gen_loop_end(b, &loop);
   return ARKE_OK;

@@ -133,6 +133,20 @@ void attend_find_rows(attend_emitter *e) {
   }
 }
 
+/* Conditions are the same for all rows of a tile. */
+arke_status attend_find_condition(attend_emitter *e, lanes *l, gen_value *holds, arke_error *err) {
+  const attention_bounds *bounds = &e->m->bounds;
+  *holds = NULL;
+  for (int i = 0; i < bounds->n_conditions; i++) {
+    gen_value v[LANES_MAX];
+    int n;
+    TRY(lanes_load(l, bounds->conditions[i], err));
+    TRY(lanes_eval(l, bounds->conditions[i], v, &n, err));
+    *holds = *holds ? gen_and(e->b, *holds, v[0]) : v[0];
+  }
+  return ARKE_OK;
+}
+
 /* --- the CTA's --- */
 
 /* Steps in which the tile sees anything are shared evenly; there may be none. */

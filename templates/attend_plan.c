@@ -54,8 +54,10 @@ template_reason attend_fit(const ir_problem *p, const target *t, arena *a, atten
                            arke_status *status) {
   template_reason reason = attention_match_op(p, a, m, detail, status);
   if (reason != TEMPLATE_OK) return reason;
-  if (m->bounds.n_conditions > 0) {
-    template_say(detail, "which keys a query sees is not told by comparisons of their indices");
+  for (int i = 0; i < m->bounds.n_conditions; i++) {
+    const ir_expr *e = m->bounds.conditions[i];
+    if (!(contraction_loops_without_group(&m->form, &m->groups, e) >> m->query & 1)) continue;
+    template_say(detail, "queries that share keys see them by conditions of their own");
     return TEMPLATE_OPERATOR;
   }
   if (!t->has.mma_sync || !t->has.cp_async) {

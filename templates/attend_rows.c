@@ -41,6 +41,8 @@ void attend_rows_find(const attention_match *m, attend_rows *rows) {
     for (int k = 0; k < m->n_parts && of->share != ATTEND_UNIT; k++)
       look_at(form, m->parts[k].k.access, loop, of);
     if (of->share != ATTEND_UNIT) look_at(form, m->v.access, loop, of);
+    for (int k = 0; k < m->bounds.n_conditions; k++)
+      if (mentions(form, m->bounds.conditions[k], loop)) *of = (attend_batch){ATTEND_UNIT, NULL};
     for (int k = 0; k < m->bounds.n; k++)
       for (int j = 0; j < m->bounds.list[k].rest.n; j++)
         if (mentions(form, m->bounds.list[k].rest.terms[j].e, loop)) *of = (attend_batch){ATTEND_UNIT, NULL};

@@ -64,7 +64,26 @@ static bool has_lower(const attention_match *m) {
   return false;
 }
 
-static void mask(attend_emitter *e, gen_value key, gen_value *s) {
+/* What conditions say of the keys of scores i; NULL where there are none. */
+static arke_status find_conditions(attend_emitter *e, gen_value key, gen_value *holds, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value last = gen_add_imm(b, e->below, -1), first = first_key(e, key);
+  lanes_forget(e->l);
+  attend_set_row(e, e->l, &e->row);
+  for (int i = 0; i < e->p->warp_keys / 2; i++) {
+    gen_value at = gen_add_imm(b, first, column_of(i));
+    if (row_of(i) == 0) {
+      lanes_set(e->l, e->m->key, attend_index(e, gen_smin(b, gen_smax(b, at, e->from), last)));
+      TRY(attend_find_condition(e, e->l, &holds[i], err));
+    } else {
+      holds[i] = holds[i - 2];
+    }
+  }
+  lanes_forget(e->l);
+  return ARKE_OK;
+}
+
+static void mask(attend_emitter *e, gen_value key, const gen_value *holds, gen_value *s) {
   gen_builder *b = e->b;
   int own = e->p->warp_keys / 2;
   gen_value none = gen_f32(b, -(double)INFINITY), first = first_key(e, key);
@@ -74,6 +93,7 @@ static void mask(attend_emitter *e, gen_value key, gen_value *s) {
       if (row_of(i) != r % 2) continue;
       gen_value seen = gen_compare_imm(b, GEN_SGT, below, column_of(i)), *score = &s[r / 2 * own + i];
       if (has_lower(e->m)) seen = gen_and(b, seen, gen_compare_imm(b, GEN_SLE, from, column_of(i)));
+      if (holds && holds[i]) seen = gen_and(b, seen, holds[i]);
       *score = gen_select(b, seen, *score, none);
     }
   }
@@ -86,14 +106,20 @@ static void mask_where_needed(attend_emitter *e, gen_value key, gen_value *s) {
   gen_value over = gen_compare(b, GEN_SGT, end, e->all_below);
   if (has_lower(e->m)) over = gen_or(b, over, gen_compare(b, GEN_SLT, key, e->all_from));
   gen_if(b, &edge, over, s, e->p->fragments * e->p->warp_keys / 2);
-  mask(e, key, s);
+  mask(e, key, NULL, s);
   gen_if_end(b, &edge);
 }
 
 arke_status attend_scores(attend_emitter *e, gen_value key, gen_value *s, arke_error *err) {
   if (e->p->warp_keys < e->p->block_n) key = gen_add(e->b, key, e->warp_key);
   TRY(evaluate(e, key, s, err));
-  mask_where_needed(e, key, s);
+  if (e->m->bounds.n_conditions == 0) {
+    mask_where_needed(e, key, s);
+    return ARKE_OK;
+  }
+  gen_value holds[ATTEND_MOST_SCORES];
+  TRY(find_conditions(e, key, holds, err));
+  mask(e, key, holds, s);
   return ARKE_OK;
 }
 

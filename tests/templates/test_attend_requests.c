@@ -33,6 +33,22 @@ static const char scaled[] =
         "b,h,q", "", "A[b,h,q,k]") "O[b,h,q,e] = " ATTENTION_WEIGHTED("b,h,q", "", "A[b,h,q,k]",
                                                                       "V[b,h,k,e] * sv[b,h]") " }";
 
+/* Keys at places that depend on the query: heads are the rows of a tile. */
+#define SPARSE_SEEN ": k < N && i[b,q,k] < R"
+static const char sparse[] =
+    "f(Q: T[B,S,H,D], K: T[B,R,D], V: T[B,R,E], i: i32[B,S,N]) -> (O: T[B,S,H,E]) { A[b,q,h,k] = 0.125 * "
+    "sum(d) Q[b,q,h,d] * K[b,i[b,q,k],d]; " ATTENTION_STATISTICS(
+        "b,q,h", SPARSE_SEEN, "A[b,q,h,k]") "O[b,q,h,e] = " ATTENTION_WEIGHTED("b,q,h", SPARSE_SEEN,
+                                                                               "A[b,q,h,k]",
+                                                                               "V[b,i[b,q,k],e]") " }";
+/* Keys that requests have or not, by a tensor. */
+#define CHOSEN_SEEN ": z[b,k] > 0"
+static const char chosen[] =
+    "f(Q: T[B,S,H,D], K: T[B,R,D], V: T[B,R,E], z: f32[B,R]) -> (O: T[B,S,H,E]) { A[b,q,h,k] = 0.125 * "
+    "sum(d) Q[b,q,h,d] * K[b,k,d]; " ATTENTION_STATISTICS(
+        "b,q,h", CHOSEN_SEEN, "A[b,q,h,k]") "O[b,q,h,e] = " ATTENTION_WEIGHTED("b,q,h", CHOSEN_SEEN,
+                                                                               "A[b,q,h,k]", "V[b,k,e]") " }";
+
 /* Values of an input by its name. */
 typedef struct input {
   const char *name;
@@ -60,7 +76,8 @@ static const double ends_of_queries[] = {20, 21, 21, 25, 40}, begins_of_keys[] =
                     ends_of_keys[] = {30, 40, 40, 57, 100}, few[] = {3, 3, 3, 3, 3};
 /* Tables whose pages come in any order; behind a request's length they name nothing. */
 static const double table[] = {3, 0, 5, 1, 6, 2, 999, 999, 4, -7, 999, 999}, lengths[] = {58, 17, 0},
-                    longer[] = {64, 20, 11}, chunks[] = {4, 5, 9}, latent_lengths[] = {50, 9};
+                    longer[] = {64, 20, 11}, chunks[] = {4, 5, 9}, latent_lengths[] = {50, 9},
+                    places[] = {7, 19, 0, 20, 3, 3, 12, 1000, 1, 18, 20};
 
 static const struct {
   const char *op, *bindings, *settings;
@@ -94,6 +111,15 @@ static const struct {
      "T=bf16 N=9 H=2 G=2 D=33 E=30 P=7 Z=24 W=4 B=3",
      SMALL "STAGES=2,SETS=1,SPLIT=1",
      {{"lens", VALUES(longer)}, {"t", VALUES(table)}, {"qe", VALUES(chunks)}}},
+    {sparse,
+     "T=bf16 B=2 S=3 H=5 R=20 N=35 D=64 E=32",
+     SMALL "STAGES=2,SETS=2,SPLIT=2",
+     {{"i", VALUES(places)}}},
+    {sparse,
+     "T=bf16 B=1 S=2 H=5 R=20 N=35 D=33 E=32",
+     SMALL "STAGES=2,SETS=1,SPLIT=1",
+     {{"i", VALUES(places)}}},
+    {chosen, "T=f16 B=2 S=3 H=5 R=60 D=32 E=32", SMALL "STAGES=2,SETS=2,SPLIT=1", {{0}}},
     {scaled, "T=bf16 U=e4m3 B=1 H=2 S=3 R=40 D=64 E=48", SMALL "STAGES=2,SETS=2,SPLIT=1", {{0}}},
     {op_latent,
      "T=bf16 B=2 S=2 H=9 R=50 C=128 F=48",
