@@ -113,8 +113,6 @@ template_reason attention_fit(const ir_problem *p, const target *t, arena *a, at
 template_reason attention_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *attention_space_of(const target *t);
 void attention_defaults(const ir_problem *p, const target *t, config *c);
-template_reason attention_feasible(const ir_problem *p, const target *t, const config *c);
-double attention_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 const void *attention_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason attention_judge(const void *prepared, const target *t, const target_rates *rates,
                                 const config *c, double *ns);

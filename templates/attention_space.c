@@ -53,17 +53,6 @@ static template_reason check_sizes(const attention_plan *plan, int sm_count) {
   return redundant(plan, sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
-template_reason attention_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
-  attention_match m;
-  attention_plan plan;
-  template_reason reason = attention_fit(p, t, &a, &m, NULL, NULL);
-  if (reason == TEMPLATE_OK) reason = attention_plan_make(&m, t, c, &plan);
-  if (reason == TEMPLATE_OK) reason = check_sizes(&plan, t->rates.sm_count);
-  arena_release(&a);
-  return reason;
-}
-
 typedef struct prepared {
   template_reason reason;
   attention_match m;
@@ -87,20 +76,6 @@ template_reason attention_judge(const void *of, const target *t, const target_ra
   if (template_is_built(reason)) *ns = attention_plan_cost_ns(&plan, t, rates);
   return reason;
 }
-
-double attention_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  attention_match m;
-  attention_plan plan;
-  double ns = INFINITY;
-  if (attention_fit(p, t, &a, &m, NULL, NULL) == TEMPLATE_OK &&
-      attention_plan_make(&m, t, c, &plan) == TEMPLATE_OK)
-    ns = attention_plan_cost_ns(&plan, t, rates);
-  arena_release(&a);
-  return ns;
-}
-
-/* --- where to start --- */
 
 /* What starts are made of; the cost says which is best. */
 static const int start_stages[] = {2, 1}, start_groups[] = {1, 4};

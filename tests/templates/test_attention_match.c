@@ -69,17 +69,38 @@ static const struct {
     {one_head, "T=f16 B=1 H=2 S=64 R=64 D=64",
      "batch b h; query q; key k; wide d; depth d; Q Q; K K; V V; O O; f16; scale 0.2; base 2; below +1 q -1 "
      "S +1 R +1; packs q h"},
+    {"varlen_attention", "T=bf16 N=10 M=20 H=4 G=2 D=64 E=64 B=3 causal=true left=9",
+     "batch h; query n; key k; wide e; depth d; Q Q; K K; V V; O O; bf16; scale 0.125; guarded; requests by "
+     "cu_q; from +1 cu_k +0; below +1 cu_k +0; below +1 n -1 cu_q +1 cu_k +1; from +1 n -1 cu_q +1 cu_k -9; "
+     "G divides H; packs n some h"},
+    {"paged_attention", "T=bf16 B=2 S=1 H=4 G=2 D=64 E=32 P=7 Z=16 W=3",
+     "batch b h; query q; key k; wide e; depth d; Q Q; K K by pages of Z of table; V V by pages of Z of "
+     "table; O O; bf16; scale 0.125; guarded; below +1 lens +0; G divides H; packs q some h"},
+    {"paged_varlen_attention", "T=bf16 N=10 H=4 G=2 D=64 E=32 P=7 Z=16 W=3 B=2 causal=true",
+     "batch h; query n; key k; wide e; depth d; Q Q; K K by pages of Z of table; V V by pages of Z of table; "
+     "O O; bf16; scale 0.125; guarded; requests by cu_q; below +1 lens +0; below +1 n -1 cu_q +1 lens +1; G "
+     "divides H; packs n some h"},
+    {"multi_latent_attention", "T=bf16 B=2 S=1 H=4 R=20 C=64 E=16",
+     "batch b q; query h; key k; wide c; depth c; Q Q; K KV; depth e; Q Qr; K Kr; V KV; O O; bf16; scale "
+     "0.111803; guarded; below +1 lens +0; packs q h"},
+    {"paged_latent_attention", "T=bf16 B=2 S=1 H=4 C=64 E=16 P=5 Z=8 W=2",
+     "batch b q; query h; key k; wide c; depth c; Q Q; K KV by pages of Z of table; depth e; Q Qr; K Kr by "
+     "pages of Z of table; V KV by pages of Z of table; O O; bf16; scale 0.111803; guarded; below +1 lens "
+     "+0; packs q h"},
+    {"sink_attention", "T=bf16 B=1 H=2 G=2 S=64 R=64 D=64 E=64",
+     "batch b h; query q; key k; wide e; depth d; Q Q; K K; V V; O O; bf16; scale 0.125; guarded; G divides "
+     "H; packs q some h"},
     {op_varlen, "T=bf16 N=10 M=20 H=4 G=2 D=64 E=64 B=3",
      "batch h; query n; key k; wide e; depth d; Q Q; K K; V V; O O; bf16; scale 0.125; guarded; requests by "
      "qe; from +1 kb +0; below +1 ke +0; below +1 n -1 qe +1 ke +1; G divides H; packs n some h"},
     {varlen_paged, "T=bf16 N=10 P=20 H=4 G=2 D=64 E=64 B=3 W=2",
      "batch h; query n; key k; wide e; depth d; Q Q; K K by pages of 16 of t; V V by pages of 16 of t; O O; "
-     "bf16; scale 0.125; guarded; requests by qe; below +16 W +0; below +1 lens +0; below +1 n +1 lens -1 qe "
-     "+1; G divides H; packs n some h"},
+     "bf16; scale 0.125; guarded; requests by qe; below +64; below +1 lens +0; below +1 n +1 lens -1 qe +1; "
+     "G divides H; packs n some h"},
     {op_paged, "T=bf16 B=2 S=1 H=4 G=2 D=64 E=32 P=7 W=3",
      "batch b h; query q; key k; wide e; depth d; Q Q; K K by pages of 16 of t; V V by pages of 16 of t; O "
-     "O; bf16; scale 0.125; guarded; below +16 W +0; below +1 lens +0; below +1 q -1 S +1 lens +1; G divides "
-     "H; packs q some h"},
+     "O; bf16; scale 0.125; guarded; below +64; below +1 lens +0; below +1 q -1 S +1 lens +1; G divides H; "
+     "packs q some h"},
     {op_latent, "T=bf16 B=2 S=1 H=4 R=20 C=64 F=16",
      "batch b h; query q; key k; wide c; depth c; Q Q; K KV; depth r; Q Qr; K Kr; V KV; O O; bf16; scale "
      "0.125; guarded; below +1 lens +0; below +1 q -1 S +1 lens +1; packs q h"},
@@ -145,7 +166,7 @@ static const struct {
     {product_of_parts, "T=bf16 B=1 H=1 S=8 R=8 C=64", "a score is not one of a sum of two products"},
     {unlike_pages, "T=bf16 B=1 H=1 S=8 P=8 W=4 D=64 E=64",
      "batch b q; query h; key k; wide e; depth d; Q Q; K K anywhere; V V anywhere; O O; bf16; scale 1; "
-     "guarded; below +16 W +0; packs q h"},
+     "guarded; below +64; packs q h"},
     {"matmul", "T=bf16 M=8 N=8 K=8",
      "there is no product, softmax of it along one of its axes, and product of that"},
 };

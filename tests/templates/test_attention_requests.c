@@ -23,6 +23,13 @@ typedef struct input {
 
 #define VALUES(list) list, (int)COUNT_OF(list)
 
+/* A name of the catalogue, or a text. */
+static const char *text_of(const char *op) {
+  const char *nearest;
+  const ir_catalogue_entry *e = ir_catalogue_find(op, &nearest);
+  return e ? e->text : op;
+}
+
 static void fill(const ir_problem *p, const input *inputs, int n, run_view *views) {
   for (int i = 0; i < p->op->n_inputs; i++)
     for (int k = 0; k < n; k++)
@@ -35,12 +42,18 @@ static void fill(const ir_problem *p, const input *inputs, int n, run_view *view
 /* Ends of queries; begins and ends of keys: an empty request on either side, and rows past the last one. */
 static const double ends_of_queries[] = {70, 71, 71, 90, 150}, begins_of_keys[] = {0, 90, 120, 120, 137},
                     ends_of_keys[] = {90, 120, 120, 137, 200};
+static const double offsets_of_queries[] = {0, 70, 71, 71, 90, 150},
+                    offsets_of_keys[] = {0, 90, 120, 120, 137, 200};
 static const double one_query[] = {0, 1, 1, 2, 3}, few[] = {3, 3, 3, 3, 3};
 
 static const struct {
   const char *op, *bindings, *settings;
   input inputs[3];
 } packed[] = {
+    {"varlen_attention",
+     "T=bf16 N=155 M=200 H=2 G=1 D=64 E=64 B=5 causal=true left=40 softcap=3.0",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1",
+     {{"cu_q", VALUES(offsets_of_queries)}, {"cu_k", VALUES(offsets_of_keys)}}},
     {op_varlen,
      "T=bf16 N=155 M=200 H=6 G=2 D=64 E=64 B=5",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2",
@@ -79,7 +92,7 @@ START_TEST(packed_requests_are_right) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
   template_case c =
-      template_case_bind(&a, attention(), packed[_i].op, packed[_i].bindings, packed[_i].settings);
+      template_case_bind(&a, attention(), text_of(packed[_i].op), packed[_i].bindings, packed[_i].settings);
   fill(&c.p, packed[_i].inputs, 3, views);
   template_case_run(&a, &c, views, -1);
   arena_release(&a);
@@ -99,10 +112,29 @@ static const char lens[] =
         "A[b,h,q,k]") "O[b,h,q,e] = " ATTENTION_WEIGHTED("b,h,q", ": k < lens[b] && k <= q + lens[b] - S",
                                                          "A[b,h,q,k]", "V[b,h / (H / G),k,e]") " }";
 
+/* Queries of three requests, the last keys of which are theirs. */
+static const double pieces[] = {0, 20, 20, 31}, piece_lengths[] = {58, 0, 15};
+
 static const struct {
   const char *op, *bindings, *settings;
-  input inputs[2];
+  input inputs[3];
 } paged[] = {
+    {"paged_attention",
+     "T=bf16 B=3 S=2 H=4 G=2 D=64 E=64 P=7 Z=16 W=4 causal=true left=19",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PACK=2",
+     {{"lens", VALUES(causal_lengths)}, {"table", VALUES(table)}}},
+    {"paged_varlen_attention",
+     "T=bf16 N=40 B=3 H=4 G=2 D=64 E=64 P=7 Z=16 W=4 causal=true left=30",
+     "CONSUMERS=2,BLOCK_N=48,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1,PACK=2",
+     {{"cu_q", VALUES(pieces)}, {"lens", VALUES(piece_lengths)}, {"table", VALUES(table)}}},
+    {"paged_varlen_attention",
+     "T=f16 N=31 B=3 H=2 G=2 D=128 E=64 P=7 Z=24 W=4 causal=true",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0", /* four copies a step */
+     {{"cu_q", VALUES(pieces)}, {"lens", VALUES(piece_lengths)}, {"table", VALUES(table)}}},
+    {"paged_varlen_attention",
+     "T=f16 N=31 B=3 H=2 G=2 D=64 E=64 P=7 Z=64 W=4 causal=true left=30",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0", /* a page is of two steps */
+     {{"cu_q", VALUES(pieces)}, {"lens", VALUES(piece_lengths)}, {"table", VALUES(table)}}},
     {lens,
      "T=bf16 B=3 H=2 G=1 S=70 R=70 D=64 E=64",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1",
@@ -124,8 +156,9 @@ static const struct {
 START_TEST(lengths_and_pages_are_right) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
-  template_case c = template_case_bind(&a, attention(), paged[_i].op, paged[_i].bindings, paged[_i].settings);
-  fill(&c.p, paged[_i].inputs, 2, views);
+  template_case c =
+      template_case_bind(&a, attention(), text_of(paged[_i].op), paged[_i].bindings, paged[_i].settings);
+  fill(&c.p, paged[_i].inputs, 3, views);
   template_case_run(&a, &c, views, -1);
   arena_release(&a);
 }
@@ -207,10 +240,8 @@ static const struct {
 
 START_TEST(packs_of_heads_are_right) {
   arena a = ARENA_INIT;
-  const char *nearest;
-  const ir_catalogue_entry *known = ir_catalogue_find(packs[_i].op, &nearest);
-  template_case c = template_case_bind(&a, attention(), known ? known->text : packs[_i].op,
-                                       packs[_i].bindings, packs[_i].settings);
+  template_case c =
+      template_case_bind(&a, attention(), text_of(packs[_i].op), packs[_i].bindings, packs[_i].settings);
   template_case_run(&a, &c, NULL, -1);
   arena_release(&a);
 }
@@ -218,11 +249,9 @@ END_TEST
 
 START_TEST(small_problem_is_right) {
   arena a = ARENA_INIT;
-  const char *nearest;
-  template_case c =
-      template_case_bind(&a, attention(), ir_catalogue_find("grouped_query_attention", &nearest)->text,
-                         "T=bf16 B=4 H=24 G=4 S=64 R=4096 D=64 causal=true",
-                         "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1,GROUP=4,PERSISTENT=0,PACK=4");
+  template_case c = template_case_bind(
+      &a, attention(), text_of("grouped_query_attention"), "T=bf16 B=4 H=24 G=4 S=64 R=4096 D=64 causal=true",
+      "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1,GROUP=4,PERSISTENT=0,PACK=4");
   template_case_run_reduced(&a, &c);
   arena_release(&a);
 }
