@@ -1,4 +1,5 @@
 /* The kernel's launch, and what it takes for granted. */
+#include "templates/attend.h"
 #include "templates/attention_emit.h"
 #include "templates/group_tiles.h"
 
@@ -80,6 +81,12 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
     kernel_require(rules, a, page, p->page, 0, "the kernel is made for pages of another size");
     kernel_require(rules, a, page, 0, p->page, "the kernel is made for pages of another size");
   }
+  /* There is no copy of nothing. */
+  for (int l = 0; l < m->form.n_loops; l++)
+    if (l == m->key || l == m->groups.loop)
+      kernel_require(rules, a,
+                     recipe_binary(a, RECIPE_SUB, recipe_const(a, 1), kernel_extent(&m->form, l, a)), 0, 0,
+                     "there are no keys, or no requests");
   kernel_require(rules, a, items, 0, (1 << 30) - 4096, "there are more tiles than the kernel can count");
 }
 
@@ -93,6 +100,19 @@ static const recipe_expr *grid(const attention_plan *p, const recipe_expr *items
     clusters = recipe_binary(a, RECIPE_MIN, recipe_binary(a, RECIPE_MAX, held, one), items);
   }
   return p->cluster == 1 ? clusters : recipe_binary(a, RECIPE_MUL, clusters, recipe_const(a, p->cluster));
+}
+
+/* Tensors that copies refuse are attended by kernels that take any, where the operator is one for them. */
+static arke_status add_other_ways(const ir_problem *p, const target *t, const lower_options *options,
+                                  arena *a, kernel_way *ways, int *n, arke_error *err) {
+  arke_error other = ARKE_ERROR_INIT;
+  config c;
+  int more = 0;
+  attend_defaults(p, t, &c);
+  arke_status status = attend_ways(p, t, &c, options, a, ways + *n, &more, &other);
+  if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
+  if (status == ARKE_OK) *n += more;
+  return ARKE_OK;
 }
 
 arke_status attention_lower(const ir_problem *p, const target *t, const config *c,
@@ -155,5 +175,8 @@ arke_status attention_lower(const ir_problem *p, const target *t, const config *
   recipe rules;
   make_rules(plan, items, a, &rules);
   if (!l.grid[0] || !l.smem_bytes) return error_memory(err, STAGE);
-  return kernel_lower(&l, 1, &rules, t, options, a, out, err);
+  kernel_way ways[KERNEL_MAX_WAYS] = {{.launches = &l, .n = 1, .rules = &rules}};
+  int n = 1;
+  TRY(add_other_ways(p, t, options, a, ways, &n, err));
+  return kernel_lower_ways(ways, n, t, options, a, out, err);
 }
