@@ -102,6 +102,8 @@ static const recipe_expr *grid(const attention_plan *p, const recipe_expr *items
   return p->cluster == 1 ? clusters : recipe_binary(a, RECIPE_MUL, clusters, recipe_const(a, p->cluster));
 }
 
+enum { OTHER_WAYS = 2 };
+
 /* Tensors that copies refuse are attended by kernels that take any, where the operator is one for them. */
 static arke_status add_other_ways(const ir_problem *p, const target *t, const lower_options *options,
                                   arena *a, kernel_way *ways, int *n, arke_error *err) {
@@ -177,6 +179,9 @@ arke_status attention_lower(const ir_problem *p, const target *t, const config *
   if (!l.grid[0] || !l.smem_bytes) return error_memory(err, STAGE);
   kernel_way ways[KERNEL_MAX_WAYS] = {{.launches = &l, .n = 1, .rules = &rules}};
   int n = 1;
-  TRY(add_other_ways(p, t, options, a, ways, &n, err));
-  return kernel_lower_ways(ways, n, t, options, a, out, err);
+  bool alone = options && options->first_way_only; /* then it takes no search for the others */
+  if (!alone) TRY(add_other_ways(p, t, options, a, ways, &n, err));
+  TRY(kernel_lower_ways(ways, n, t, options, a, out, err));
+  if (alone && attend_fits(p, t, NULL) == TEMPLATE_OK) out->ways_left_out = OTHER_WAYS;
+  return ARKE_OK;
 }

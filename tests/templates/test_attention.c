@@ -1,6 +1,7 @@
 /* Attention on the emulator against the fp64 reference: heads of every size, odd lengths, masks, shared
  * heads, scores that are expressions, and every schedule. */
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "template_cases.h"
@@ -98,7 +99,7 @@ START_TEST(cases_are_right) {
   arena a = ARENA_INIT;
   template_case c =
       template_case_bind(&a, attention(), text_of(cases[_i].op), cases[_i].bindings, cases[_i].settings);
-  template_case_run(&a, &c, NULL, -1);
+  template_case_run(&a, &c, NULL, 0);
   arena_release(&a);
 }
 END_TEST
@@ -111,6 +112,20 @@ START_TEST(views_are_right) {
                          "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,HOLD_Q=0,CLUSTER=1,PERSISTENT=1");
   run_view views[LIMIT_TENSORS] = {{0}};
   for (int i = 0; i < 4; i++) run_view_permuted(&c.p, i, (int[]){3, 1, 2, 0}, 8 * i, &views[i]);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+/* Scores far apart, keys that a bias hides, and queries that see nothing by it. */
+START_TEST(extreme_biases_are_right) {
+  static const double mixed[] = {0, 5e4, -5e4, -INFINITY, 1, -INFINITY, -5e4}, hidden_all[] = {-INFINITY};
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c = template_case_bind(&a, attention(), biased, "T=bf16 B=1 H=1 S=20 R=75 D=64 E=32",
+                                       "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=0");
+  views[3] =
+      _i ? (run_view){.values = hidden_all, .n_values = 1} : (run_view){.values = mixed, .n_values = 7};
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -205,6 +220,7 @@ int main(void) {
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, views_are_right);
+  tcase_add_loop_test(tests, extreme_biases_are_right, 0, 2);
   tcase_add_test(tests, small_problem_is_right);
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_test(tests, near_misses_are_refused);
