@@ -16,8 +16,9 @@
 
 typedef struct backward_match {
   ir_form form;
-  int dq, dk, dv;              /* outputs */
-  int q, k, v, d_o;            /* accesses that are read */
+  int dq, dk, dv;   /* outputs */
+  int q, k, v, d_o; /* accesses that are read */
+  int o;            /* what e is made of beside dO, where that is rows of 16-bit elements; else -1 */
   int query, key, depth, wide; /* loops: rows of Q and dO; of K and V; columns of Q and K; of V and dO */
   int head, share;             /* loops over heads of queries, and of keys that several share; -1: no such */
   ir_dim heads[2];             /* how many there are of both */
@@ -79,7 +80,8 @@ typedef struct backward_pass {
   int consumers, block_rows, block_columns, stages, row_stages;
   int threads, resident, live_registers, smem_bytes;
   attention_tile rows[2], columns[2];
-  bool overlap;   /* a step's last product is issued with the scores of the next */
+  bool overlap;    /* a step's last product is issued with the scores of the next */
+  bool prefetched; /* rows of O are brought into the L2 cache before they are read */
   bool copied[2]; /* the output leaves through the place of the rows, by a tensor copy; else from registers */
 } backward_pass;
 

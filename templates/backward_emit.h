@@ -12,8 +12,8 @@ typedef struct backward_kernel {
   const backward_plan *plan;
   const backward_pass *p;
   arena *a;
-  int map_rows[2], map_columns[2], map_out[2]; /* where they are there */
-  int extents[IR_FORM_LOOPS];                  /* i32 */
+  int map_rows[2], map_columns[2], map_out[2], map_o; /* where they are there */
+  int extents[IR_FORM_LOOPS];                         /* i32 */
   int tiles, heads, items;    /* i32: of the rows of a head; of the batch, parts of heads counted; all */
   int ratio, per_part;        /* i32: query heads that share a head of keys; of them in a part */
   int lse, dot, pitch;        /* l and e of a row of queries in the workspace; i32: of one head to the next */

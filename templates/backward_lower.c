@@ -96,6 +96,7 @@ static void make_rules(const backward_plan *plan, const workspace *w, arena *a, 
   *rules = (recipe){.n_tensors = m->form.problem->op->n_args, .workspace_bytes = w->bytes};
   const int reads[] = {m->q, m->k, m->v, m->d_o};
   for (int i = 0; i < 4; i++) require_copied(plan, reads[i], rules, a);
+  if (plan->passes[0].prefetched) require_copied(plan, m->o, rules, a);
   for (int i = 0; i < plan->n_passes; i++)
     for (int which = 0; which < 2; which++)
       if (plan->passes[i].copied[which])
@@ -129,6 +130,7 @@ static void declare_maps(const backward_plan *plan, const backward_pass *p, back
     k->map_columns[i] = add_map(plan, of[!p->side][i], columns, p->block_columns, a, args);
     if (p->copied[i]) k->map_out[i] = add_map(plan, access_of_output(plan, p, i), rows, 64, a, args);
   }
+  if (p->prefetched) k->map_o = add_map(plan, m->o, rows, p->block_rows, a, args);
 }
 
 /* The part of a bound that is the same for all rows, between -2^30 and 2^30; NULL: sizes do not tell it. */

@@ -177,6 +177,18 @@ static bool check_operand(matcher *w, int access, unsigned plain, int last) {
          template_say(w->detail, "rows of %s do not run along the axis that is summed or stored", name);
 }
 
+/* O, where e is made of rows of it and of dO. */
+static int find_o(const backward_match *m) {
+  const ir_form *form = &m->form;
+  const ir_expr *reads[2];
+  factors_of(form, m->dot, reads);
+  if (!reads[0] || !reads[1]) return -1;
+  int o = reads[0]->id == m->d_o ? reads[1]->id : reads[1]->id == m->d_o ? reads[0]->id : -1;
+  if (o < 0 || dtype_bits(ir_tensor_dtype(form->problem, form->accesses[o].tensor)) != 16) return -1;
+  matcher quiet = {.m = (backward_match *)m};
+  return check_operand(&quiet, o, 1u << m->query | 1u << m->dot->index, m->dot->index) ? o : -1;
+}
+
 static bool match_operands(matcher *w, const outer_sum *dq, const outer_sum *dk, const outer_sum *dv) {
   backward_match *m = w->m;
   const ir_form *form = &m->form;
@@ -192,6 +204,7 @@ static bool match_operands(matcher *w, const outer_sum *dq, const outer_sum *dk,
   m->v = v->id;
   m->depth = m->product->index;
   m->wide = m->slope->index;
+  m->o = find_o(m);
   unsigned query = 1u << m->query, key = 1u << m->key, depth = 1u << m->depth, wide = 1u << m->wide;
   return check_operand(w, m->q, query | depth, m->depth) && check_operand(w, m->k, key | depth, m->depth) &&
          check_operand(w, m->d_o, query | wide, m->wide) && check_operand(w, m->v, key | wide, m->wide);

@@ -144,7 +144,8 @@ template_reason backward_plan_make(const backward_match *m, const target *t, con
                                     .consumers = v[BACKWARD_Q_CONSUMERS],
                                     .block_columns = v[BACKWARD_Q_BLOCK],
                                     .stages = v[BACKWARD_Q_STAGES],
-                                    .overlap = v[BACKWARD_Q_OVERLAP]};
+                                    .overlap = v[BACKWARD_Q_OVERLAP],
+                                    .prefetched = m->o >= 0};
   template_reason reason = make_pass(plan, t, &plan->passes[0]);
   if (reason != TEMPLATE_OK) return reason;
   reason = make_keys(plan, t, v, true);

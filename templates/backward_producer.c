@@ -3,29 +3,47 @@
 #include "generator/gen_tma.h"
 #include "templates/backward_emit.h"
 
-/* Copies a tile's panels; `loop` is the one over its rows, which begin at `row`. */
+/* Where a tile is in a tensor; `loop` is the one over its rows, which begin at `row`. at[0] is left to
+ * panels. */
+static arke_status find_tile(backward_emitter *e, int access, int loop, gen_value row, gen_value *at,
+                             arke_error *err) {
+  gen_builder *b = e->b;
+  const ir_access *x = &e->m->form.accesses[access];
+  for (int s = 0; s + 1 < x->n; s++) {
+    const ir_expr *sub = x->subscripts[s].e;
+    gen_value v[LANES_MAX] = {row};
+    int n;
+    if (sub->node != IR_INDEX || sub->id != loop) TRY(lanes_eval(e->l, sub, v, &n, err));
+    if (gen_type_of(b, v[0]) == GEN_I64) v[0] = gen_trunc(b, v[0], GEN_I32);
+    at[x->n - 1 - s] = v[0];
+  }
+  return ARKE_OK;
+}
+
+/* Copies a tile's panels. */
 static arke_status load_tile(backward_emitter *e, const attention_tile *tile, gen_value map, int access,
                              int loop, gen_value row, gen_value shared, gen_value full, arke_error *err) {
   gen_builder *b = e->b;
-  const ir_access *x = &e->m->form.accesses[access];
   gen_value at[GEN_TMA_MAX_RANK];
-  for (int s = 0; s < x->n; s++) {
-    const ir_expr *sub = x->subscripts[s].e;
-    gen_value v[LANES_MAX];
-    int n;
-    if (s == x->n - 1) {
-      v[0] = gen_i32(b, 0);
-    } else if (sub->node == IR_INDEX && sub->id == loop) {
-      v[0] = row;
-    } else {
-      TRY(lanes_eval(e->l, sub, v, &n, err));
-      if (gen_type_of(b, v[0]) == GEN_I64) v[0] = gen_trunc(b, v[0], GEN_I32);
-    }
-    at[x->n - 1 - s] = v[0];
-  }
+  TRY(find_tile(e, access, loop, row, at, err));
   for (int i = 0; i < tile->panels; i++) {
     at[0] = gen_i32(b, (int64_t)i * 64);
-    gen_tma_load(b, gen_add_imm(b, shared, (int64_t)i * tile->panel_bytes), map, at, x->n, full, 0);
+    gen_tma_load(b, gen_add_imm(b, shared, (int64_t)i * tile->panel_bytes), map, at,
+                 e->m->form.accesses[access].n, full, 0);
+  }
+  return ARKE_OK;
+}
+
+/* O is read by consumers themselves, when they begin with the tile. */
+static arke_status prefetch_rows(backward_emitter *e, const backward_place *place, arke_error *err) {
+  gen_builder *b = e->b;
+  const backward_match *m = e->m;
+  gen_value at[GEN_TMA_MAX_RANK];
+  if (!e->p->prefetched) return ARKE_OK;
+  TRY(find_tile(e, m->o, m->query, place->first, at, err));
+  for (int64_t i = 0; i < ir_form_extent(&m->form, m->dot->index); i += 64) {
+    at[0] = gen_i32(b, i);
+    gen_tma_prefetch(b, gen_param(b, e->k->map_o), at, m->form.accesses[m->o].n);
   }
   return ARKE_OK;
 }
@@ -83,6 +101,7 @@ arke_status backward_emit_producer(backward_emitter *e, arke_error *err) {
   gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
   backward_place at;
   TRY(backward_locate(e, item, &at, err));
+  TRY(prefetch_rows(e, &at, err));
   TRY(load_rows(e, &at, backward_tile_stage(e, c[ROUND], true), err));
 
   backward_walk w = backward_walk_start(&at);
