@@ -76,14 +76,14 @@ static tune_flush_reader reader_of(flush_kernels *k) {
 }
 
 arke_status tune_flush_reader_open(device *dev, tune_flush_reader *reader, arke_error *err) {
-  flush_kernels *k;
+  flush_kernels *k = NULL;
   TRY(load(dev, &k, err));
   *reader = reader_of(k);
   return ARKE_OK;
 }
 
 arke_status tune_flush_l2(tune_meter *m, int64_t l2_bytes, arke_error *err) {
-  flush_kernels *k;
+  flush_kernels *k = NULL;
   size_t bytes = L2S * (size_t)l2_bytes;
   if (load(m->dev, &k, NULL) != ARKE_OK)
     return tune_meter_flush_before(m, bytes, (tune_flush_reader){0}, NULL, err);
