@@ -25,8 +25,8 @@
     8)                                                                                                       \
   X(SETS, "sets of warps with keys of their own", 1, 2, 4, 8)                                                \
   X(HOLD_Q, "1: queries stay in registers, 0: they are read from shared memory in each step", 0, 1)          \
-  X(SPLIT, "CTAs that share the keys of a tile, combined in order by a second kernel", 1, 2, 3, 4, 5, 6, 8,  \
-    10, 12, 16, 24, 32, 48, 64, 128)
+  X(SPLIT, "CTAs that share the keys of a tile", 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 128)       \
+  X(CLUSTER, "1: those are a cluster and combined through shared memory, 0: by a second kernel", 0, 1)
 
 typedef enum attend_param {
 #define X(NAME, ...) ATTEND_##NAME,
@@ -89,8 +89,9 @@ typedef struct attend_plan {
   attend_rows rows;
   int block_m, block_n, stages, warps_m, warps_e, sets, split;
   bool hold_q;
-  bool copied;   /* tiles by cp.async; else through registers, element by element */
-  int fragments; /* of 16 rows, of a warp */
+  bool clustered; /* CTAs that share keys are a cluster */
+  bool copied;    /* tiles by cp.async; else through registers, element by element */
+  int fragments;  /* of 16 rows, of a warp */
   int set_threads, threads;
   int warp_columns; /* of O */
   int warp_keys;    /* of a step whose scores a warp computes: fewer than all where warps exchange them */

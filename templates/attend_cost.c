@@ -16,6 +16,7 @@ static const double copy_latency_ns = 900, /* from a copy's issue to its bytes, 
     softmax_clocks = 300,    /* of a step: exchange of maxima, exponents, waits */
     exchange_clocks = 120,   /* of scores between warps */
     exp_per_clock = 16, smem_bytes_per_clock = 110, issue_per_clock = 2.5, /* of an SM */
+    cluster_ns = 900,  /* barriers of a cluster, and its start */
     combine_ns = 2000; /* the second kernel, started early */
 
 /* What there is to do: of packed requests, as many alike as there are. */
@@ -148,7 +149,9 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   double time = pow(pow(stream, 4) + pow(fmax(dram, l2), 4), 0.25);
   time +=
       0.02 * per_sm * steps * step.busy + rounds * (start_ns + end_ns * (0.5 + p->sets * p->block_m / 128.0));
-  if (p->split > 1) {
+  if (p->clustered) {
+    time += cluster_ns + 60.0 * p->split * p->sets;
+  } else if (p->split > 1) {
     double parts = 8.0 * w.units * w.queries * w.pack * p->split * wide;
     time += combine_ns + parts / (rates->l2_bytes_per_s * 0.5) * 1e9 + 20.0 * p->split;
   }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "generator/gen_barrier.h"
+#include "generator/gen_cluster.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
 #include "generator/gen_warp.h"
@@ -53,20 +54,46 @@ static void put_row(attend_emitter *e, attend_state *state, const gen_value *sum
 
 /* --- runs --- */
 
-static attend_merged staged_part(attend_emitter *e, int set, gen_value row, gen_value column) {
+/* A vector of this CTA's shared memory, or at the same place of another one of the cluster. */
+static gen_value load_staged(attend_emitter *e, int n, gen_value address, gen_value rank) {
+  if (!rank) return gen_load_shared(e->b, GEN_F32, n, address);
+  return gen_load_cluster(e->b, GEN_F32, n, gen_cluster_map(e->b, address, rank));
+}
+
+static attend_merged staged_part(attend_emitter *e, gen_value rank, int set, gen_value row,
+                                 gen_value column) {
   gen_builder *b = e->b;
   int width = e->p->epilogue.width, each = width < 4 ? width : 4;
   attend_merged part;
   gen_value number = gen_i32(b, set);
-  gen_value statistics = gen_load_shared(b, GEN_F32, 2, staged_statistics(e, number, row));
+  gen_value statistics = load_staged(e, 2, staged_statistics(e, number, row), rank);
   gen_value from = gen_add(b, staged_row(e, number, row), gen_mul_imm(b, column, 4));
   part.largest = gen_lane(b, statistics, 0);
   part.total = gen_lane(b, statistics, 1);
   for (int i = 0; i < width; i += each) {
-    gen_value v = gen_load_shared(b, GEN_F32, each, gen_add_imm(b, from, 4 * (int64_t)i));
+    gen_value v = load_staged(e, each, gen_add_imm(b, from, 4 * (int64_t)i), rank);
     for (int j = 0; j < each; j++) part.sums[i + j] = each == 1 ? v : gen_lane(b, v, j);
   }
   return part;
+}
+
+/* All that sets and CTAs of a cluster have of a run, in the order of CTAs. */
+static attend_merged merge_staged(attend_emitter *e, gen_value row, gen_value column) {
+  enum { AT_ONCE = 8 };
+  gen_builder *b = e->b;
+  int width = e->p->epilogue.width, ctas = e->p->clustered ? e->p->split : 1, all_parts = ctas * e->p->sets,
+      n = 0;
+  attend_merged parts[AT_ONCE], all;
+  if (all_parts == 1) return staged_part(e, NULL, 0, row, column);
+  attend_merge_start(b, width, &all);
+  for (int i = 0; i < all_parts; i++) {
+    gen_value rank = ctas > 1 ? gen_i32(b, i / e->p->sets) : NULL;
+    parts[n++] = staged_part(e, rank, i % e->p->sets, row, column);
+    if (n < AT_ONCE && i + 1 < all_parts) continue;
+    attend_merge(b, width, &all, parts, n);
+    n = 0;
+  }
+  return all;
 }
 
 static void store_part(attend_emitter *e, const attend_row *row, gen_value column, const attend_merged *all) {
@@ -93,18 +120,12 @@ static arke_status finish_run(attend_emitter *e, gen_value at, int runs, arke_er
   int width = e->p->epilogue.width;
   gen_value line = gen_udiv(b, at, gen_i32(b, runs));
   gen_value column = gen_mul_imm(b, gen_sub(b, at, gen_mul_imm(b, line, runs)), width);
-  attend_merged parts[8], all;
   attend_row row;
   gen_branch exists;
   attend_find_row(e, gen_add(b, e->first_row, line), &row);
   gen_if(b, &exists, row.exists, NULL, 0);
-  for (int i = 0; i < e->p->sets; i++) parts[i] = staged_part(e, i, line, column);
-  all = parts[0];
-  if (e->p->sets > 1) {
-    attend_merge_start(b, width, &all);
-    attend_merge(b, width, &all, parts, e->p->sets);
-  }
-  if (e->p->split > 1) {
+  attend_merged all = merge_staged(e, line, column);
+  if (e->p->split > 1 && !e->p->clustered) {
     store_part(e, &row, column, &all);
   } else {
     TRY(attend_store(e, &row, column, &all, err));
@@ -115,16 +136,25 @@ static arke_status finish_run(attend_emitter *e, gen_value at, int runs, arke_er
 
 arke_status attend_finish(attend_emitter *e, attend_state *state, const gen_value *sums, arke_error *err) {
   gen_builder *b = e->b;
-  int runs = (int)ir_form_extent(&e->m->form, e->m->wide) / e->p->epilogue.width;
+  int runs = (int)ir_form_extent(&e->m->form, e->m->wide) / e->p->epilogue.width, threads = e->p->threads;
   gen_cta_sync(b);
   for (int r = 0; r < 2 * e->p->fragments; r++) put_row(e, state, sums, r);
-  gen_cta_sync(b);
-  gen_value carried[] = {e->thread};
+  gen_value first = e->thread;
+  if (e->p->clustered) {
+    gen_cluster_sync(b);
+    first = gen_add(b, first, gen_mul_imm(b, e->split, threads));
+    threads *= e->p->split;
+  } else {
+    gen_cta_sync(b);
+  }
+  gen_value carried[] = {first};
   gen_loop loop;
   gen_loop_begin(b, &loop, carried, 1);
   gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, carried[0], (int64_t)runs * e->p->block_m));
   TRY(finish_run(e, carried[0], runs, err));
-  carried[0] = gen_add_imm(b, carried[0], e->p->threads);
+  carried[0] = gen_add_imm(b, carried[0], threads);
   gen_loop_end(b, &loop);
+  /* Others may still read what this CTA has. */
+  if (e->p->clustered) gen_cluster_sync(b);
   return ARKE_OK;
 }

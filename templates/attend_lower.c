@@ -62,6 +62,10 @@ static void declare(attend_kernel *k, const counts *c, kernel_args *args) {
 
 /* --- workspace --- */
 
+static bool has_combine(const attend_plan *p) {
+  return p->split > 1 && !p->clustered;
+}
+
 static const recipe_expr *parts_bytes(const attend_plan *p, const counts *c, arena *a) {
   return product(a, c->lines, recipe_const(a, 4 * (int64_t)p->split * attend_part_columns(p)));
 }
@@ -99,7 +103,8 @@ static arke_status make_attend(const attend_plan *p, const char *name, const cou
   }
   lanes_declare(&p->match->form, &p->scores, &l->args, &k->score_slots);
   l->grid[0] = product(a, product(a, c->units, c->tiles), recipe_const(a, p->split));
-  if (p->split > 1) declare_parts(k, c, &l->args);
+  if (p->clustered) l->cluster[0] = p->split;
+  if (has_combine(p)) declare_parts(k, c, &l->args);
   return l->grid[0] ? ARKE_OK : error_memory(err, STAGE);
 }
 
@@ -171,7 +176,7 @@ static arke_status make_rules(const attend_plan *p, const kernel_launch *l, int 
   kernel_require(r, a, c->rows, 0, (1 << 30) - 4096, "there are more rows than the kernel can count");
   for (int i = 0; i < n; i++)
     kernel_require(r, a, l[i].grid[0], 0, INT32_MAX, "there are more tiles than a grid can have blocks");
-  if (p->split == 1) return ARKE_OK;
+  if (!has_combine(p)) return ARKE_OK;
   r->workspace_bytes = workspace_bytes(p, c, a);
   return r->workspace_bytes ? ARKE_OK : error_memory(err, STAGE);
 }
@@ -187,7 +192,7 @@ static arke_status make_way(const attend_plan *p, int variant, arena *a, kernel_
   kernel_launch *l = ARENA_NEW_N(a, kernel_launch, 2);
   recipe *rules;
   if (!l) return error_memory(err, STAGE);
-  int n = p->split > 1 ? 2 : 1;
+  int n = has_combine(p) ? 2 : 1;
   counts c = count(p, a);
   if (!c.tiles || !c.lines) return error_memory(err, STAGE);
   TRY(make_attend(p, variants[variant].name, &c, a, &l[0], err));

@@ -4,6 +4,7 @@
 enum {
   MOST_EXTENT = (1 << 30) - 4096,
   MOST_COLUMNS = 1024,
+  MOST_CLUSTER = 8, /* CTAs that every GPU with clusters allows */
   MOST_COPIES = 32, /* that a thread issues of a tile in a step */
   OVERHEAD_REGISTERS = 64,
   STATIC_SMEM_BYTES = 1024
@@ -243,6 +244,9 @@ template_reason attend_plan_make(const attention_match *m, const attend_vectors 
   int fragments = v[ATTEND_BLOCK_M] / (16 * v[ATTEND_WARPS_M]);
   if (v[ATTEND_BLOCK_M] % (16 * v[ATTEND_WARPS_M]) || fragments > ATTEND_MOST_FRAGMENTS) return TEMPLATE_TILE;
   if (threads > t->max_threads_per_block || threads > 512) return TEMPLATE_THREADS;
+  int split = v[ATTEND_SPLIT];
+  bool fits = split > 1 && split <= MOST_CLUSTER && (split & (split - 1)) == 0 && t->has.clusters;
+  if (v[ATTEND_CLUSTER] && !fits) return TEMPLATE_CLUSTER;
   *p = (attend_plan){.match = m,
                      .block_m = v[ATTEND_BLOCK_M],
                      .block_n = v[ATTEND_BLOCK_N],
@@ -252,6 +256,7 @@ template_reason attend_plan_make(const attention_match *m, const attend_vectors 
                      .sets = v[ATTEND_SETS],
                      .split = v[ATTEND_SPLIT],
                      .hold_q = v[ATTEND_HOLD_Q],
+                     .clustered = v[ATTEND_CLUSTER],
                      .copied = vectors->copied,
                      .wide_offsets = vectors->wide_offsets,
                      .epilogue = vectors->epilogue,

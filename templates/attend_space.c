@@ -100,7 +100,7 @@ static const struct {
 };
 static const int start_stages[] = {2, 3, 4, 6};
 
-static config start_at(int i, int stages, int split) {
+static config start_at(int i, int stages, int split, int cluster) {
   return (config){.values = {[ATTEND_BLOCK_M] = starts[i].m,
                              [ATTEND_BLOCK_N] = starts[i].n,
                              [ATTEND_STAGES] = stages,
@@ -108,7 +108,8 @@ static config start_at(int i, int stages, int split) {
                              [ATTEND_WARPS_E] = starts[i].warps_e,
                              [ATTEND_SETS] = starts[i].sets,
                              [ATTEND_HOLD_Q] = starts[i].hold,
-                             [ATTEND_SPLIT] = split}};
+                             [ATTEND_SPLIT] = split,
+                             [ATTEND_CLUSTER] = cluster}};
 }
 
 static void try_start(const prepared *x, const target *t, const config *here, bool any, double *least,
@@ -126,14 +127,14 @@ void attend_defaults(const ir_problem *p, const target *t, config *best) {
   arena a = ARENA_INIT;
   prepared x;
   double least = INFINITY;
-  *best = start_at(9, 2, 1);
+  *best = start_at(9, 2, 1, 0);
   prepare(p, t, &a, &x, NULL);
   const space_param *splits = &params[ATTEND_SPLIT];
   for (int pass = 0; x.reason == TEMPLATE_OK && pass < 2 && least == (double)INFINITY; pass++)
     for (int i = 0; i < (int)COUNT_OF(starts); i++)
       for (size_t s = 0; s < COUNT_OF(start_stages); s++)
-        for (int k = 0; k < splits->n_values; k++) {
-          config here = start_at(i, start_stages[s], splits->values[k]);
+        for (int k = 0; k < 2 * splits->n_values; k++) {
+          config here = start_at(i, start_stages[s], splits->values[k / 2], k % 2);
           try_start(&x, t, &here, pass > 0, &least, best);
         }
   arena_release(&a);

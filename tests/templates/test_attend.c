@@ -58,7 +58,8 @@ static const char *text_of(const char *op) {
 
 /* --- what it computes --- */
 
-#define SMALL "BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
+#define CLUSTERED "CLUSTER=1,BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
+#define SMALL     "CLUSTER=0,BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
 
 static const struct {
   const char *op, *bindings, *settings;
@@ -67,18 +68,20 @@ static const struct {
     {grouped, "T=f16 B=1 H=8 G=1 S=1 R=257 D=64", SMALL "STAGES=2,SETS=4,SPLIT=10"},
     {grouped, "T=bf16 B=1 H=3 G=1 S=5 R=41 D=80 causal=true", SMALL "STAGES=2,SETS=1,SPLIT=3"},
     {grouped, "T=bf16 B=1 H=6 G=2 S=16 R=70 D=32 causal=true left=40",
-     "BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=2,WARPS_E=1,SETS=2,HOLD_Q=0,SPLIT=1"},
+     "CLUSTER=0,BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=2,WARPS_E=1,SETS=2,HOLD_Q=0,SPLIT=1"},
     {flash, "T=f16 B=1 H=1 S=33 R=60 D=96 left=20 right=10",
-     "BLOCK_M=32,BLOCK_N=16,STAGES=4,WARPS_M=1,WARPS_E=2,SETS=2,HOLD_Q=1,SPLIT=1"},
+     "CLUSTER=0,BLOCK_M=32,BLOCK_N=16,STAGES=4,WARPS_M=1,WARPS_E=2,SETS=2,HOLD_Q=1,SPLIT=1"},
     {flash, "T=bf16 B=1 H=1 S=3 R=40 D=512",
-     "BLOCK_M=16,BLOCK_N=16,STAGES=2,WARPS_M=1,WARPS_E=4,SETS=1,HOLD_Q=0,SPLIT=2"},
+     "CLUSTER=0,BLOCK_M=16,BLOCK_N=16,STAGES=2,WARPS_M=1,WARPS_E=4,SETS=1,HOLD_Q=0,SPLIT=2"},
     {flash, "T=bf16 B=1 H=2 S=4 R=1 D=72 softcap=4.0", SMALL "STAGES=2,SETS=2,SPLIT=4"},
     {flash, "T=bf16 B=1 H=2 S=9 R=150 D=64 scale=10000", SMALL "STAGES=2,SETS=2,SPLIT=2"},
     {flash, "T=bf16 B=1 H=1 S=70 R=40 D=64 causal=true", /* queries that see nothing */
-     "BLOCK_M=64,BLOCK_N=32,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=1,SPLIT=1"},
+     "CLUSTER=0,BLOCK_M=64,BLOCK_N=32,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=1,SPLIT=1"},
     {flash, "T=bf16 B=1 H=1 S=131 R=73 D=32",
-     "BLOCK_M=128,BLOCK_N=64,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=1"},
+     "CLUSTER=0,BLOCK_M=128,BLOCK_N=64,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=1"},
     {flash, "T=bf16 B=1 H=2 S=3 R=0 D=64", SMALL "STAGES=2,SETS=1,SPLIT=2"},
+    {grouped, "T=bf16 B=1 H=8 G=2 S=1 R=200 D=64", CLUSTERED "STAGES=2,SETS=2,SPLIT=8"},
+    {flash, "T=f16 B=1 H=2 S=20 R=30 D=32 causal=true", CLUSTERED "STAGES=2,SETS=1,SPLIT=2"},
     {flash, "T=bf16 B=1 H=2 S=3 R=40 D=60",
      SMALL "STAGES=2,SETS=2,SPLIT=1"}, /* copies of 8 bytes, and of 4 */
     {flash, "T=f16 B=1 H=2 S=3 R=30 D=26", SMALL "STAGES=2,SETS=1,SPLIT=1"},
@@ -86,9 +89,9 @@ static const struct {
     {hidden, "T=bf16 B=1 H=2 S=10 R=40 D=24 E=136", SMALL "STAGES=2,SETS=1,SPLIT=2"},
     {sloped, "T=f16 B=1 H=2 S=20 R=30 D=64 E=48", SMALL "STAGES=2,SETS=2,SPLIT=1"},
     {latent, "T=bf16 B=2 H=9 S=2 R=50 D=64",
-     "BLOCK_M=32,BLOCK_N=16,STAGES=3,WARPS_M=2,WARPS_E=1,SETS=1,HOLD_Q=1,SPLIT=2"},
+     "CLUSTER=0,BLOCK_M=32,BLOCK_N=16,STAGES=3,WARPS_M=2,WARPS_E=1,SETS=1,HOLD_Q=1,SPLIT=2"},
     {latent, "T=bf16 B=1 H=17 S=1 R=37 D=208",
-     "BLOCK_M=16,BLOCK_N=32,STAGES=2,WARPS_M=1,WARPS_E=2,SETS=2,HOLD_Q=0,SPLIT=1"},
+     "CLUSTER=0,BLOCK_M=16,BLOCK_N=32,STAGES=2,WARPS_M=1,WARPS_E=2,SETS=2,HOLD_Q=0,SPLIT=1"},
 };
 
 START_TEST(cases_are_right) {
@@ -148,8 +151,9 @@ START_TEST(odd_heads_are_right) {
 END_TEST
 
 START_TEST(small_problems_are_right) {
-  static const char *const settings[] = {SMALL "STAGES=3,SETS=1,SPLIT=8",
-                                         "BLOCK_M=32,BLOCK_N=16,STAGES=2,WARPS_M=2,SETS=1,HOLD_Q=1,SPLIT=1"};
+  static const char *const settings[] = {
+      SMALL "STAGES=3,SETS=1,SPLIT=8",
+      "CLUSTER=0,BLOCK_M=32,BLOCK_N=16,STAGES=2,WARPS_M=2,SETS=1,HOLD_Q=1,SPLIT=1"};
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, attend(), text_of(grouped),
                                        "T=bf16 B=4 H=32 G=8 S=128 R=4096 D=16 causal=true", settings[_i]);
@@ -166,7 +170,7 @@ static const struct {
     {"T=bf16 B=4 H=64 G=8 S=1 R=32768 D=128", ""},
     {"T=bf16 B=1 H=32 G=4 S=1 R=1024 D=128", ""},
     {"T=bf16 B=4 H=32 G=8 S=512 R=4096 D=128 causal=true",
-     "BLOCK_M=64,BLOCK_N=64,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=1,SPLIT=1"},
+     "CLUSTER=0,BLOCK_M=64,BLOCK_N=64,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=1,SPLIT=1"},
     {"T=bf16 B=4 H=8 G=8 S=1 R=4096 D=512", ""},
 };
 

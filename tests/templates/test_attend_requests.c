@@ -67,7 +67,7 @@ static void fill(const ir_problem *p, const input *inputs, int n, run_view *view
       }
 }
 
-#define SMALL "BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
+#define SMALL "CLUSTER=0,BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
 
 /* --- what it computes --- */
 
@@ -89,7 +89,7 @@ static const struct {
      {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
     {op_varlen,
      "T=f16 N=43 M=110 H=6 G=2 D=64 E=32 B=5 causal=false",
-     "BLOCK_M=64,BLOCK_N=32,STAGES=3,WARPS_M=2,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=2",
+     "CLUSTER=0,BLOCK_M=64,BLOCK_N=32,STAGES=3,WARPS_M=2,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=2",
      {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
     {op_varlen,
      "T=bf16 N=20 M=100 H=1 G=1 D=20 E=32 B=5",
@@ -101,7 +101,7 @@ static const struct {
      {{"lens", VALUES(lengths)}, {"t", VALUES(table)}}},
     {op_paged,
      "T=f16 B=3 H=4 G=2 S=11 D=64 E=80 P=7 W=4",
-     "BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=2,WARPS_E=1,SETS=2,HOLD_Q=1,SPLIT=1",
+     "CLUSTER=0,BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=2,WARPS_E=1,SETS=2,HOLD_Q=1,SPLIT=1",
      {{"lens", VALUES(longer)}, {"t", VALUES(table)}}},
     {chunked,
      "T=bf16 N=11 H=4 G=2 D=64 E=64 P=7 Z=24 W=4 B=3",
@@ -123,7 +123,7 @@ static const struct {
     {scaled, "T=bf16 U=e4m3 B=1 H=2 S=3 R=40 D=64 E=48", SMALL "STAGES=2,SETS=2,SPLIT=1", {{0}}},
     {op_latent,
      "T=bf16 B=2 S=2 H=9 R=50 C=128 F=48",
-     "BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=1,WARPS_E=2,SETS=1,HOLD_Q=0,SPLIT=2",
+     "CLUSTER=0,BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=1,WARPS_E=2,SETS=1,HOLD_Q=0,SPLIT=2",
      {{"lens", VALUES(latent_lengths)}}},
     {op_latent,
      "T=f16 B=2 S=1 H=16 R=50 C=64 F=24",
@@ -207,7 +207,7 @@ START_TEST(small_problems_are_right) {
   static const struct {
     const char *op, *bindings, *settings;
   } of[] = {{op_latent, "T=bf16 B=8 S=1 H=128 R=4096 C=64 F=16",
-             "BLOCK_M=64,BLOCK_N=16,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=2"}};
+             "CLUSTER=0,BLOCK_M=64,BLOCK_N=16,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=2"}};
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, attend(), of[_i].op, of[_i].bindings, of[_i].settings);
   template_case_run_reduced(&a, &c);
