@@ -2,12 +2,14 @@
  * places. Each group of outputs over the same loops is cut into tiles of rows and columns, the columns along
  * the outputs' last dimension; a thread takes vectors of neighbouring columns, several of them in flight. A
  * definition may write a part of its output (Y[i, j + N]), so that a concatenation is one kernel, and the
- * halves of a rotation come from one load of each.
+ * halves of a rotation come from one load of each. What a subscript needs may be the number of the row's
+ * ragged group (contraction_groups.h), which a thread looks for: rows of packed sequences out of pages.
  * Shared by map_*.c; other folders know only the template's record. */
 #ifndef ARKE_TEMPLATES_MAP_H
 #define ARKE_TEMPLATES_MAP_H
 
 #include "ir/ir_form.h"
+#include "templates/contraction_groups.h"
 #include "templates/kernel_lower.h"
 #include "templates/lanes.h"
 #include "templates/template.h"
@@ -49,6 +51,7 @@ typedef struct map_match {
   bool dense;        /* loops are merged, those of one element left out */
   bool wide_offsets; /* 32 bits might not do */
   bool knows_wide;
+  contraction_groups groups_of; /* `of`: the only reduction, a row's number of a ragged group; NULL: none */
   int n_groups;
   map_group groups[MAP_GROUPS];
 } map_match;
@@ -151,6 +154,18 @@ typedef struct map_kernel {
   int n_tiles[MAP_GROUPS];      /* parameters: tiles of a group, where tiles are numbered through */
   int n_tiles_wide[MAP_GROUPS]; /* and along the columns */
 } map_kernel;
+
+/* The number of a row's group, for one evaluator of a kernel. */
+typedef struct map_count {
+  gen_builder *b;
+  const map_kernel *k;
+  gen_value row;   /* the value of groups_of.row */
+  gen_value group; /* found; NULL: not yet */
+} map_count;
+/* Looks for it: a loop of the kernel, of as many steps as the number of groups has binary digits. */
+arke_status map_count_find(map_count *c, arke_error *err);
+/* lanes_options.reduce; `user` is a map_count. */
+arke_status map_count_value(void *user, const ir_expr *e, gen_value *values, arke_error *err);
 
 /* Whether tiles are numbered through all groups, in one dimension of the grid. */
 bool map_is_linear(const map_match *m, const map_plan *plan);

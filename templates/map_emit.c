@@ -124,11 +124,32 @@ static unsigned copied_loops(const map_emitter *e) {
   return loops;
 }
 
-static arke_status make_lanes(map_emitter *e, int width, lanes *outer, lanes **l, arke_error *err) {
+/* The number of the row's group is found ahead, where it is not one that copies share: an evaluator may ask
+ * for it in a branch. */
+static arke_status count_group(map_emitter *e, lanes_options *o, const map_place *place, arke_error *err) {
+  const map_group *g = &e->m->groups[e->group];
+  const contraction_groups *of = &e->m->groups_of;
+  if (!of->of) return ARKE_OK;
+  map_count *c = ARENA_NEW(e->k->a, map_count);
+  if (!c) return error_memory(err, "generate");
+  *c = (map_count){.b = e->b, .k = e->k, .row = constant(e, 0)};
+  for (int i = 0; i < g->n_rows; i++)
+    if (g->rows[i].loop == of->row) c->row = place->rows[i];
+  o->reduce = map_count_value;
+  o->user = c;
+  return o->outer && !(o->own >> of->row & 1) ? ARKE_OK : map_count_find(c, err);
+}
+
+/* An evaluator at a place. */
+static arke_status make_lanes(map_emitter *e, int width, lanes *outer, const map_place *place, lanes **l,
+                              arke_error *err) {
   lanes_options o = map_lanes(e->m, e->plan, e->group, width);
   o.outer = outer;
   o.own = copied_loops(e);
-  return lanes_create(e->b, &e->m->form, &o, &e->k->slots, e->k->a, l, err);
+  TRY(count_group(e, &o, place, err));
+  TRY(lanes_create(e->b, &e->m->form, &o, &e->k->slots, e->k->a, l, err));
+  set_place(e, *l, place);
+  return ARKE_OK;
 }
 
 /* --- tiles --- */
@@ -162,8 +183,7 @@ static arke_status whole_vectors(map_emitter *e, gen_value tile_column, gen_valu
   for (int i = 0; i < n; i++) {
     map_place place;
     whole_place(e, tile_column, tile_row, i / at_once, gen_add_imm(e->b, repeat, i % at_once), &place);
-    TRY(make_lanes(e, e->plan->lanes.width, outer, &all[i], err));
-    set_place(e, all[i], &place);
+    TRY(make_lanes(e, e->plan->lanes.width, outer, &place, &all[i], err));
     TRY(load_all(e, all[i], err));
   }
   for (int i = 0; i < n; i++) TRY(store_all(e, all[i], err));
@@ -190,8 +210,7 @@ static arke_status whole_tile(map_emitter *e, gen_value tile_column, gen_value t
   if (t->rows == 1 && t->reuse * t->vectors > 1) {
     map_place place;
     whole_place(e, tile_column, tile_row, 0, constant(e, 0), &place);
-    TRY(make_lanes(e, e->plan->lanes.width, NULL, &outer, err));
-    set_place(e, outer, &place);
+    TRY(make_lanes(e, e->plan->lanes.width, NULL, &place, &outer, err));
   }
   if (t->reuse == t->at_once) return whole_vectors(e, tile_column, tile_row, constant(e, 0), outer, err);
   for (int i = 0; i < e->m->form.n_outputs; i++) {
@@ -203,8 +222,7 @@ static arke_status whole_tile(map_emitter *e, gen_value tile_column, gen_value t
 
 static arke_status one_vector(map_emitter *e, int width, const map_place *place, arke_error *err) {
   lanes *l;
-  TRY(make_lanes(e, width, NULL, &l, err));
-  set_place(e, l, place);
+  TRY(make_lanes(e, width, NULL, place, &l, err));
   TRY(load_all(e, l, err));
   return store_all(e, l, err);
 }

@@ -7,7 +7,8 @@
 
 typedef struct scan {
   const ir_form *form;
-  bool *seen; /* by node */
+  const ir_expr *counted; /* the reduction that is taken; NULL: none */
+  bool *seen;             /* by node */
   const ir_expr *reduction;
 } scan;
 
@@ -15,6 +16,7 @@ static void find_reduction(scan *s, const ir_expr *e) {
   int number = ir_form_number(s->form, e);
   if (s->seen[number] || s->reduction) return;
   s->seen[number] = true;
+  if (e->node == IR_REDUCE && e == s->counted) return; /* of one kind, and what it reads is its own */
   if (e->node == IR_REDUCE) s->reduction = e;
   for (int i = 0; i < e->n_args; i++) find_reduction(s, e->args[i]);
   if (e->node != IR_READ) return;
@@ -228,8 +230,17 @@ static bool in_place_fits(const map_match *m) {
   return true;
 }
 
+/* A group's number must be that of a row: it is one for all columns. */
+static bool is_of_rows(const map_match *m) {
+  for (int i = 0; i < m->n_groups && m->groups_of.of; i++)
+    if (m->groups[i].column.loop == m->groups_of.row) return false;
+  return true;
+}
+
 static template_reason match(map_match *m, bool *seen, strbuf *detail) {
   scan s = {.form = &m->form, .seen = seen};
+  m->groups_of = contraction_find_groups(&m->form);
+  s.counted = m->groups_of.of;
   if (m->form.n_outputs == 0) return refuse(TEMPLATE_OPERATOR, detail, "nothing is written%s", "");
   for (int i = 0; i < m->form.n_outputs; i++) {
     template_reason reason = check_output(&s, &m->form.outputs[i], detail);
@@ -237,6 +248,7 @@ static template_reason match(map_match *m, bool *seen, strbuf *detail) {
   }
   template_reason reason = make_groups(m, detail);
   if (reason != TEMPLATE_OK) return reason;
+  if (!is_of_rows(m)) return refuse(TEMPLATE_OPERATOR, detail, "columns have groups%s", "");
   if (!in_place_fits(m))
     return refuse(TEMPLATE_OPERATOR, detail, "it reads elements that others overwrite%s", "");
   return TEMPLATE_OK;
