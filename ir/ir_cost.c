@@ -147,18 +147,35 @@ double ir_flops(const ir_problem *p) {
   return total;
 }
 
+static int subscripts_using(const ir_expr *read, int index) {
+  int n = 0;
+  for (int i = 0; i < read->n_args - read->has_else; i++) n += ir_expr_uses(read->args[i], index);
+  return n;
+}
+
+/* Different values of a subscript whose indices stand in no other subscript: no more than the dimension has
+ * elements, "h / (H / G)" no more than G. The others' indices count in the first subscript that has them. */
+static double values_of_subscript(const counter *c, const ir_expr *read, int sub) {
+  double n = 1;
+  bool alone = true;
+  for (int x = 0; x < c->def->n_indices; x++) {
+    if (!ir_expr_uses(read->args[sub], x)) continue;
+    bool first = true;
+    for (int i = 0; i < sub; i++) first = first && !ir_expr_uses(read->args[i], x);
+    if (first) n *= index_size(c, &c->def->indices[x], NULL);
+    alone = alone && subscripts_using(read, x) == 1;
+  }
+  double size = (double)ir_dim_size(c->p, c->p->op->tensors[read->id].dims[sub]);
+  return alone && size < n ? size : n;
+}
+
 /* Elements of `tensor` that e reads, at most: the number of different values its subscripts can have. */
 static double elements_read(const counter *c, const ir_expr *e, int tensor) {
   double n = 0;
   for (int i = 0; i < e->n_args; i++) n += elements_read(c, e->args[i], tensor);
   if (e->node != IR_READ || e->id != tensor) return n;
   double here = c->p->op->tensors[tensor].any_rank ? lead_size(c->p) : 1;
-  for (int x = 0; x < c->def->n_indices; x++)
-    for (int i = 0; i < e->n_args - e->has_else; i++)
-      if (ir_expr_uses(e->args[i], x)) {
-        here *= index_size(c, &c->def->indices[x], NULL);
-        break;
-      }
+  for (int i = 0; i < e->n_args - e->has_else; i++) here *= values_of_subscript(c, e, i);
   return n + here;
 }
 
