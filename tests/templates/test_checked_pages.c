@@ -1,5 +1,5 @@
-/* --check-indices where keys lie in pages: a table that names pages outside of the pool, inside of a request's
- * length, reads zeros for them and nothing outside; so do gathers and writes of caches. */
+/* --check-indices where keys lie in pages: a table that names pages outside of the pool, inside of a
+ * request's length, reads zeros for them and nothing outside; so do gathers and writes of caches. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
