@@ -72,6 +72,27 @@ static void note_used(const ir_expr *e, bool *used) {
   for (int i = 0; i < e->n_args; i++) note_used(e->args[i], used);
 }
 
+/* Elements less one of a vector of offsets, one more than there are parts: what an index is compared with
+ * that is in the part of another one, "k < cu[g[n] + 1]". 0: there is no such comparison. */
+static int64_t parts_compared(const ir_problem *p, const ir_expr *e, int depth) {
+  const ir_op *op = p->op;
+  enum { MOST_DEPTH = 64 };
+  if (depth > MOST_DEPTH) return 0;
+  if (e->node == IR_OPERATOR && (e->id == IR_OP_LT || e->id == IR_OP_GT)) {
+    const ir_expr *k = e->args[e->id == IR_OP_GT], *end = e->args[e->id == IR_OP_LT];
+    const ir_tensor *t = end->node == IR_READ ? &op->tensors[end->id] : NULL;
+    if (k->node == IR_INDEX && t && t->role == IR_INPUT && t->rank == 1 && t->dims[0].more == 1)
+      return ir_dim_size(p, t->dims[0]) - 1;
+  }
+  for (int i = 0; i < e->n_args; i++) {
+    int64_t parts = parts_compared(p, e->args[i], depth + 1);
+    if (parts > 0) return parts;
+  }
+  for (int i = 0; e->node == IR_READ && op->tensors[e->id].role == IR_TEMPORARY && i < op->n_definitions; i++)
+    if (op->definitions[i].tensor == e->id) return parts_compared(p, op->definitions[i].value, depth + 1);
+  return 0;
+}
+
 double ir_condition_share(const ir_problem *p, const ir_definition *def, const ir_expr *reduce,
                           const double *sizes) {
   sampler s = {.p = p};
@@ -93,5 +114,7 @@ double ir_condition_share(const ir_problem *p, const ir_definition *def, const i
     }
     hits += value_of(&s, reduce->args[1], indices) != 0;
   }
-  return s.unknown ? 1 : (double)hits / SAMPLES;
+  if (!s.unknown) return (double)hits / SAMPLES;
+  int64_t parts = parts_compared(p, reduce->args[1], 0);
+  return parts > 0 ? 1 / (double)parts : 1;
 }

@@ -159,7 +159,7 @@ void attend_reduced_problem(const ir_problem *p, const target *t, const config *
     int64_t keys = (int64_t)(plan.stages + 1) * plan.block_n * plan.sets + 9, now;
     if (plan.split > 1 && 2 * keys < MOST_KEYS) keys *= 2;
     now = ir_form_extent(form, m->key);
-    ir_form_set_extent(form, m->key, now < keys ? now : keys, reduced);
+    attention_set_keys(m, now < keys ? now : keys, reduced);
     for (int i = 0; i < m->batch.n; i++) {
       now = ir_form_extent(form, m->batch.loops[i]);
       int64_t few = i == m->batch.n - 1 ? 2 : 1;
@@ -167,8 +167,9 @@ void attend_reduced_problem(const ir_problem *p, const target *t, const config *
     }
     for (int i = 0; i < m->bounds.n_shares; i++) {
       int64_t heads = p->sizes[m->bounds.shares[i][0].axis], of = p->sizes[m->bounds.shares[i][1].axis];
+      int64_t ratio = of > 0 ? heads / of : 1; /* of heads that share keys, which kernels are made for */
       reduced->sizes[m->bounds.shares[i][1].axis] = of > 1 ? 2 : 1;
-      reduced->sizes[m->bounds.shares[i][0].axis] = (of > 1 ? 2 : 1) * (heads > of ? 3 : 1);
+      reduced->sizes[m->bounds.shares[i][0].axis] = (of > 1 ? 2 : 1) * ratio;
     }
     attention_match small;
     if (attention_match_op(reduced, &a, &small, NULL, NULL) == TEMPLATE_OK) {

@@ -133,6 +133,9 @@ typedef struct attention_packing {
   ir_dim heads, groups; /* H and G */
 } attention_packing;
 attention_packing attention_packing_of(const attention_match *m);
+/* Sets the sizes of `p`, a problem of the same operator, so that there are about so many keys; pages stay as
+ * large as they are. */
+void attention_set_keys(const attention_match *m, int64_t keys, ir_problem *p);
 /* Loops of the batch that bounds depend on. */
 unsigned attention_bound_loops(const attention_match *m);
 

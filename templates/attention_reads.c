@@ -121,3 +121,16 @@ unsigned attention_bound_loops(const attention_match *m) {
   }
   return loops & m->batch.set;
 }
+
+void attention_set_keys(const attention_match *m, int64_t keys, ir_problem *p) {
+  const ir_loop *l = &m->form.loops[m->key];
+  const ir_expr *page = m->v.page;
+  if (l->n_dims < 2 || !page || page->node != IR_SIZE) {
+    ir_form_set_extent(&m->form, m->key, keys, p);
+    return;
+  }
+  int64_t size = p->sizes[page->id], pages = size > 0 ? (keys + size - 1) / size : 1;
+  for (int i = 0; i < l->n_dims; i++)
+    if (l->dims[i].axis >= 0 && l->dims[i].axis != page->id)
+      p->sizes[l->dims[i].axis] = pages > 0 ? pages : 1;
+}

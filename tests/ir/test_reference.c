@@ -486,6 +486,11 @@ START_TEST(conditions_shorten_counts) {
   const double m = 30, n = 2000;
   check_near(flops_of("f(X: f32[M,N]) -> (Y: f32[M,N]) { Y[i,j] = sum(t: t <= j) X[i,t] }", "M=30 N=2000"),
              m * n * (n + 1) / 2);
+  /* Parts that offsets tell apart are alike, as far as sizes know. */
+  check_near(flops_of("f(X: f32[M], c: i32[B+1]) -> (Y: f32[B]) { Y[b] = sum(k: k >= c[b] && k < c[b + 1]) "
+                      "X[k] * X[k] }",
+                      "M=2000 B=10"),
+             3 * 10.0 * 2000 + 2 * 2000); /* the conditions, of all; products and sums, of a tenth */
   check_near(flops_of(SUMS, "M=30 N=2000"), m * n * (n + 1) / 2 + m * n / 2 + m * n);
   double full = flops_of(masked, "T=bf16 B=2 H=3 S=4096 R=4096 D=128");
   check_near(full, 2 * 3 * 4096.0 * 4096 * (4 * 128 + 11));
