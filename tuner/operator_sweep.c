@@ -66,22 +66,25 @@ static arke_status bind(sweep *s, const char *shape, ir_problem *p, strbuf *bind
 
 /* --- kernels --- */
 
-static const made_kernel *find_kernel(const sweep *s, const kernel_template *k, const config *c) {
-  for (int i = 0; i < s->n_kernels; i++)
-    if (s->kernels[i].template == k &&
-        (c == NULL || config_equal(k->space(s->options->target), &s->kernels[i].config, c)))
-      return &s->kernels[i];
+/* `whole`: with the ways for other views; another serves tensors without gaps. */
+static const made_kernel *find_kernel(const sweep *s, const kernel_template *k, const config *c, bool whole) {
+  for (int i = 0; i < s->n_kernels; i++) {
+    const made_kernel *made = &s->kernels[i];
+    if (made->template == k && (!whole || made->lowered.ways_left_out == 0) &&
+        (c == NULL || config_equal(k->space(s->options->target), &made->config, c)))
+      return made;
+  }
   return NULL;
 }
 
 /* Lowers, unless a kernel of the configuration is there. NULL after a failure, in `err`. */
 static const made_kernel *make_kernel(sweep *s, const kernel_template *k, const config *c,
-                                      const ir_problem *p, arke_error *err) {
-  const made_kernel *made = find_kernel(s, k, c);
+                                      const ir_problem *p, bool whole, arke_error *err) {
+  const made_kernel *made = find_kernel(s, k, c, whole);
   if (made != NULL) return made;
   if (s->n_kernels == MOST_KERNELS) s->n_kernels = 0; /* the memory goes with the arena */
   made_kernel *new = &s->kernels[s->n_kernels];
-  lower_options options = {.context = s->context};
+  lower_options options = {.context = s->context, .first_way_only = !whole};
   *new = (made_kernel){.template = k, .config = *c};
   if (k->lower(p, s->options->target, c, &options, s->arena, &new->lowered, err) != ARKE_OK) return NULL;
   s->n_kernels++;
@@ -89,6 +92,24 @@ static const made_kernel *make_kernel(sweep *s, const kernel_template *k, const 
 }
 
 /* --- runs --- */
+
+/* What a launch does not take, as against what comes out wrong. */
+static bool is_refusal(const arke_error *err) {
+  bool by_launch =
+      err->code == ARKE_ERR_SHAPE || err->code == ARKE_ERR_ARGUMENT || err->code == ARKE_ERR_UNSUPPORTED;
+  return by_launch && strcmp(err->stage, "reference") != 0;
+}
+
+/* The first way is tried alone, as a search does; what it leaves to the others takes all of them. */
+static arke_status run_ways(sweep *s, const operator_call *call, const made_kernel *made, int64_t *compared,
+                            arke_error *err) {
+  arke_status status = operator_run(call, &made->lowered, compared, err);
+  if (made->lowered.ways_left_out == 0 || status == ARKE_OK || !is_refusal(err)) return status;
+  const config c = made->config;
+  error_clear(err);
+  made = make_kernel(s, made->template, &c, call->problem, true, err);
+  return made == NULL ? err->code : operator_run(call, &made->lowered, compared, err);
+}
 
 static arke_status run_one(sweep *s, const made_kernel *made, const ir_problem *p, const char *bindings,
                            operator_view view, operator_values values) {
@@ -111,10 +132,8 @@ static arke_status run_one(sweep *s, const made_kernel *made, const ir_problem *
                        .config = strbuf_text(&point),
                        .view = view,
                        .values = values};
-  arke_status status = operator_run(&call, &made->lowered, &r.compared, &err);
-  bool refused =
-      (status == ARKE_ERR_SHAPE || status == ARKE_ERR_ARGUMENT) && strcmp(err.stage, "reference") != 0;
-  r.verdict = status == ARKE_OK ? OPERATOR_RIGHT : refused ? OPERATOR_REFUSED : OPERATOR_WRONG;
+  arke_status status = run_ways(s, &call, made, &r.compared, &err);
+  r.verdict = status == ARKE_OK ? OPERATOR_RIGHT : is_refusal(&err) ? OPERATOR_REFUSED : OPERATOR_WRONG;
   r.text = err.text;
   status = status == ARKE_ERR_MEMORY ? error_memory(s->err, STAGE) : tell(s, &r);
   strbuf_free(&point);
@@ -188,7 +207,7 @@ static arke_status run_configurations(sweep *s, const template_at *at, const cha
                  arena_printf(s->arena, "its defaults are not feasible: %s", template_reason_text(reason))));
       continue;
     }
-    const made_kernel *made = make_kernel(s, k, &c, p, &err);
+    const made_kernel *made = make_kernel(s, k, &c, p, what.views != 0, &err);
     if (made == NULL)
       TRY(err.code == ARKE_ERR_MEMORY ? error_memory(s->err, STAGE) : failed(s, k, &c, bindings, err.text));
     else
@@ -217,7 +236,7 @@ static arke_status run_problem(sweep *s, const char *shape, views_of_problem wha
     strbuf detail = STRBUF_INIT;
     template_reason reason = k->fits(&p, s->options->target, &detail);
     /* Empty axes are served by kernels for others, as the runtime does. */
-    const made_kernel *other = reason == TEMPLATE_SIZE ? find_kernel(s, k, NULL) : NULL;
+    const made_kernel *other = reason == TEMPLATE_SIZE ? find_kernel(s, k, NULL, true) : NULL;
     if (reason == TEMPLATE_OK)
       status = run_template(s, k, &p, strbuf_text(&bindings), what, configurations);
     else if (other != NULL)

@@ -106,9 +106,23 @@ void template_case_run_kernel(const template_case *c, lowered l, const run_view 
   check(c, run(c, &l, views), way);
 }
 
-/* Where the first way is expected it is alone, as in a search, which compiles no other. */
+static bool are_dense(const template_case *c, const run_view *views) {
+  bool dense = true;
+  for (int i = 0; views && i < c->p.op->n_args; i++)
+    dense = dense && !views[i].strided && views[i].offset == 0;
+  return dense;
+}
+
+/* Without views the first way is alone, as in a search, which compiles no other. Where any will do, those are
+ * lowered when it refuses. */
 void template_case_run(arena *a, const template_case *c, const run_view *views, int way) {
-  template_case_run_kernel(c, lower(a, c, !views && way == 0), views, way);
+  lowered l = lower(a, c, way <= 0 && are_dense(c, views));
+  run_views_result r = run(c, &l, views);
+  if (r.status == ARKE_ERR_SHAPE && way < 0 && l.ways_left_out > 0) {
+    l = lower(a, c, false);
+    r = run(c, &l, views);
+  }
+  check(c, r, way);
 }
 
 void template_case_run_reduced(arena *a, const template_case *c) {
