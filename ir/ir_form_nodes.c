@@ -9,7 +9,7 @@
 enum { FIRST_BUCKETS = 256 };
 
 bool form_builder_init(form_builder *b, const ir_problem *p, arena *a, ir_form *form, arke_error *err) {
-  *form = (ir_form){.problem = p};
+  *form = (ir_form){.problem = p, .min_bytes = ir_min_bytes(p)};
   *b = (form_builder){.p = p, .a = a, .form = form, .err = err, .leading = -1};
   size_t n_tensors = (size_t)p->op->n_tensors;
   b->buckets = ARENA_NEW_N(a, form_node *, FIRST_BUCKETS);

@@ -9,7 +9,7 @@ enum { OTHER_REGISTERS = 40 }; /* beside rows on their way, widened ones and sum
 double column_plan_cost_ns(const column_plan *plan, const target_rates *rates) {
   const column_match *m = plan->m;
   double positions = (double)column_positions(m, plan->vector), rows = (double)column_rows(m);
-  double bytes = ir_min_bytes(m->form.problem), elements = positions * plan->vector * rows;
+  double bytes = m->form.min_bytes, elements = positions * plan->vector * rows;
   double each = elements > 0 ? bytes / elements : 1; /* bytes of an element, all reads together */
   double tiles = (positions + plan->across - 1) / plan->across;
   tiles = (double)(int64_t)tiles;

@@ -78,8 +78,7 @@ typedef struct map_load {
 
 static map_load load_of(const map_match *m, const map_plan *plan, const target *t,
                         const target_rates *rates) {
-  const ir_problem *p = m->form.problem;
-  map_load l = {.bytes = ir_min_bytes(p), .places = 1, .tiles = (double)map_tile_count(m, plan)};
+  map_load l = {.bytes = m->form.min_bytes, .places = 1, .tiles = (double)map_tile_count(m, plan)};
   for (int i = 0; i < m->n_groups; i++)
     l.places += (double)(map_columns(m, &m->groups[i]) * map_row_count(m, &m->groups[i], 1));
   double thread_bytes = l.bytes / l.places * plan->lanes.width * map_copies(plan, 0);

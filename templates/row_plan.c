@@ -338,7 +338,7 @@ bool row_is_redundant(const row_match *m, const target *t, const config *c, cons
   int64_t columns = row_columns(m), rows = row_rows(m), vectors = columns / plan->vector;
   int team = row_team(plan);
   int64_t each = ceildiv(vectors, team);
-  if (v[ROW_STREAM] && ir_min_bytes(m->form.problem) < SMALL_BYTES) return true;
+  if (v[ROW_STREAM] && m->form.min_bytes < SMALL_BYTES) return true;
   if (team > 1 && vectors * 2 <= team) return true; /* half of the threads have nothing */
   if (plan->groups > 1 && plan->groups >= 2 * rows && row_block(c) > 32) return true;
   if (plan->rows_at_once > 1 && (int64_t)plan->rows_at_once * plan->groups > rows) return true;

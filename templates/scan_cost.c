@@ -22,7 +22,7 @@ static const double wave_share = 0.9;
 
 double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
   const scan_match *m = p->match;
-  double bytes = ir_min_bytes(m->form.problem);
+  double bytes = m->form.min_bytes;
   double elements = 1;
   for (int l = 0; l < m->form.n_loops; l++) {
     if (!m->form.loops[l].reduced) elements *= (double)ir_form_extent(&m->form, l);

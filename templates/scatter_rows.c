@@ -149,7 +149,7 @@ double scatter_rows_cost_ns(const scatter_rows_plan *p, const target_rates *rate
   double rows = (double)product(&r->first, r->row_first, r->n_rows);
   double points = (double)product(r->then, r->points, r->n_points);
   double n = (double)ir_form_extent(&r->first, r->along);
-  double bytes = ir_min_bytes(r->then->problem) + ir_min_bytes(r->first.problem);
+  double bytes = r->then->min_bytes + r->first.min_bytes;
   bytes -= rows * n * dtype_bits(r->type) / 8; /* written once */
   double turn = (double)p->threads * p->unroll, vector_bytes = p->width * dtype_bits(r->type) / 8.0;
   double held = registers + p->unroll * (vector_registers + loaded_share * vector_bytes / 4);

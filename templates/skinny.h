@@ -35,6 +35,8 @@ typedef struct skinny_operand {
   dtype exact;    /* what holds the other factors' values exactly; DTYPE_F32: no narrower type */
 } skinny_operand;
 
+enum { SKINNY_WIDTHS = 5 }; /* 1 … 16 elements at once */
+
 typedef struct skinny_match {
   contraction c;
   const contraction_loops *tokens, *weights; /* of c: m and n, the shorter one first */
@@ -42,6 +44,8 @@ typedef struct skinny_match {
   bool along_rows;      /* the weights' vectors run along the loop of their rows, not along K */
   int k_loop, row_loop; /* innermost loops of K and of the weights' rows; -1: there is none */
   skinny_operand operands[CONTRACTION_OPERANDS]; /* as c.operands */
+  bool dense;                                    /* of the merged form */
+  uint64_t wide[2][SKINNY_WIDTHS];               /* lanes_wide: [of tokens][log2 of the width] */
   dtype type;                                    /* of all sums */
   dtype matrix; /* DTYPE_BF16 or F16, which holds all operands exactly; DTYPE_F32: neither does */
 } skinny_match;

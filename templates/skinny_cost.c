@@ -73,7 +73,7 @@ double skinny_cost_of(const skinny_plan *p, const target *t, const target_rates 
   double steps = ceil(ceil(k / p->parts) / (skinny_warp_step(p) * (double)p->warps_k));
   double weight_bytes = 4 * side_words(p, false) * p->threads,
          token_bytes = 4 * side_words(p, true) * p->threads;
-  double cta_bytes = steps * weight_bytes, all = ctas * cta_bytes, least = ir_min_bytes(c->form.problem);
+  double cta_bytes = steps * weight_bytes, all = ctas * cta_bytes, least = c->form.min_bytes;
   double streamed = all < least ? least : all;
 
   /* Bytes read again come from the L2 cache where they fit. */

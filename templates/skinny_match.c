@@ -148,6 +148,18 @@ static dtype matrix_type(const skinny_match *m) {
   return DTYPE_F32;
 }
 
+/* Asked of every configuration, and the same for all of a width. */
+static void know_wide(skinny_match *m, bool merged) {
+  m->dense = merged;
+  for (int token = 0; token < 2; token++) {
+    for (int w = 0; w < SKINNY_WIDTHS; w++) {
+      lanes_options o = {
+          .loop = m->along_rows && !token ? m->row_loop : m->k_loop, .width = 1 << w, .dense = merged};
+      m->wide[token][w] = lanes_wide(&m->c.form, &o);
+    }
+  }
+}
+
 template_reason skinny_match_make(const ir_problem *p, bool merged, arena *a, skinny_match *m, strbuf *detail,
                                   arke_status *status) {
   *m = (skinny_match){.k_loop = -1};
@@ -183,6 +195,7 @@ template_reason skinny_match_make(const ir_problem *p, bool merged, arena *a, sk
   if (!float_type && m->type != DTYPE_I32 && m->type != DTYPE_I64)
     return refuse(detail, TEMPLATE_DTYPE, "sums are of f32, f64, i32 or i64");
   m->matrix = m->type == DTYPE_F32 ? matrix_type(m) : DTYPE_F32;
+  know_wide(m, merged);
   return TEMPLATE_OK;
 }
 

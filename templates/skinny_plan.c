@@ -13,7 +13,8 @@ lanes_options skinny_lanes(const skinny_match *m, const skinny_plan *p, bool tok
                      .dense = p->dense,
                      .wide_offsets = p->wide_offsets};
   if (!token) o.loads = p->loads;
-  uint64_t mine = 0, wide = lanes_wide(&m->c.form, &o);
+  uint64_t mine = 0, wide = p->dense == m->dense ? m->wide[token][__builtin_ctz((unsigned)o.width)]
+                                                 : lanes_wide(&m->c.form, &o);
   for (int i = 0; i < m->c.n_operands; i++)
     if (skinny_is_token(m, i) == token) mine |= m->c.operands[i].accesses;
   o.wide = wide & mine;

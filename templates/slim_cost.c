@@ -89,7 +89,7 @@ double slim_cost_of(const slim_plan *p, const target *t, const target_rates *rat
                    (p->m->operands[i].token ? fmin(1, tokens / p->tokens) : 1);
   work w = {.fit = fit,
             .bytes = steps * stage_bytes,
-            .dram_bytes = ir_min_bytes(c->form.problem) / ctas,
+            .dram_bytes = c->form.min_bytes / ctas,
             .in_flight = (p->stages - 1) * stage_bytes, /* one is multiplied */
             .outside_ns = steps * p->block_k / SLIM_PANEL * fmax(0, p->tokens - tokens) * outside_line_ns,
             .busy_ns = steps * stage / rates->clock_hz * 1e9,

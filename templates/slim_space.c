@@ -33,7 +33,7 @@ static bool is_uneven(const slim_plan *p, int sms) {
   const contraction *c = &p->m->c;
   int64_t tokens = contraction_extent(c, p->m->tokens), rows = contraction_extent(c, p->m->weights);
   int64_t ctas = (rows + p->rows - 1) / p->rows * ((tokens + p->tokens - 1) / p->tokens) * p->cluster;
-  if (ir_min_bytes(c->form.problem) < LONG_BYTES || 2 * ctas <= sms || ctas > FEW_WAVES * sms) return false;
+  if (c->form.min_bytes < LONG_BYTES || 2 * ctas <= sms || ctas > FEW_WAVES * sms) return false;
   return 5 * ctas < 4 * ((ctas + sms - 1) / sms * sms);
 }
 

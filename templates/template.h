@@ -93,6 +93,11 @@ typedef struct kernel_template {
    * point of the space, by several threads at once. */
   template_reason (*judge)(const void *prepared, const target *t, const target_rates *rates, const config *c,
                            double *ns);
+  /* Optional, both or none: what some parameters alone have against a configuration, whatever the operator,
+   * so that all points which share them are passed over at once. shape_params: bits of those, by place in the
+   * space; the others' values mean nothing. `judge` says the same, before anything else. */
+  template_reason (*shape)(const target *t, const config *c);
+  uint32_t shape_params;
   /* Optional: a time that no run of the configuration can beat on the device of `rates`, so that an
    * exhaustive search may leave it out; 0: nothing is known. Only for feasible configurations; NULL for one:
    * what no configuration of the template can beat. The larger of the two holds. */

@@ -21,6 +21,18 @@
 #include "templates/topk.h"
 #include "templates/transpose.h"
 
+#define PARAM(NAME) (UINT32_C(1) << (NAME))
+
+static template_reason gemm_shape(const target *t, const config *c) {
+  (void)t;
+  return gemm_check_numbers(c);
+}
+
+static template_reason skinny_shape(const target *t, const config *c) {
+  (void)t;
+  return skinny_config_check(c);
+}
+
 /* One line a template. */
 static const kernel_template templates[] = {
     {.name = "gemm",
@@ -29,6 +41,10 @@ static const kernel_template templates[] = {
      .space = gemm_space_of,
      .defaults = gemm_defaults,
      .bound_ns = gemm_bound_ns,
+     .shape = gemm_shape,
+     .shape_params = PARAM(GEMM_BLOCK_M) | PARAM(GEMM_CONSUMERS) | PARAM(GEMM_SCHEDULE) |
+                     PARAM(GEMM_CLUSTER_M) | PARAM(GEMM_CLUSTER_N) | PARAM(GEMM_PERSISTENT) |
+                     PARAM(GEMM_STREAM_K) | PARAM(GEMM_EVEN),
      .prepare = gemm_prepare,
      .judge = gemm_judge,
      .lower = gemm_lower,
@@ -69,6 +85,10 @@ static const kernel_template templates[] = {
      .space = skinny_space_of,
      .defaults = skinny_defaults,
      .bound_ns = product_bound_ns,
+     .shape = skinny_shape,
+     .shape_params = PARAM(SKINNY_MATH) | PARAM(SKINNY_TOKENS) | PARAM(SKINNY_SLOTS) | PARAM(SKINNY_ACROSS) |
+                     PARAM(SKINNY_VECTOR) | PARAM(SKINNY_UNROLL) | PARAM(SKINNY_WARPS_N) |
+                     PARAM(SKINNY_WARPS_K),
      .prepare = skinny_prepare,
      .judge = skinny_judge,
      .lower = skinny_lower,
@@ -111,6 +131,9 @@ static const kernel_template templates[] = {
      .fits = row_fits,
      .space = row_space_of,
      .defaults = row_defaults,
+     .shape = row_shape_reason,
+     .shape_params = PARAM(ROW_THREADS) | PARAM(ROW_ROWS) | PARAM(ROW_HELD) | PARAM(ROW_BATCH) |
+                     PARAM(ROW_PARTS) | PARAM(ROW_PERSISTENT) | PARAM(ROW_CTAS),
      .prepare = row_prepare,
      .judge = row_judge,
      .lower = row_lower,

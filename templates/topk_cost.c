@@ -57,7 +57,7 @@ static list_cost list_of(const topk_plan *p, double n, double winners, double st
 static double bytes_of_element(const topk_plan *p) {
   const topk_match *m = p->match;
   double rows = (double)topk_rows(m), size = fmax(1, (double)ir_form_extent(&m->form, m->along));
-  return (double)ir_min_bytes(m->form.problem) / (rows * size);
+  return m->form.min_bytes / (rows * size);
 }
 
 double topk_registers(const topk_plan *p) {
@@ -69,7 +69,7 @@ double topk_plan_cost_ns(const topk_plan *p, const target_rates *rates) {
   const topk_match *m = p->match;
   double rows = (double)topk_rows(m), size = fmax(1, (double)ir_form_extent(&m->form, m->along));
   double winners = (double)ir_form_extent(&m->form, m->rank);
-  double bytes = ir_min_bytes(m->form.problem);
+  double bytes = m->form.min_bytes;
   double element_bytes = bytes_of_element(p);
   double ctas = p->select == TOPK_BY_WARP ? ceil(rows / p->warps) : rows * p->split;
   double part = size / p->split, steps = ceil(part / topk_step(p));

@@ -46,7 +46,7 @@ double transpose_plan_cost_ns(const transpose_plan *p, const target *t, const ta
       out = dtype_bits(ir_tensor_dtype(form->problem, form->accesses[form->outputs[0].access].tensor)) / 8;
   double n = tiles(form, p->match.u, p->tile_u) * tiles(form, p->match.v, p->tile_v);
   for (int i = 0; i < p->n_outer; i++) n *= (double)ir_form_extent(form, p->outer[i]);
-  double bytes = ir_min_bytes(form->problem), large = bytes / (bytes + large_bytes);
+  double bytes = form->min_bytes, large = bytes / (bytes + large_bytes);
   double read = run_efficiency(length(form, p->match.u, p->tile_u) * in, large);
   double written = run_efficiency(length(form, p->match.v, p->tile_v) * out, large);
   double dram_ns = bytes / rates->dram_bytes_per_s * (0.5 / read + 0.5 / written) * 1e9;

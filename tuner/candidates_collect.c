@@ -7,8 +7,10 @@
 #include <string.h>
 #include <uv.h>
 
+#include "tuner/candidates_walk.h"
+
 #define NO_COST     1e18 /* of a point where the model fails */
-#define SLICE       256  /* points that a thread takes at a time */
+#define SLICE       4096 /* points that a thread takes at a time, about */
 #define MAX_THREADS 64
 
 /* What all threads share: the next slice is whoever's comes first. */
@@ -18,7 +20,9 @@ typedef struct collection {
   const target_rates *rates;
   const tune_candidates *c;
   const void *prepared[TUNE_TEMPLATES_MAX]; /* by source */
-  atomic_int_least64_t next; /* first point, counted over all spaces in a row, that nobody has taken */
+  candidates_walk walks[TUNE_TEMPLATES_MAX];
+  int64_t slices;            /* of all spaces in a row */
+  atomic_int_least64_t next; /* the first that nobody has taken */
 } collection;
 
 typedef struct collector {
@@ -50,13 +54,11 @@ static bool append(collector *w, tune_candidate candidate) {
   return true;
 }
 
-static bool ask(collector *w, int source, int64_t point) {
-  config at;
-  double ns = NO_COST;
-  space_point(w->shared->c->sources[source].space, point, &at);
+static bool ask(collector *w, int source, const config *at, int64_t point) {
   const collection *shared = w->shared;
-  template_reason reason = shared->c->sources[source].template->judge(shared->prepared[source], shared->t,
-                                                                      shared->rates, &at, &ns);
+  double ns = NO_COST;
+  template_reason reason =
+      shared->c->sources[source].template->judge(shared->prepared[source], shared->t, shared->rates, at, &ns);
   if (reason != TEMPLATE_OK) {
     w->pruned[reason]++;
     return true;
@@ -64,19 +66,46 @@ static bool ask(collector *w, int source, int64_t point) {
   return append(w, (tune_candidate){.source = source, .point = point, .model_ns = sound(ns)});
 }
 
+/* All points of one combination of the outer parameters. */
+static bool ask_each(collector *w, int source, int64_t outer) {
+  const kernel_template *k = w->shared->c->sources[source].template;
+  const candidates_walk *walk = &w->shared->walks[source];
+  int digits[LIMIT_PARAMS] = {0};
+  config at;
+  int64_t point = candidates_walk_outer(walk, outer, &at);
+  template_reason reason = k->shape ? k->shape(w->shared->t, &at) : TEMPLATE_OK;
+  if (reason != TEMPLATE_OK) {
+    w->pruned[reason] += walk->inners;
+    return true;
+  }
+  do {
+    if (!ask(w, source, &at, point)) return false;
+  } while (candidates_walk_next(walk, digits, &at, &point));
+  return true;
+}
+
+static int64_t outers_of_slice(const candidates_walk *walk) {
+  return walk->inners < SLICE ? SLICE / walk->inners : 1;
+}
+
+static int64_t slices_of(const candidates_walk *walk) {
+  int64_t each = outers_of_slice(walk);
+  return (walk->outers + each - 1) / each;
+}
+
 static void *collect(void *user) {
   collector *w = user;
   collection *shared = w->shared;
   for (;;) {
-    int64_t begin = atomic_fetch_add(&shared->next, SLICE);
-    if (begin >= shared->c->total) return NULL;
-    int64_t end = begin + SLICE < shared->c->total ? begin + SLICE : shared->c->total;
+    int64_t slice = atomic_fetch_add(&shared->next, 1);
+    if (slice >= shared->slices) return NULL;
     int source = 0;
-    int64_t first = 0; /* of the source's points */
-    for (int64_t at = begin; at < end; at++) {
-      while (at - first >= space_size(shared->c->sources[source].space))
-        first += space_size(shared->c->sources[source++].space);
-      if (ask(w, source, at - first)) continue;
+    while (slice >= slices_of(&shared->walks[source])) slice -= slices_of(&shared->walks[source++]);
+    const candidates_walk *walk = &shared->walks[source];
+    int64_t each = outers_of_slice(walk),
+            end = (slice + 1) * each < walk->outers ? (slice + 1) * each : walk->outers;
+    for (int64_t outer = slice * each; outer < end; outer++) {
+      if (ask_each(w, source, outer)) continue;
       w->out_of_memory = true;
       return NULL;
     }
@@ -108,6 +137,8 @@ static bool prepare(collection *shared, arena *a) {
     const kernel_template *k = shared->c->sources[i].template;
     shared->prepared[i] = k->prepare(shared->p, shared->t, a);
     if (!shared->prepared[i]) return false;
+    candidates_walk_make(k->space(shared->t), k->shape ? k->shape_params : 0, &shared->walks[i]);
+    shared->slices += slices_of(&shared->walks[i]);
   }
   return true;
 }
@@ -124,7 +155,7 @@ bool tune_candidates_collect(const ir_problem *p, const target *t, const target_
     return false;
   }
   if (n > MAX_THREADS) n = MAX_THREADS;
-  if (n > c->total / SLICE + 1) n = (int)(c->total / SLICE) + 1;
+  if (n > shared.slices) n = shared.slices > 0 ? (int)shared.slices : 1;
   for (int i = 0; i < n; i++) workers[i].shared = &shared;
   /* This thread is the last of them; where one does not start, the others do its part. */
   while (started < n - 1 && pthread_create(&threads[started], NULL, collect, &workers[started]) == 0)

@@ -4,6 +4,7 @@
 
 #include "tests/emulator/emu_fixture.h"
 #include "tests/emulator/emu_suites.h"
+#include "tests/support/thinned.h"
 
 enum { SEEDS = 6 };
 #define GEMM_PTX "tests/emulator/cases/gemm_128x128x64.ptx"
@@ -13,6 +14,7 @@ static const struct {
 } shapes[] = {{128, 128, 64}, {200, 136, 72}, {1, 8, 8}, {256, 256, 512}, {640, 128, 64}};
 
 START_TEST(product_is_right) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   char *ptx = read_case(GEMM_PTX);
   int shape = _i % (int)COUNT_OF(shapes), seed = _i / (int)COUNT_OF(shapes);
   gemm_result r = run_gemm(&(gemm_case){.ptx = ptx,
@@ -84,6 +86,7 @@ static const struct {
 };
 
 START_TEST(planted_faults_are_found) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   char *ptx = read_case(GEMM_PTX), *bad = edit_text(ptx, plants[_i].from, plants[_i].nth, plants[_i].to);
   for (uint64_t seed = 0; seed < SEEDS; seed++) {
     gemm_result r =

@@ -9,6 +9,7 @@
 #include "generator/gen_memory.h"
 #include "generator_suites.h"
 #include "run_kernel.h"
+#include "tests/support/thinned.h"
 
 enum { THREADS = 128, EACH = 8, MOST = 65536 };
 
@@ -126,11 +127,13 @@ static void check_conversions(const run_options *o, dtype from, bool packed, dty
 }
 
 START_TEST(every_pair_packed) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   check_conversions(NULL, (dtype)_i, true, 0, DTYPE_COUNT - 1);
 }
 END_TEST
 
 START_TEST(every_pair_one_by_one) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   check_conversions(NULL, (dtype)_i, false, 0, DTYPE_COUNT - 1);
 }
 END_TEST

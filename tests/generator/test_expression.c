@@ -8,6 +8,7 @@
 #include "generator/gen_memory.h"
 #include "generator_suites.h"
 #include "run_kernel.h"
+#include "tests/support/thinned.h"
 
 enum { N = 192, THREADS = 64 };
 
@@ -166,6 +167,7 @@ static bool close_enough(double got, double want, double units, double absolute)
 }
 
 START_TEST(expressions_equal_the_reference) {
+  RUN_EACH_WITH_SANITIZERS(3, _i);
   arena a = ARENA_INIT;
   arke_error err = ARKE_ERROR_INIT;
   const ir_op *op;

@@ -11,6 +11,7 @@
 #include "generator/gen_memory.h"
 #include "generator_suites.h"
 #include "run_kernel.h"
+#include "tests/support/thinned.h"
 
 enum { THREADS = 256, MOST = 512 * 1024 };
 
@@ -204,6 +205,7 @@ static const ir_function functions[] = {
 };
 
 START_TEST(f32_in_full) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   static float x[MOST], z[MOST];
   math_case c = {functions[_i], GEN_ACCURACY_FULL, false};
   double absolute, ulp = gen_math_error(c.f, false, &absolute);
@@ -214,6 +216,7 @@ START_TEST(f32_in_full) {
 END_TEST
 
 START_TEST(f64_in_full) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   static double x[MOST], z[MOST];
   math_case c = {functions[_i], GEN_ACCURACY_FULL, true};
   double absolute, ulp = gen_math_error(c.f, true, &absolute);
@@ -225,6 +228,7 @@ END_TEST
 
 /* What a 16-bit result needs: 2^-15 of the value. */
 START_TEST(f32_for_narrow_results) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   static float x[MOST], z[MOST];
   math_case c = {functions[_i], GEN_ACCURACY_NARROW, false};
   int n = fill_f32(x);

@@ -7,6 +7,7 @@
 #include "tests/ptx/nearest_code.h"
 #include "tests/ptx/ptx_fixture.h"
 #include "tests/ptx/ptx_suites.h"
+#include "tests/support/thinned.h"
 
 static uint64_t of_float(double v) {
   float f = (float)v;
@@ -218,6 +219,7 @@ static const struct {
              {PTX_TYPE_E2M1, &small_e2m1}};
 
 START_TEST(every_code_round_trips) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   const alu_format *f = alu_format_of(SMALL[_i].type);
   for (uint32_t code = 0; code <= SMALL[_i].format->largest; code++) {
     double v = alu_decode(f, code);

@@ -7,6 +7,7 @@
 #include "emulator/alu_format.h"
 #include "tests/ptx/ptx_fixture.h"
 #include "tests/ptx/ptx_suites.h"
+#include "tests/support/thinned.h"
 
 static float f32(uint64_t v) {
   uint32_t w = (uint32_t)v;
@@ -88,6 +89,7 @@ static const struct {
 };
 
 START_TEST(nearest_equals_the_host) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   uint64_t state = 7;
   one_warp *w = one_warp_new(NEAREST[_i].text);
   uint64_t *d = one_warp_value(w, "%r0"), *a = one_warp_value(w, "%r1"), *b = one_warp_value(w, "%r2"),
@@ -132,6 +134,7 @@ static const struct {
 /* x·y + z as a double rounded to odd, then to 24 bits by integer arithmetic. A sum of zeros of both signs is
  * -0 when rounding down, which the double cannot know. */
 START_TEST(directed_rounding_equals_integer_rounding) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   char text[96];
   uint64_t state = 11;
   int mode = _i % 4, which = _i / 4;

@@ -6,6 +6,7 @@
 #include "tests/ptx/nearest_code.h"
 #include "tests/ptx/ptx_fixture.h"
 #include "tests/ptx/ptx_suites.h"
+#include "tests/support/thinned.h"
 
 typedef enum operation { ADD, SUB, MUL, FMA } operation;
 
@@ -89,6 +90,7 @@ static bool comparable(int row, const uint32_t in[3]) {
 }
 
 START_TEST(halves_round_to_the_nearest_code) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   uint64_t state = 17;
   one_warp *w = one_warp_new(ROWS[_i].text);
   uint64_t *d = one_warp_value(w, "%h0"), *a = one_warp_value(w, "%h1"), *b = one_warp_value(w, "%h2"),

@@ -5,6 +5,7 @@
 #include "generator/assemble.h"
 #include "templates_suites.h"
 #include "tests/support/failing_alloc.h"
+#include "tests/support/thinned.h"
 
 /* Large tiles, whose speed depends on registers: the classes of gemm_classes.c are small. */
 static const gemm_class large[] = {
@@ -46,6 +47,7 @@ static const char *const slow_messages[] = {"C7510", "C7511", "C7514", "C7517", 
 
 /* Nothing to do without an assembler; CI has none. */
 START_TEST(kernels_assemble_without_spills) {
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   assembler_kind kind = assembler_find();
   if (kind != ASSEMBLER_PTXAS) return;
   arena a = ARENA_INIT;

@@ -93,12 +93,15 @@ START_TEST(plans_keep_the_limits) {
   int met[TEMPLATE_REASON_COUNT] = {0};
   contraction matched;
   gemm_match match;
+  const void *prepared = s.gemm->prepare(&s.p, s.t, &a);
+  ck_assert_ptr_nonnull(prepared);
   ck_assert_int_eq(gemm_fit(&s.p, s.t, &a, &matched, &match, NULL), TEMPLATE_OK);
   for (int64_t i = 0; i < space_size(all); i += 29) {
     config c;
     gemm_plan plan;
+    double ns;
     space_point(all, i, &c);
-    met[template_feasible(s.gemm, &s.p, s.t, &c)]++;
+    met[s.gemm->judge(prepared, s.t, &s.t->rates, &c, &ns)]++;
     if (gemm_plan_make(&match, s.t, &c, &plan) != TEMPLATE_OK) continue;
     ck_assert_int_le(plan.smem_bytes + 1024, s.t->smem_per_block_bytes);
     ck_assert_int_le(plan.threads, s.t->max_threads_per_block);

@@ -5,6 +5,7 @@
 
 #include "tests/support/failing_alloc.h"
 #include "tests/tuner/fake_space.h"
+#include "tuner/candidates_walk.h"
 #include "tuner/search.h"
 
 typedef struct setup {
@@ -88,6 +89,34 @@ START_TEST(configurations_are_parsed_with_reasons) {
   ck_assert_int_eq(tune_candidates_parse(&s.c, &s.p, t, "A=10,B=10,C=7", &index, &err), ARKE_ERR_INVALID);
   ck_assert_ptr_null(strstr(err.text, "with C=")); /* no value of C helps */
   close_setup(&s);
+}
+END_TEST
+
+START_TEST(walks_meet_every_point_once) {
+  static const space_param params[] = {
+      {"A", "", 3, {1, 2, 3}},
+      {"B", "", 7, {1, 2, 3, 4, 5, 6, 7}},
+      {"C", "", 2, {5, 9}},
+      {"D", "", 20, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}},
+      {"E", "", 12, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}};
+  static const space all = {"walked", COUNT_OF(params), params};
+  static const uint32_t firsts[] = {0, 1, 0x16, 0x1f, 0x10};
+  candidates_walk w;
+  candidates_walk_make(&all, firsts[_i], &w);
+  ck_assert_int_eq(w.outers * w.inners, space_size(&all));
+  bool *met = calloc((size_t)space_size(&all), 1);
+  for (int64_t outer = 0; outer < w.outers; outer++) {
+    int digits[LIMIT_PARAMS] = {0};
+    config c;
+    int64_t point = candidates_walk_outer(&w, outer, &c);
+    do {
+      ck_assert_int_eq(space_index(&all, &c), point);
+      ck_assert(!met[point]);
+      met[point] = true;
+    } while (candidates_walk_next(&w, digits, &c, &point));
+  }
+  for (int64_t i = 0; i < space_size(&all); i++) ck_assert(met[i]);
+  free(met);
 }
 END_TEST
 
@@ -410,6 +439,7 @@ int main(void) {
   tcase_add_test(c, points_are_found_again);
   tcase_add_test(c, configurations_are_parsed_with_reasons);
   tcase_add_test(c, what_is_admitted_comes_last);
+  tcase_add_loop_test(c, walks_meet_every_point_once, 0, 5);
   tcase_add_test(c, a_problem_without_template_says_why);
   tcase_add_loop_test(c, full_search_comes_within_one_per_cent, 0, 8);
   tcase_add_test(c, a_short_search_leaves_half_of_its_trials_to_what_it_learns);
