@@ -70,7 +70,7 @@ typedef struct ir_form_output {
 typedef struct ir_form {
   const ir_problem *problem;
   double min_bytes; /* ir_min_bytes of the problem, which costs of configurations ask for again and again */
-  unsigned ones; /* bit a: right where axis a has one element alone; ir_form_drop_ones */
+  unsigned ones;    /* bit a: right where axis a has one element alone; ir_form_drop_ones */
   int n_loops;
   ir_loop loops[IR_FORM_LOOPS];
   int n_accesses;

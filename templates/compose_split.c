@@ -10,8 +10,8 @@
 /* --- templates --- */
 
 /* The template whose default is cheapest for the problem; NULL: none fits, and `detail` says why each does
- * not. `s`: of a stage, whose kernels are to be joined with others'; NULL: of an operator, of which only has to
- * be known whether one takes it: the first that does. */
+ * not. `s`: of a stage, whose kernels are to be joined with others'; NULL: of an operator, of which only has
+ * to be known whether one takes it: the first that does. */
 static const kernel_template *best_template(const ir_problem *p, const target *t, const compose_stage *s,
                                             config *c, strbuf *detail) {
   const kernel_template *best = NULL;
