@@ -265,11 +265,9 @@ arke_status attend_combine_emit(gen_builder *b, const target *t, void *user, ark
 template_reason attend_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *attend_space_of(const target *t);
 void attend_defaults(const ir_problem *p, const target *t, config *c);
-template_reason attend_feasible(const ir_problem *p, const target *t, const config *c);
 const void *attend_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason attend_judge(const void *prepared, const target *t, const target_rates *rates,
                              const config *c, double *ns);
-double attend_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 double attend_plan_cost_ns(const attend_plan *plan, const target *t, const target_rates *rates);
 arke_status attend_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                         arena *a, kernel_way *ways, int *n, arke_error *err);

@@ -157,17 +157,3 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   }
   return time + rates->launch_ns;
 }
-
-double attend_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  attention_match m;
-  attend_vectors vectors;
-  attend_plan plan;
-  double ns = INFINITY;
-  if (attend_fit(p, t, &a, &m, NULL, NULL) == TEMPLATE_OK) {
-    attend_vectors_find(&m, true, &vectors);
-    if (attend_plan_make(&m, &vectors, t, c, &plan) == TEMPLATE_OK) ns = attend_plan_cost_ns(&plan, t, rates);
-  }
-  arena_release(&a);
-  return ns;
-}

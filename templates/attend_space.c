@@ -59,16 +59,6 @@ static template_reason plan_of(const prepared *x, const target *t, const config 
   return reason == TEMPLATE_OK && redundant(plan, c) ? TEMPLATE_REDUNDANT : reason;
 }
 
-template_reason attend_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
-  prepared x;
-  attend_plan plan;
-  prepare(p, t, &a, &x, NULL);
-  template_reason reason = plan_of(&x, t, c, &plan);
-  arena_release(&a);
-  return reason;
-}
-
 const void *attend_prepare(const ir_problem *p, const target *t, arena *a) {
   arke_status status;
   prepared *x = ARENA_NEW(a, prepared);
@@ -96,7 +86,8 @@ static const struct {
     {16, 16, 1, 8, 1, 0},  {16, 16, 1, 1, 1, 0},  {32, 32, 2, 1, 2, 1}, {32, 16, 1, 1, 4, 0},
     {32, 32, 2, 2, 1, 0},  {32, 16, 2, 4, 1, 0},  {64, 32, 4, 1, 1, 1}, {64, 64, 4, 1, 1, 1},
     {64, 64, 4, 1, 2, 0},  {64, 32, 4, 2, 1, 0},  {64, 16, 4, 4, 1, 0}, {128, 64, 8, 1, 1, 1},
-    {128, 64, 4, 1, 1, 0}, {128, 32, 8, 2, 1, 0},
+    {128, 64, 4, 1, 1, 0}, {128, 32, 8, 2, 1, 0}, {32, 64, 2, 2, 1, 0}, {16, 64, 1, 4, 1, 1},
+    {16, 64, 1, 2, 2, 1},
 };
 static const int start_stages[] = {2, 3, 4, 6};
 
