@@ -135,6 +135,17 @@ def latent(row):
     return "multi_latent_attention", sizes, one_type(row, "q", "k"), options(row), {"k_lens": packed([r] * b)}
 
 
+def sparse(row):
+    (b, s, h, _), (_, r, _, _), (_, _, _, n) = shape(row, "q"), shape(row, "kv"), shape(row, "indices")
+    a = row["attributes"]
+    sizes = {"B": b, "S": s, "H": h, "R": r, "N": n}
+    attrs = {**options(row, "causal"), "first": a["q_start_index_s"]}
+    kind = one_type(row, "q", "kv")
+    if a["dim_tail"] == 0:  # values are the keys
+        return "sparse_attention", {**sizes, "D": a["D"], "E": a["D"]}, kind, attrs, {}
+    return "sparse_latent_attention", {**sizes, "C": a["D"], "E": a["dim_tail"]}, kind, attrs, {}
+
+
 def cache_write(row):
     (n, g, d), (p, z, _, _) = shape(row, "k"), shape(row, "k_pages")
     t, u = dtypes(row, "k", "k_pages")
@@ -161,7 +172,7 @@ def select(row):
 
 OPERATORS = {
     "GQADenseFwd": dense, "GQABwd": backward, "GQAVarlenFwd": varlen, "GQAPagedFwd": paged,
-    "MHADecodePagedWithKVCacheFwd": paged_decode, "MLADecodeWithKVCacheFwd": latent, "PagedKVCacheWriteFwd": cache_write,
+    "MHADecodePagedWithKVCacheFwd": paged_decode, "MLADecodeWithKVCacheFwd": latent, "DSADecodeWithKVCacheFwd": sparse, "PagedKVCacheWriteFwd": cache_write,
     "PagedKVCacheGatherFwd": cache_gather, "TopKSelectFwd": select,
 }  # fmt: skip
 
@@ -239,6 +250,9 @@ def shrunk(entry):
         s.update({"H": shared * heads, **({"G": heads} if "G" in s else {})})
     s.update({k: min(s[k], few) for k in ("B",) if k in s})
     s.update({k: min(s[k], most) for k, most in (("S", 5), ("R", 45), ("G", 2), ("K", 6)) if k in s})
+    if entry["op"].startswith("sparse"):
+        s["N"] = 40
+        entry = {**entry, "attrs": {**entry["attrs"], "first": min(entry["attrs"]["first"], 37)}}
     if entry["op"] == "multi_latent_attention":
         note["k_lens"] = packed([s["R"]] * s["B"])
     if entry["op"] == "topk_selector":

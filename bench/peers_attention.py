@@ -47,6 +47,9 @@ class Row:
                 values = torch.tensor(held[name], dtype=dtype, device=DEVICE)
                 self.tensors[name] = values.reshape(shape)
                 continue
+            if name == "idx":
+                self.tensors[name] = self.named_keys(shape, dtype)
+                continue
             order = layouts.get(name, range(len(shape)))
             published = [0] * len(shape)
             for ours, theirs in enumerate(order):
@@ -56,6 +59,14 @@ class Row:
             self.tensors[name] = x.to(dtype).permute(*order) if len(shape) else x.to(dtype)
         return self.tensors
 
+    def named_keys(self, shape, dtype):
+        """Of the keys that a query may see different ones, in no order; the number of keys where there are too few."""
+        _, s, n = shape
+        there = (torch.arange(s, device=DEVICE) + self.attrs["first"] + 1).clamp(max=self.sizes["R"])[:, None]
+        place = torch.arange(n, device=DEVICE)[None]
+        step = torch.where(there % 7919 == 0, 7907, 7919)  # primes
+        return torch.where(place < there, (place * step + 13) % there, self.sizes["R"]).to(dtype).expand(shape).contiguous()
+
     def arguments(self):
         own = self.problem.inputs if self.problem.in_place else self.problem.inputs + self.problem.outputs
         return [self.tensors[name] for name, _, _ in own]
@@ -63,7 +74,7 @@ class Row:
 
 def scale_of(row):
     s = row.sizes
-    return 1 / math.sqrt(s["C"] + s["E"] if row.op == "multi_latent_attention" else s["D"])
+    return 1 / math.sqrt(s["C"] + s["E"] if "C" in s else s["D"])
 
 
 def pages_of(row, name, request):
@@ -139,6 +150,22 @@ def check_forward(row):
             if want.numel():
                 worst = max(worst, peers.worst_error(request.o[picked, h], want))
     return worst, 4 * torch.finfo(row.tensors["O"].dtype).eps
+
+
+def check_sparse(row):
+    """Queries of the first request, each with the keys that it names."""
+    t, s = row.tensors, row.sizes
+    latent = row.op == "sparse_latent_attention"
+    keys = torch.cat((t["KV"][0], t["Kr"][0]), -1) if latent else t["K"][0]
+    queries = torch.cat((t["Q"][0], t["Qr"][0]), -1) if latent else t["Q"][0]
+    values = t["KV"][0] if latent else t["V"][0]
+    worst = 0.0
+    for q in some(s["S"], 8):
+        named = t["idx"][0, q].long()
+        named = named[(named < s["R"]) & ((named <= q + row.attrs["first"]) if row.attrs.get("causal") else True)]
+        scores = scale_of(row) * (queries[q].double() @ keys[named].double().t())
+        worst = max(worst, peers.worst_error(t["O"][0, q], scores.softmax(-1) @ values[named].double()))
+    return worst, 4 * torch.finfo(t["O"].dtype).eps
 
 
 def attend(row, q, k, v):
@@ -251,7 +278,8 @@ def run_row(comparison, row, seed):
     elif row.op == "topk_selector":
         error, allowed = check_select(row)
     else:
-        error, allowed = (check_backward if row.op == "attention_backward" else check_forward)(row)
+        checks = {"attention_backward": check_backward, "sparse_attention": check_sparse, "sparse_latent_attention": check_sparse}
+        error, allowed = checks.get(row.op, check_forward)(row)
     result["error"] = error
     if not error <= allowed:
         raise RuntimeError(f"arke's result of {row.note['name']} is off by {error:.3g}; {allowed:.3g} is allowed")

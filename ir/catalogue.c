@@ -295,6 +295,29 @@
     "v[b,q,k]) cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * KV[table[b,k / Z],k % Z,c]) / s[b,q,h]; "               \
     "l[b,q,h] = m[b,q,h] + log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * 1.4426950408889634 "               \
     ": l[b,q,h] }")                                                                                          \
+  X(sparse_attention, "attention", "B,S,H,R,D,E,N", "f16 bf16",                                              \
+    "attention of all heads to N keys that each query names",                                                \
+    "sparse_attention(Q: T[B,S,H,D], K: T[B,R,D], V: T[B,R,E], idx: i32[B,S,N]) -> (O: "                     \
+    "T[B,S,H,E], lse: f32[B,S,H]) scale: float = 1 / sqrt(D), causal: bool = false, first: "                 \
+    "int = 0, base2: bool = false { A[b,q,h,k] = scale * sum(d) Q[b,q,h,d] * "                               \
+    "K[b,idx[b,q,k],d]; v[b,q,k] = idx[b,q,k] < R && (!causal || idx[b,q,k] <= q + first); "                 \
+    "x[b,q,h] = max(k: v[b,q,k]) A[b,q,h,k]; m[b,q,h] = x[b,q,h] == -inf ? 0 : x[b,q,h]; "                   \
+    "s[b,q,h] = sum(k: v[b,q,k]) exp(A[b,q,h,k] - m[b,q,h]); O[b,q,h,e] = s[b,q,h] == 0 ? 0 "                \
+    ": (sum(k: v[b,q,k]) cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * V[b,idx[b,q,k],e]) / "                        \
+    "s[b,q,h]; l[b,q,h] = m[b,q,h] + log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * "                        \
+    "1.4426950408889634 : l[b,q,h] }")                                                                       \
+  X(sparse_latent_attention, "attention", "B,S,H,R,C,E,N", "f16 bf16",                                       \
+    "multi_latent_attention to N keys that each query names",                                                \
+    "sparse_latent_attention(Q: T[B,S,H,C], Qr: T[B,S,H,E], KV: T[B,R,C], Kr: T[B,R,E], idx: "               \
+    "i32[B,S,N]) -> (O: T[B,S,H,C], lse: f32[B,S,H]) scale: float = 1 / sqrt(C + E), causal: "               \
+    "bool = false, first: int = 0, base2: bool = false { A[b,q,h,k] = scale * (sum(c) "                      \
+    "Q[b,q,h,c] * KV[b,idx[b,q,k],c] + sum(e) Qr[b,q,h,e] * Kr[b,idx[b,q,k],e]); v[b,q,k] = "                \
+    "idx[b,q,k] < R && (!causal || idx[b,q,k] <= q + first); x[b,q,h] = max(k: v[b,q,k]) "                   \
+    "A[b,q,h,k]; m[b,q,h] = x[b,q,h] == -inf ? 0 : x[b,q,h]; s[b,q,h] = sum(k: v[b,q,k]) "                   \
+    "exp(A[b,q,h,k] - m[b,q,h]); O[b,q,h,c] = s[b,q,h] == 0 ? 0 : (sum(k: v[b,q,k]) "                        \
+    "cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * KV[b,idx[b,q,k],c]) / s[b,q,h]; l[b,q,h] = "                      \
+    "m[b,q,h] + log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * 1.4426950408889634 : l[b,q,h] "               \
+    "}")                                                                                                     \
   X(sink_attention, "attention", "B,H,G,S,R,D,E", "f16 bf16",                                                \
     "grouped_query_attention with a score for each head that no value belongs to",                           \
     "sink_attention(Q: T[B,H,S,D], K: T[B,G,R,D], V: T[B,G,R,E], z: f32[H]) -> (O: "                         \

@@ -108,6 +108,8 @@ static const operator_shapes SHAPES[] = {
      {"1x1x1x16x8x3x32x1x1", "7x2x1x16x8x9x16x2x4"}},
     {"multi_latent_attention", NULL, NULL, "2x1x4x20x32x16", {"1x1x1x1x32x16", "2x3x5x33x32x16"}},
     {"paged_latent_attention", NULL, NULL, "2x1x4x32x16x12x16x3", {"1x1x1x32x16x3x32x1"}},
+    {"sparse_attention", NULL, NULL, "2x3x4x20x16x8x9", {"1x1x4x1x16x8x1", "2x5x4x40x16x8x70"}},
+    {"sparse_latent_attention", NULL, NULL, "2x3x4x20x32x16x9", {"1x1x4x1x32x16x1", "1x5x4x40x32x16x70"}},
     {"sink_attention", NULL, NULL, "1x4x2x9x20x16x8", {"1x1x1x1x1x16x8", "2x2x1x70x33x16x8"}},
     {"fused_linear_cross_entropy",
      NULL,
