@@ -104,6 +104,9 @@ static arke_status init_tile(attend_emitter *e, int tile, arke_error *err) {
   TRY(evaluator(e, tile, NULL, &c->l, err));
   set_unit(e, c->l);
   if (t->run > 0) c->stride = stride_of(e, tile, read_of(e->m, tile));
+  /* What conditions have besides keys is shared: it must not come to be in the loops of copies. */
+  for (int i = 0; i < e->m->bounds.n_conditions; i++)
+    TRY(lanes_prepare(c->l, e->m->bounds.conditions[i], 1u << e->m->key | 1u << t->loop, err));
   if (e->p->copied && t->plain) {
     lanes_set(c->l, t->loop, attend_index(e, gen_i32(b, 0)));
     lanes_set(c->l, e->m->key, attend_index(e, gen_i32(b, 0)));

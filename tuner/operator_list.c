@@ -164,6 +164,8 @@ static const struct {
     {"grouped_query_attention", "causal=true"},
     {"attention_backward", "causal=true base2=true"},
     {"paged_attention", "causal=true"},
+    {"sparse_attention", "causal=true first=30"},
+    {"sparse_latent_attention", "causal=true first=12"},
     {"paged_varlen_attention", "causal=true left=3"},
     {"fused_linear_cross_entropy", "label_smoothing=0.1"},
 };
