@@ -134,7 +134,7 @@ typedef struct attention_packing {
 } attention_packing;
 attention_packing attention_packing_of(const attention_match *m);
 /* Sets the sizes of `p`, a problem of the same operator, so that there are about so many keys; pages stay as
- * large as they are. */
+ * large as they are, and a pool has a few more than three requests take. */
 void attention_set_keys(const attention_match *m, int64_t keys, ir_problem *p);
 /* Loops of the batch that bounds depend on. */
 unsigned attention_bound_loops(const attention_match *m);

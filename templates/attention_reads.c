@@ -122,15 +122,27 @@ unsigned attention_bound_loops(const attention_match *m) {
   return loops & m->batch.set;
 }
 
+/* Pages for so many keys, and a pool with a few more than three requests take. */
+static void set_pages(const attention_match *m, const attention_read *r, int64_t keys, ir_problem *p) {
+  const ir_form *form = &m->form;
+  const ir_tensor *tensors = form->problem->op->tensors;
+  const ir_access *x = &form->accesses[r->access], *table = &form->accesses[r->table];
+  int64_t size = r->page->node == IR_INT ? r->page->integer : p->sizes[r->page->id];
+  int64_t pages = size > 0 ? (keys + size - 1) / size : 1;
+  for (int s = 0; s < table->n; s++) {
+    int axis = tensors[table->tensor].dims[table->subscripts[s].first].axis;
+    if ((ir_form_free(form, table->subscripts[s].e) >> m->key & 1) && axis >= 0) p->sizes[axis] = pages;
+  }
+  int pool = tensors[x->tensor].dims[x->subscripts[r->page_of].first].axis;
+  if (pool >= 0) p->sizes[pool] = 3 * pages + 2;
+}
+
 void attention_set_keys(const attention_match *m, int64_t keys, ir_problem *p) {
-  const ir_loop *l = &m->form.loops[m->key];
-  const ir_expr *page = m->v.page;
-  if (l->n_dims < 2 || !page || page->node != IR_SIZE) {
+  if (m->v.keys != ATTENTION_KEYS_PAGED) {
     ir_form_set_extent(&m->form, m->key, keys, p);
     return;
   }
-  int64_t size = p->sizes[page->id], pages = size > 0 ? (keys + size - 1) / size : 1;
-  for (int i = 0; i < l->n_dims; i++)
-    if (l->dims[i].axis >= 0 && l->dims[i].axis != page->id)
-      p->sizes[l->dims[i].axis] = pages > 0 ? pages : 1;
+  set_pages(m, &m->v, keys, p);
+  for (int i = 0; i < m->n_parts; i++)
+    if (m->parts[i].k.keys == ATTENTION_KEYS_PAGED) set_pages(m, &m->parts[i].k, keys, p);
 }

@@ -141,6 +141,7 @@ void attention_reduced_problem(const ir_problem *p, const target *t, const confi
     const attention_pack *pack = &plan.pack;
     int64_t queries = (int64_t)plan.block_q * (2 * plan.cluster - 1) + 37 / pack->heads + 1,
             keys = (int64_t)(plan.stages + 1) * plan.block_n + 9, heads = 3;
+    if (plan.packed && !plan.page) keys *= 2; /* of three requests */
     attention_set_keys(&m, keys, reduced);
     ir_form_set_extent(form, m.query, queries, reduced);
     if (plan.packed) ir_form_set_extent(form, m.groups.loop, 3, reduced);

@@ -247,6 +247,24 @@ START_TEST(packs_of_heads_are_right) {
 }
 END_TEST
 
+START_TEST(small_pages_are_right) {
+  static const double offsets[] = {0, 30, 30, 75}, few_lengths[] = {100, 0, 41};
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c =
+      template_case_bind(&a, attention(), text_of("paged_varlen_attention"),
+                         "T=bf16 N=4096 B=16 H=8 G=2 D=64 E=64 P=8192 Z=32 W=128 causal=true",
+                         "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,GROUP=0,PERSISTENT=0");
+  attention()->reduced_problem(&c.p, c.t, &c.c, 2, &c.p);
+  ck_assert_int_lt(ir_tensor_elements(&c.p, 1), 1 << 20);
+  ck_assert_int_eq(template_feasible(attention(), &c.p, c.t, &c.c), TEMPLATE_OK);
+  fill(&c.p, (const input[]){{"cu_q", VALUES(offsets)}, {"lens", VALUES(few_lengths)}}, 2, views);
+  views[3].below = 5;
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(small_problem_is_right) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(
@@ -276,18 +294,28 @@ START_TEST(large_tiles_do_not_spill) {
 }
 END_TEST
 
+static TCase *new_case(Suite *suite, const char *name) {
+  TCase *tests = tcase_create(name);
+  tcase_set_timeout(tests, 120);
+  suite_add_tcase(suite, tests);
+  return tests;
+}
+
 int main(void) {
   Suite *suite = suite_create("attention_requests");
-  TCase *tests = tcase_create("attention_requests");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = new_case(suite, "packed");
   tcase_add_loop_test(tests, packed_requests_are_right, 0, (int)COUNT_OF(packed));
+  tests = new_case(suite, "paged");
   tcase_add_loop_test(tests, lengths_and_pages_are_right, 0, (int)COUNT_OF(paged));
+  tests = new_case(suite, "nobody");
   tcase_add_loop_test(tests, keys_of_nobody_do_not_matter, 0, 2);
   tcase_add_test(tests, pages_of_nobody_do_not_matter);
+  tests = new_case(suite, "packs");
   tcase_add_loop_test(tests, packs_of_heads_are_right, 0, (int)COUNT_OF(packs));
+  tests = new_case(suite, "sizes");
   tcase_add_test(tests, small_problem_is_right);
+  tcase_add_test(tests, small_pages_are_right);
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
-  suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
   int failed = srunner_ntests_failed(runner);
