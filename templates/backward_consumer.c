@@ -15,6 +15,7 @@ typedef struct consumer {
   backward_emitter *e;
   gen_value group, thread;
   backward_place at;
+  backward_steps own; /* of the group's rows */
   backward_rows rows;
   gen_value row_descriptor[2], column_descriptor[2]; /* of the first stage of columns; i64 */
   gen_value sum_descriptor[2];                       /* the columns as what rows are multiplied into */
@@ -22,6 +23,7 @@ typedef struct consumer {
   int n_scores, n_words, n_sums[2];
   gen_stage stage;
   gen_value round; /* tiles before this one */
+  gen_value start; /* the group's first step in the tile */
   gen_value sums[2][MOST_SUMS];
   gen_value words[MOST_WORDS]; /* what the step before has left to multiply */
 } consumer;
@@ -104,8 +106,8 @@ static void pack(consumer *c, const gen_value *s, gen_value *words) {
 /* Whether the step has any columns that not all of the rows meet. */
 static gen_value needs_mask(consumer *c, gen_value column) {
   gen_builder *b = c->e->b;
-  gen_value past = gen_compare(b, GEN_SGT, gen_add_imm(b, column, c->e->p->block_columns), c->at.all_below);
-  return gen_or(b, past, gen_compare(b, GEN_SLT, column, c->at.all_from));
+  gen_value past = gen_compare(b, GEN_SGT, gen_add_imm(b, column, c->e->p->block_columns), c->own.all_below);
+  return gen_or(b, past, gen_compare(b, GEN_SLT, column, c->own.all_from));
 }
 
 static arke_status mask_where_needed(consumer *c, gen_value needed, gen_value column, gen_value *x,
@@ -144,12 +146,18 @@ static bool releases_late(const consumer *c) {
   return c->e->p->row_stages == 2 && (c->e->p->copied[0] || c->e->p->copied[1]);
 }
 
+static gen_value is_first(const consumer *c, const backward_walk *w) {
+  gen_builder *b = c->e->b;
+  gen_value first = gen_compare(b, GEN_EQ, w->step, c->start);
+  return w->heads ? gen_and(b, first, gen_compare(b, GEN_EQ, w->heads, c->at.heads)) : first;
+}
+
 /* The rows of the tile before, under the first products of this one. */
 static void release_rows_late(consumer *c, const backward_walk *w, bool first) {
   gen_builder *b = c->e->b;
   if (!releases_late(c) || (c->e->p->overlap && !first)) return;
   gen_value when = gen_compare_imm(b, GEN_NE, c->round, 0);
-  if (!first) when = gen_and(b, when, backward_walk_is_first(c->e, &c->at, w));
+  if (!first) when = gen_and(b, when, is_first(c, w));
   release_rows(c, gen_xor(b, backward_tile_stage(c->e, c->round, false).index, gen_i32(b, 1)), when);
 }
 
@@ -213,11 +221,14 @@ static arke_status multiply_step(consumer *c, const backward_walk *w, bool first
 
 /* --- a tile --- */
 
+/* What follows from the thread's number is computed here, for this tile, and not kept from tile to tile. */
 static void find_rows(consumer *c) {
   backward_emitter *e = c->e;
   gen_builder *b = e->b;
+  c->rows.thread = gen_pin(b, c->thread);
   const backward_pass *p = e->p;
-  gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), warp = gen_lshr(b, c->thread, gen_i32(b, 5));
+  gen_value lane = gen_and(b, c->rows.thread, gen_i32(b, 31)),
+            warp = gen_lshr(b, c->rows.thread, gen_i32(b, 5));
   gen_value row = gen_add(b, gen_mul_imm(b, c->group, 64), gen_mul_imm(b, warp, 16));
   row = gen_add(b, gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2))), c->at.first);
   gen_value shared = gen_add(b, e->smem_rows, gen_mul_imm(b, c->group, 64 * 128));
@@ -261,6 +272,53 @@ static void get(consumer *c, const carried *from, backward_walk *w) {
   for (int i = 0; i < c->n_words; i++) c->words[i] = from->v[n++];
 }
 
+/* Steps before the group's own, or behind them, in which its rows meet nothing: their stages go back as they
+ * come.
+ */
+static void pass_steps(consumer *c, backward_walk *w, bool before) {
+  backward_emitter *e = c->e;
+  gen_builder *b = e->b;
+  gen_value v[4] = {c->stage.index, c->stage.parity, w->step, w->heads};
+  gen_loop steps;
+  gen_loop_begin(b, &steps, v, w->heads ? 4 : 3);
+  *w = (backward_walk){w->heads ? v[3] : NULL, v[2]};
+  c->stage = (gen_stage){v[0], v[1]};
+  gen_loop_while(b, &steps,
+                 before ? gen_compare(b, GEN_ULT, w->step, c->own.begin)
+                        : backward_walk_goes_on(e, &c->at, w));
+  for (int i = 0; i < 2; i++) {
+    gen_pipeline_wait(b, &e->of_columns[i], c->stage);
+    release_columns(c, i, c->stage.index);
+  }
+  c->stage = gen_pipeline_advance(b, &e->of_columns[0], c->stage);
+  *w = backward_walk_next(e, &c->at, w);
+  v[0] = c->stage.index;
+  v[1] = c->stage.parity;
+  v[2] = w->step;
+  if (w->heads) v[3] = w->heads;
+  gen_loop_end(b, &steps);
+  *w = (backward_walk){w->heads ? v[3] : NULL, v[2]};
+  c->stage = (gen_stage){v[0], v[1]};
+}
+
+/* Whether the columns that rows meet have such an end: an upper one, or a lower one. */
+static bool has_bound(const consumer *c, bool upper) {
+  const attention_bounds *bounds = &c->e->m->seen[c->e->p->side];
+  for (int i = 0; i < bounds->n; i++)
+    if (bounds->list[i].upper == upper) return true;
+  return false;
+}
+
+/* Of the last head the group's own steps, of those before it all of the tile's. */
+static gen_value goes_on(consumer *c, const backward_walk *w) {
+  gen_builder *b = c->e->b;
+  if (!has_bound(c, true)) return backward_walk_goes_on(c->e, &c->at, w);
+  gen_value own = gen_compare(b, GEN_ULT, w->step, c->own.end);
+  if (!w->heads) return own;
+  gen_value last = gen_compare_imm(b, GEN_EQ, w->heads, 1), more = gen_compare_imm(b, GEN_NE, w->heads, 0);
+  return gen_select(b, last, own, more);
+}
+
 static arke_status multiply_steps(consumer *c, arke_error *err) {
   backward_emitter *e = c->e;
   gen_builder *b = e->b;
@@ -268,6 +326,8 @@ static arke_status multiply_steps(consumer *c, arke_error *err) {
   carried in;
   gen_loop steps;
   backward_walk w = backward_walk_start(&c->at);
+  if (has_bound(c, false)) pass_steps(c, &w, true);
+  c->start = w.step;
   if (overlap) {
     TRY(multiply_step(c, &w, true, err));
     w = backward_walk_next(e, &c->at, &w);
@@ -275,10 +335,10 @@ static arke_status multiply_steps(consumer *c, arke_error *err) {
   put(c, &w, &in);
   gen_loop_begin(b, &steps, in.v, in.n);
   get(c, &in, &w);
-  if (overlap) gen_loop_while(b, &steps, backward_walk_goes_on(e, &c->at, &w));
+  if (overlap) gen_loop_while(b, &steps, goes_on(c, &w));
   TRY(multiply_step(c, &w, false, err));
   w = backward_walk_next(e, &c->at, &w);
-  gen_value more = overlap ? NULL : backward_walk_goes_on(e, &c->at, &w);
+  gen_value more = overlap ? NULL : goes_on(c, &w);
   put(c, &w, &in);
   if (overlap) {
     gen_loop_end(b, &steps);
@@ -287,6 +347,7 @@ static arke_status multiply_steps(consumer *c, arke_error *err) {
   }
   get(c, &in, &w);
   if (overlap) finish_words(c, previous_stage(c));
+  if (has_bound(c, true)) pass_steps(c, &w, false);
   return ARKE_OK;
 }
 
@@ -295,6 +356,7 @@ static arke_status consume_tile(consumer *c, arke_error *err) {
   gen_builder *b = e->b;
   backward_reads *reads = NULL;
   TRY(backward_locate(e, backward_item(e, c->round), &c->at, err));
+  TRY(backward_group_steps(e, &c->at, c->group, &c->own, err));
   find_rows(c);
   if (e->p->side == BACKWARD_QUERIES) TRY(backward_rows_read(e, &c->at, &c->rows, &reads, err));
   gen_pipeline_wait(b, &e->of_rows, backward_tile_stage(e, c->round, false));

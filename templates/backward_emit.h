@@ -35,15 +35,19 @@ typedef struct backward_emitter {
   lanes *l; /* of subscripts, bounds and l; its loops of the batch are those of the tile at hand */
 } backward_emitter;
 
+/* Steps of a head in which any of some rows meets a column, at least one, and the columns that all of them
+ * meet, from `all_from` to below `all_below`. */
+typedef struct backward_steps {
+  gen_value begin, end, all_from, all_below;
+} backward_steps;
+
 /* A tile: rows of one head, and the columns that any of them meets, in steps. */
 typedef struct backward_place {
   gen_value loops[IR_FORM_LOOPS]; /* of the batch */
   gen_value head_end, heads; /* query heads that are summed: so many before `head_end`; NULL: there is one */
   gen_value part, batch;     /* of the heads that share keys; number of the batch's element */
   gen_value first, last;     /* rows; both exist */
-  gen_value begin, end;      /* steps of a head, at least one */
-  /* Columns that all of the rows meet, from `all_from` to below `all_below`. */
-  gen_value all_from, all_below;
+  backward_steps steps;
 } backward_place;
 
 /* The item that a CTA takes in a round, as long as there is such an item. Where items have unlike lengths,
@@ -53,6 +57,9 @@ typedef struct backward_place {
 gen_value backward_item(backward_emitter *e, gen_value round);
 gen_stage backward_tile_stage(backward_emitter *e, gen_value round, bool producer);
 arke_status backward_locate(backward_emitter *e, gen_value item, backward_place *at, arke_error *err);
+/* The steps of the 64 rows of a warp group, which are some of the tile's. */
+arke_status backward_group_steps(backward_emitter *e, const backward_place *at, gen_value group,
+                                 backward_steps *steps, arke_error *err);
 /* The columns that a row meets, from *from to below *below, inside the tensor. */
 arke_status backward_row_columns(backward_emitter *e, gen_value row, gen_value *from, gen_value *below,
                                  arke_error *err);
@@ -73,8 +80,6 @@ typedef struct backward_walk {
 backward_walk backward_walk_start(const backward_place *at);
 gen_value backward_walk_goes_on(backward_emitter *e, const backward_place *at,
                                 const backward_walk *w); /* i1 */
-gen_value backward_walk_is_first(backward_emitter *e, const backward_place *at,
-                                 const backward_walk *w); /* i1 */
 backward_walk backward_walk_next(backward_emitter *e, const backward_place *at, const backward_walk *w);
 /* The query head that steps are of, which becomes that of e->l; NULL: the tile's. */
 gen_value backward_walk_head(backward_emitter *e, const backward_place *at, const backward_walk *w);

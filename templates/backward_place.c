@@ -82,34 +82,45 @@ arke_status backward_row_columns(backward_emitter *e, gen_value row, gen_value *
   return ARKE_OK;
 }
 
-/* Bounds grow or fall with the row, so that their ends are at the tile's first or last one. */
-static arke_status find_columns(backward_emitter *e, backward_place *at, arke_error *err) {
+/* Bounds grow or fall with the row, so that their ends are at the first or the last one. */
+static arke_status find_steps(backward_emitter *e, gen_value first, gen_value last, backward_steps *steps,
+                              arke_error *err) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->seen[e->p->side];
-  int step = e->p->block_columns;
   gen_value all = backward_extent(e, backward_column_loop(e->m, e->p->side)), from = gen_i32(b, 0),
             below = all;
-  at->all_from = from;
-  at->all_below = all;
+  steps->all_from = from;
+  steps->all_below = all;
   for (int i = 0; i < bounds->n; i++) {
     const attention_bound *bound = &bounds->list[i];
     gen_value at_first, at_last;
-    TRY(bound_at(e, i, at->first, &at_first, err));
-    TRY(bound_at(e, i, at->last, &at_last, err));
+    TRY(bound_at(e, i, first, &at_first, err));
+    TRY(bound_at(e, i, last, &at_last, err));
     gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
     if (bound->upper) {
       below = gen_smin(b, below, high);
-      at->all_below = gen_smin(b, at->all_below, low);
+      steps->all_below = gen_smin(b, steps->all_below, low);
     } else {
       from = gen_smax(b, from, low);
-      at->all_from = gen_smax(b, at->all_from, high);
+      steps->all_from = gen_smax(b, steps->all_from, high);
     }
   }
   /* A step at least, in which nothing may be met. */
   from = gen_smin(b, from, gen_add_imm(b, all, -1));
   below = gen_smax(b, below, gen_add_imm(b, from, 1));
-  at->begin = gen_udiv(b, from, gen_i32(b, step));
-  at->end = gen_ceildiv_imm(b, below, step);
+  steps->begin = gen_udiv(b, from, gen_i32(b, e->p->block_columns));
+  steps->end = gen_ceildiv_imm(b, below, e->p->block_columns);
+  return ARKE_OK;
+}
+
+arke_status backward_group_steps(backward_emitter *e, const backward_place *at, gen_value group,
+                                 backward_steps *steps, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value first = gen_smin(b, gen_add(b, at->first, gen_mul_imm(b, group, 64)), at->last);
+  TRY(find_steps(e, first, gen_smin(b, gen_add_imm(b, first, 63), at->last), steps, err));
+  /* Rows that meet nothing may have a step where the tile has none. */
+  steps->begin = gen_smin(b, steps->begin, gen_add_imm(b, at->steps.end, -1));
+  steps->end = gen_smax(b, gen_smin(b, steps->end, at->steps.end), gen_add_imm(b, steps->begin, 1));
   return ARKE_OK;
 }
 
@@ -178,31 +189,27 @@ arke_status backward_locate(backward_emitter *e, gen_value item, backward_place 
   at->first = gen_mul_imm(b, tile, e->p->block_rows);
   gen_value rows = backward_extent(e, backward_row_loop(e->m, e->p->side));
   at->last = gen_add_imm(b, gen_umin(b, gen_add_imm(b, at->first, e->p->block_rows), rows), -1);
-  return find_columns(e, at, err);
+  return find_steps(e, at->first, at->last, &at->steps, err);
 }
 
 /* --- steps --- */
 
 backward_walk backward_walk_start(const backward_place *at) {
-  return (backward_walk){at->heads, at->begin};
+  return (backward_walk){at->heads, at->steps.begin};
 }
 
 gen_value backward_walk_goes_on(backward_emitter *e, const backward_place *at, const backward_walk *w) {
-  return w->heads ? gen_compare_imm(e->b, GEN_NE, w->heads, 0) : gen_compare(e->b, GEN_ULT, w->step, at->end);
-}
-
-gen_value backward_walk_is_first(backward_emitter *e, const backward_place *at, const backward_walk *w) {
-  gen_value first = gen_compare(e->b, GEN_EQ, w->step, at->begin);
-  return w->heads ? gen_and(e->b, first, gen_compare(e->b, GEN_EQ, w->heads, at->heads)) : first;
+  return w->heads ? gen_compare_imm(e->b, GEN_NE, w->heads, 0)
+                  : gen_compare(e->b, GEN_ULT, w->step, at->steps.end);
 }
 
 backward_walk backward_walk_next(backward_emitter *e, const backward_place *at, const backward_walk *w) {
   gen_builder *b = e->b;
   gen_value next = gen_add_imm(b, w->step, 1);
   if (!w->heads) return (backward_walk){NULL, next};
-  gen_value done = gen_compare(b, GEN_UGE, next, at->end);
+  gen_value done = gen_compare(b, GEN_UGE, next, at->steps.end);
   return (backward_walk){gen_sub(b, w->heads, gen_zext(b, done, GEN_I32)),
-                         gen_select(b, done, at->begin, next)};
+                         gen_select(b, done, at->steps.begin, next)};
 }
 
 gen_value backward_walk_head(backward_emitter *e, const backward_place *at, const backward_walk *w) {
