@@ -77,10 +77,15 @@ typedef struct attend_tile {
   int padded;        /* columns, to the next multiple of 16: zeros */
   int pitch_bytes, bytes;
   int offset_bytes; /* in a stage; of Q among queries */
-  int width;        /* elements of a vector, which a thread moves at once */
-  int vectors;      /* of a row */
-  bool plain;       /* its keys lie at one distance from one another */
-  int run;          /* copied: keys of a step that do, so many after so many; 0: each lies where it lies */
+  /* Elements of 8 bits: of K and V they are copied as they are, and converted from there to a place that all
+   * stages have together. */
+  bool narrow;
+  int element_bytes; /* in memory */
+  int narrow_pitch_bytes, converted_offset_bytes;
+  int width;   /* elements of a vector, which a thread moves at once */
+  int vectors; /* of a row */
+  bool plain;  /* its keys lie at one distance from one another */
+  int run;     /* copied: keys of a step that do, so many after so many; 0: each lies where it lies */
   lanes_options options;
 } attend_tile;
 
@@ -102,6 +107,7 @@ typedef struct attend_plan {
   int stage_bytes;
   int ring_offset_bytes, smem_bytes; /* queries come first */
   int scores_offset_bytes, scores_pitch_bytes;
+  int converted_offset_bytes, converted_bytes; /* of a set */
   /* The end: sets put sums and statistics where the ring was, a run of `epilogue.width` columns is evaluated
    * at once. */
   int staged_pitch_bytes, statistics_offset_bytes;
@@ -167,7 +173,7 @@ typedef struct attend_emitter {
   const attention_match *m;
   gen_value thread, lane;                                     /* i32 */
   gen_value set, set_thread, warp_row, warp_column, warp_key; /* of the warp's part of a tile */
-  gen_value smem_q, ring;                                     /* ring: the set's */
+  gen_value smem_q, ring, converted;                          /* ring: the set's */
   gen_value unit, tile, split;
   gen_value units[IR_FORM_LOOPS];    /* by place in the batch: the unit's part of the index */
   gen_value first_row, end_row;      /* of the tile in its unit; end_row may be further than a tile */
@@ -218,6 +224,17 @@ int attend_get_runs(attend_emitter *e, const gen_value *carried);
 /* The set's keys and values of a step (i32), into a stage; e->runs are the step's. */
 arke_status attend_load_step(attend_emitter *e, gen_value step, gen_value stage, arke_error *err);
 
+/* The thread's own vectors of a stage that are narrow, which have come (attend_convert.c). */
+void attend_convert_step(attend_emitter *e, gen_value stage);
+/* Where a tile of a stage is multiplied from. */
+gen_value attend_tile_address(const attend_emitter *e, int tile, gen_value stage);
+/* Vector number `at` (i32) of a tile: its row, and which it is of the row; *exists is NULL where it does. */
+typedef struct attend_place {
+  gen_value exists, row, vector;
+} attend_place;
+attend_place attend_place_of(gen_builder *b, const attend_tile *t, gen_value at, bool all_exist);
+/* Where a copy puts it. */
+gen_value attend_copy_address(gen_builder *b, const attend_tile *t, gen_value tile, const attend_place *v);
 /* Products (attend_multiply.c). Scores of fragment f: s[f * block_n / 2 + 4 n + i] is of row f * 16 + g + 8
  * (i / 2), key 8 n + 2 t + i % 2, where g = lane / 4, t = lane % 4; sums alike, by columns of O. */
 void attend_hold_queries(attend_emitter *e, gen_value *words);

@@ -101,6 +101,7 @@ static step_time time_of_step(const attend_plan *p, const target_rates *rates) {
   double evaluated = scores * p->warp_keys / keys;
   if (p->match->body != p->match->product) instructions += 12 * evaluated;
   if (!p->copied) instructions += 100 * vectors;
+  instructions += 2.5 * (double)p->converted_bytes / 2 / p->set_threads;
   double smem = warps * loads * 512 + p->stage_bytes;
   double busy = fmax(smem / smem_bytes_per_clock, warps * instructions / issue_per_clock);
   busy = fmax(busy, fmax(warps * products * mma_clocks / 4, warps * scores * 32 / exp_per_clock));

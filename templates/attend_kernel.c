@@ -53,6 +53,8 @@ static void find_thread(attend_emitter *e) {
   e->smem_q = gen_shared_dynamic(b);
   gen_value ring = gen_mul_imm(b, e->set, p->stages * p->stage_bytes);
   e->ring = gen_add_imm(b, gen_add(b, e->smem_q, ring), p->ring_offset_bytes);
+  gen_value converted = gen_mul_imm(b, e->set, p->converted_bytes);
+  e->converted = gen_add_imm(b, gen_add(b, e->smem_q, converted), p->converted_offset_bytes);
 }
 
 /* --- the ring --- */
@@ -178,6 +180,10 @@ static arke_status take_steps(worker *w, arke_error *err) {
   gen_loop_begin(b, &loop, carried, n);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[STEP], e->end));
   gen_cp_async_wait(b, p->stages - 2);
+  if (p->converted_bytes > 0) { /* all are done with what the step before was converted to */
+    sync_set(e);
+    attend_convert_step(e, carried[FROM]);
+  }
   sync_set(e);
   attend_get_runs(e, carried + own);
   TRY(load_if(e, gen_add_imm(b, carried[STEP], p->stages - 1), carried[TO], err));

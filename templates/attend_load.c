@@ -39,20 +39,20 @@ static void set_unit(attend_emitter *e, lanes *l) {
   attend_set_row(e, l, &e->row);
 }
 
-/* Where vector `at` (i32) lies: a row, and a vector of it. */
-typedef struct vector_place {
-  gen_value exists; /* NULL: it does */
-  gen_value row, vector;
-} vector_place;
-
-static vector_place place_of(gen_builder *b, const attend_tile *t, gen_value at, bool all_exist) {
-  vector_place v = {.exists = all_exist ? NULL : gen_compare_imm(b, GEN_ULT, at, vectors_of(t))};
+attend_place attend_place_of(gen_builder *b, const attend_tile *t, gen_value at, bool all_exist) {
+  attend_place v = {.exists = all_exist ? NULL : gen_compare_imm(b, GEN_ULT, at, vectors_of(t))};
   v.row = gen_udiv(b, at, gen_i32(b, t->vectors));
   v.vector = gen_sub(b, at, gen_mul_imm(b, v.row, t->vectors));
   return v;
 }
 
-static gen_value shared_address(gen_builder *b, const attend_tile *t, gen_value tile, const vector_place *v) {
+gen_value attend_copy_address(gen_builder *b, const attend_tile *t, gen_value tile, const attend_place *v) {
+  int pitch = t->narrow ? t->narrow_pitch_bytes : t->pitch_bytes;
+  gen_value at = gen_mul_imm(b, v->vector, t->width * t->element_bytes);
+  return gen_add(b, tile, gen_add(b, gen_mul_imm(b, v->row, pitch), at));
+}
+
+static gen_value shared_address(gen_builder *b, const attend_tile *t, gen_value tile, const attend_place *v) {
   gen_value at = gen_add(b, gen_mul_imm(b, v->row, t->pitch_bytes), gen_mul_imm(b, v->vector, t->width * 2));
   return gen_add(b, tile, at);
 }
@@ -87,9 +87,10 @@ static gen_value stride_of(attend_emitter *e, int tile, const attention_read *r)
   const ir_access *x = &e->m->form.accesses[r->access];
   const ir_subscript *sub = &x->subscripts[r->row];
   lanes_slot slot = e->k->tile_slots[tile].stride[x->tensor][sub->first + sub->count];
-  if (slot.param < 0) return gen_i64(b, 2 * slot.value);
+  int bytes = e->p->tiles[tile].element_bytes;
+  if (slot.param < 0) return gen_i64(b, bytes * slot.value);
   gen_value stride = gen_param(b, slot.param);
-  return gen_mul_imm(b, gen_type_of(b, stride) == GEN_I64 ? stride : gen_sext(b, stride, GEN_I64), 2);
+  return gen_mul_imm(b, gen_type_of(b, stride) == GEN_I64 ? stride : gen_sext(b, stride, GEN_I64), bytes);
 }
 
 static const attention_read *read_of(const attention_match *m, int tile) {
@@ -124,7 +125,8 @@ arke_status attend_load_init(attend_emitter *e, arke_error *err) {
     const attend_tile *t = &p->tiles[tile];
     if (!t->present) continue;
     TRY(init_tile(e, tile, err));
-    clear_padding(e->b, t, gen_add_imm(e->b, e->ring, t->offset_bytes), p->stages, p->stage_bytes,
+    bool converted = p->copied && t->narrow;
+    clear_padding(e->b, t, attend_tile_address(e, tile, e->ring), converted ? 1 : p->stages, p->stage_bytes,
                   e->set_thread, p->set_threads);
   }
   return ARKE_OK;
@@ -134,7 +136,7 @@ arke_status attend_load_init(attend_emitter *e, arke_error *err) {
 
 /* The keys of a thread's vectors in a step, and where they lie. */
 typedef struct copied_vector {
-  vector_place at;
+  attend_place at;
   gen_value address, visible;
 } copied_vector;
 
@@ -201,8 +203,8 @@ int attend_get_runs(attend_emitter *e, const gen_value *carried) {
 
 /* --- vectors --- */
 
-static gen_value in_row(gen_builder *b, const attend_tile *t, const vector_place *v) {
-  return gen_zext(b, gen_mul_imm(b, v->vector, t->width * 2), GEN_I64);
+static gen_value in_row(gen_builder *b, const attend_tile *t, const attend_place *v) {
+  return gen_zext(b, gen_mul_imm(b, v->vector, t->width * t->element_bytes), GEN_I64);
 }
 
 /* Vectors of runs: a thread's next vector is some rows further, and its address some strides, where the
@@ -218,7 +220,7 @@ static void find_in_runs(attend_emitter *e, int tile, gen_value first_key, copie
   for (int i = 0; i < n; i++) {
     int rows = threads / t->vectors, run = regular ? i * rows / t->run : 0;
     bool whole = (i + 1) * threads <= vectors_of(t);
-    v[i].at = place_of(b, t, gen_add_imm(b, e->set_thread, (int64_t)i * threads), whole);
+    v[i].at = attend_place_of(b, t, gen_add_imm(b, e->set_thread, (int64_t)i * threads), whole);
     if (regular && i > 0) v[i].at.row = gen_add_imm(b, v[0].at.row, (int64_t)i * rows);
     if (regular && run == before) {
       v[i].address = gen_add(b, v[i - 1].address, gen_mul_imm(b, c->stride, rows));
@@ -243,7 +245,7 @@ static arke_status find_anywhere(attend_emitter *e, int tile, gen_value first_ke
   set_unit(e, l);
   for (int i = 0; i < n; i++) {
     bool whole = (i + 1) * threads <= vectors_of(t);
-    v[i].at = place_of(b, t, gen_add_imm(b, e->set_thread, (int64_t)i * threads), whole);
+    v[i].at = attend_place_of(b, t, gen_add_imm(b, e->set_thread, (int64_t)i * threads), whole);
     lanes_set(l, e->m->key, attend_index(e, visible_key(e, gen_add(b, first_key, v[i].at.row))));
     lanes_set(l, t->loop, attend_index(e, gen_mul_imm(b, v[i].at.vector, t->width)));
     TRY(lanes_pointer(l, t->access, &v[i].address, err));
@@ -268,10 +270,10 @@ static arke_status find_conditions(attend_emitter *e, int tile, gen_value first_
 
 static void issue_copy(gen_builder *b, const attend_tile *t, gen_value tile, const copied_vector *v) {
   gen_branch branch;
-  int bytes = t->width * 2;
+  int bytes = t->width * t->element_bytes;
   gen_value available = gen_select(b, v->visible, gen_i32(b, bytes), gen_i32(b, 0));
   if (v->at.exists) gen_if(b, &branch, v->at.exists, NULL, 0);
-  gen_cp_async(b, shared_address(b, t, tile, &v->at), v->address, bytes, available);
+  gen_cp_async(b, attend_copy_address(b, t, tile, &v->at), v->address, bytes, available);
   if (v->at.exists) gen_if_end(b, &branch);
 }
 
@@ -324,7 +326,7 @@ static arke_status put_step(attend_emitter *e, int tile, gen_value first_key, ge
   lanes *l;
   gen_loop_begin(b, &loop, carried, 1);
   gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, carried[0], vectors_of(t)));
-  vector_place v = place_of(b, t, carried[0], true);
+  attend_place v = attend_place_of(b, t, carried[0], true);
   gen_value key = gen_add(b, first_key, v.row);
   TRY(evaluator(e, tile, e->copies[tile], &l, err));
   set_unit(e, l);
@@ -355,7 +357,7 @@ arke_status attend_load_step(attend_emitter *e, gen_value step, gen_value stage,
 
 /* --- queries --- */
 
-static arke_status load_query(attend_emitter *e, int tile, const vector_place *v, arke_error *err) {
+static arke_status load_query(attend_emitter *e, int tile, const attend_place *v, arke_error *err) {
   gen_builder *b = e->b;
   const attend_tile *t = &e->p->tiles[tile];
   attend_row row;
@@ -367,7 +369,7 @@ static arke_status load_query(attend_emitter *e, int tile, const vector_place *v
   attend_set_row(e, l, &row);
   lanes_set(l, t->loop, attend_index(e, gen_mul_imm(b, v->vector, t->width)));
   gen_value to = shared_address(b, t, gen_add_imm(b, e->smem_q, t->offset_bytes), v);
-  if (e->p->copied) {
+  if (e->p->copied && !t->narrow) {
     int bytes = t->width * 2;
     gen_value address, available = gen_select(b, row.exists, gen_i32(b, bytes), gen_i32(b, 0));
     TRY(lanes_pointer(l, t->access, &address, err));
@@ -385,7 +387,7 @@ static arke_status load_part(attend_emitter *e, int tile, arke_error *err) {
   int threads = e->p->threads, total = vectors_of(t);
   clear_padding(b, t, gen_add_imm(b, e->smem_q, t->offset_bytes), 1, 0, e->thread, threads);
   for (int at = 0; e->p->copied && at < total; at += threads) {
-    vector_place v = place_of(b, t, gen_add_imm(b, e->thread, at), at + threads <= total);
+    attend_place v = attend_place_of(b, t, gen_add_imm(b, e->thread, at), at + threads <= total);
     TRY(load_query(e, tile, &v, err));
   }
   if (e->p->copied) return ARKE_OK;
@@ -393,7 +395,7 @@ static arke_status load_part(attend_emitter *e, int tile, arke_error *err) {
   gen_loop loop;
   gen_loop_begin(b, &loop, carried, 1);
   gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, carried[0], total));
-  vector_place v = place_of(b, t, carried[0], true);
+  attend_place v = attend_place_of(b, t, carried[0], true);
   TRY(load_query(e, tile, &v, err));
   carried[0] = gen_add_imm(b, carried[0], threads);
   gen_loop_end(b, &loop);

@@ -49,7 +49,7 @@ static void multiply_part(attend_emitter *e, int part, const gen_value *held, ge
   const attend_plan *p = e->p;
   const attend_tile *t = &p->tiles[ATTEND_K + part];
   int own = p->warp_keys / 2;
-  gen_value keys = lane_address(e, t, gen_add_imm(b, stage, t->offset_bytes), 1, 0);
+  gen_value keys = lane_address(e, t, attend_tile_address(e, ATTEND_K + part, stage), 1, 0);
   if (p->warp_keys < p->block_n) keys = gen_add(b, keys, gen_mul_imm(b, e->warp_key, t->pitch_bytes));
   gen_value queries = held ? NULL : query_address(e, part);
   for (int k = 0; k < t->padded / 16; k++) {
@@ -85,7 +85,7 @@ void attend_multiply_values(attend_emitter *e, const gen_value *s, gen_value sta
   const attend_plan *p = e->p;
   const attend_tile *t = &p->tiles[p->v_tile];
   int own = p->block_n / 2, of_sums = p->warp_columns / 2;
-  gen_value values = lane_address(e, t, gen_add_imm(b, stage, t->offset_bytes), 0, 1);
+  gen_value values = lane_address(e, t, attend_tile_address(e, p->v_tile, stage), 0, 1);
   values = gen_add(b, values, gen_mul_imm(b, e->warp_column, 2));
   for (int k = 0; k < p->block_n / 16; k++) {
     gen_value weights[ATTEND_MOST_FRAGMENTS][4];

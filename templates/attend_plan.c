@@ -82,17 +82,20 @@ static int ceil_to(int64_t x, int step) {
 
 /* --- vectors --- */
 
-static lanes_options vectors_along(const ir_form *form, int access, int loop, bool wide_offsets,
-                                   bool copied) {
-  lanes_options o = {.loop = loop, .width = 8, .wide_offsets = wide_offsets};
+/* Of 16 bytes, where rows allow; of queries no more than their 16 bytes in shared memory. */
+static lanes_options vectors_along(const ir_form *form, int access, int loop, bool wide_offsets, bool copied,
+                                   bool query) {
+  int bits = dtype_bits(ir_tensor_dtype(form->problem, form->accesses[access].tensor));
+  lanes_options o = {
+      .loop = loop, .width = copied && !query && bits == 8 ? 16 : 8, .wide_offsets = wide_offsets};
   while (ir_form_extent(form, loop) % o.width) o.width /= 2;
   if (copied) o.wide = lanes_wide(form, &o) & UINT64_C(1) << access;
   return o;
 }
 
 static bool can_copy(const attention_match *m, const lanes_options *o, int access) {
-  return o->width >= 2 && (o->wide >> access & 1) &&
-         ir_tensor_dtype(m->form.problem, m->form.accesses[access].tensor) == m->type;
+  int bits = dtype_bits(ir_tensor_dtype(m->form.problem, m->form.accesses[access].tensor));
+  return o->width * bits >= 32 && (o->wide >> access & 1);
 }
 
 static lanes_options epilogue_of(const attention_match *m, bool wide_offsets, bool copied) {
@@ -115,12 +118,12 @@ void attend_vectors_find(const attention_match *m, bool copied, attend_vectors *
   v->wide_offsets = !copied || lanes_need_wide_offsets(form);
   for (int i = 0; i < m->n_parts; i++) {
     const attention_part *part = &m->parts[i];
-    v->tiles[ATTEND_Q + i] = vectors_along(form, part->q, part->depth, v->wide_offsets, copied);
-    v->tiles[ATTEND_K + i] = vectors_along(form, part->k.access, part->depth, v->wide_offsets, copied);
+    v->tiles[ATTEND_Q + i] = vectors_along(form, part->q, part->depth, v->wide_offsets, copied, true);
+    v->tiles[ATTEND_K + i] = vectors_along(form, part->k.access, part->depth, v->wide_offsets, copied, false);
     v->copied = v->copied && can_copy(m, &v->tiles[ATTEND_Q + i], part->q) &&
                 can_copy(m, &v->tiles[ATTEND_K + i], part->k.access);
   }
-  v->tiles[ATTEND_V] = vectors_along(form, m->v.access, m->wide, v->wide_offsets, copied);
+  v->tiles[ATTEND_V] = vectors_along(form, m->v.access, m->wide, v->wide_offsets, copied, false);
   v->copied = v->copied && can_copy(m, &v->tiles[ATTEND_V], m->v.access);
   v->epilogue = epilogue_of(m, v->wide_offsets, copied);
   if (copied && !v->copied) attend_vectors_find(m, false, v);
@@ -138,6 +141,10 @@ static attend_tile make_tile(const attend_plan *p, const lanes_options *o, int a
                    .pitch_bytes = (padded / 8 | 1) * 16,
                    .width = o->width,
                    .options = *o};
+  dtype type = ir_tensor_dtype(p->match->form.problem, p->match->form.accesses[access].tensor);
+  t.element_bytes = dtype_bits(type) / 8;
+  t.narrow = t.element_bytes == 1;
+  t.narrow_pitch_bytes = (t.columns + 15) / 16 * 16;
   t.bytes = rows * t.pitch_bytes;
   t.vectors = t.columns / t.width;
   return t;
@@ -176,6 +183,11 @@ static void add_tile(attend_plan *p, const attend_vectors *v, int tile, const at
   t->plain = r->keys == ATTENTION_KEYS_PLAIN;
   t->run = choose_run(p, t, r);
   t->offset_bytes = p->stage_bytes;
+  if (p->copied && t->narrow) {
+    t->converted_offset_bytes = p->converted_bytes;
+    p->converted_bytes += t->bytes;
+    t->bytes = t->rows * t->narrow_pitch_bytes;
+  }
   p->stage_bytes += t->bytes;
 }
 
@@ -221,6 +233,8 @@ static template_reason place(attend_plan *p, const target *t) {
   p->scores_pitch_bytes = p->block_n * 4 + 32;
   p->smem_bytes = p->scores_offset_bytes;
   if (p->warp_keys < p->block_n) p->smem_bytes += rows * p->scores_pitch_bytes;
+  p->converted_offset_bytes = p->smem_bytes;
+  p->smem_bytes += p->sets * p->converted_bytes;
   if (p->smem_bytes < staged) p->smem_bytes = staged;
   return p->smem_bytes > t->smem_per_block_bytes - STATIC_SMEM_BYTES ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
 }

@@ -49,6 +49,13 @@ static const char chosen[] =
         "b,q,h", CHOSEN_SEEN, "A[b,q,h,k]") "O[b,q,h,e] = " ATTENTION_WEIGHTED("b,q,h", CHOSEN_SEEN,
                                                                                "A[b,q,h,k]", "V[b,k,e]") " }";
 
+static const char op_paged_narrow[] =
+    "paged(Q: T[B,S,H,D], K: U[P,16,G,D], V: U[P,16,G,E], t: i32[B,W], lens: i32[B]) -> (O: T[B,S,H,E]) "
+    "scale: float = 0.125, causal: bool = true, limit: int = 64 { " ATTENTION_STATISTICS(
+        "b,q,h", PAGED_SEEN,
+        PAGED_A) "O[b,q,h,e] = " ATTENTION_WEIGHTED("b,q,h", PAGED_SEEN, PAGED_A,
+                                                    "V[t[b,k / 16],k % 16,h / (H / G),e]") " }";
+
 /* Values of an input by its name. */
 typedef struct input {
   const char *name;
@@ -107,6 +114,10 @@ static const struct {
      "T=bf16 N=11 H=4 G=2 D=64 E=64 P=7 Z=24 W=4 B=3",
      SMALL "STAGES=2,SETS=2,SPLIT=2",
      {{"lens", VALUES(longer)}, {"t", VALUES(table)}, {"qe", VALUES(chunks)}}},
+    {op_paged_narrow,
+     "T=bf16 U=e4m3 B=3 H=8 G=2 S=1 D=64 E=32 P=7 W=4",
+     SMALL "STAGES=3,SETS=1,SPLIT=2",
+     {{"lens", VALUES(lengths)}, {"t", VALUES(table)}}},
     {chunked,
      "T=bf16 N=9 H=2 G=2 D=33 E=30 P=7 Z=24 W=4 B=3",
      SMALL "STAGES=2,SETS=1,SPLIT=1",
@@ -121,6 +132,11 @@ static const struct {
      {{"i", VALUES(places)}}},
     {chosen, "T=f16 B=2 S=3 H=5 R=60 D=32 E=32", SMALL "STAGES=2,SETS=2,SPLIT=1", {{0}}},
     {scaled, "T=bf16 U=e4m3 B=1 H=2 S=3 R=40 D=64 E=48", SMALL "STAGES=2,SETS=2,SPLIT=1", {{0}}},
+    {scaled,
+     "T=f16 U=i8 B=1 H=1 S=3 R=70 D=72 E=40",
+     "CLUSTER=0,BLOCK_M=16,BLOCK_N=32,STAGES=3,WARPS_M=1,WARPS_E=2,SETS=1,HOLD_Q=0,SPLIT=2",
+     {{0}}},
+    {scaled, "T=f16 U=e5m2 B=1 H=1 S=3 R=30 D=33 E=48", SMALL "STAGES=2,SETS=1,SPLIT=1", {{0}}},
     {op_latent,
      "T=bf16 B=2 S=2 H=9 R=50 C=128 F=48",
      "CLUSTER=0,BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=1,WARPS_E=2,SETS=1,HOLD_Q=0,SPLIT=2",
