@@ -63,8 +63,6 @@ def options(row, *allowed):
     a, found = row["attributes"], {}
     if a.get("pos_encoding_mode") or a.get("fuse_rope"):
         raise Unexpressed("rotates queries and keys as it goes")
-    if "sinks" in row["inputs"] or "sink" in row["workload"]:
-        raise Unexpressed("has sinks besides packed sequences or pages")
     if a.get("is_causal"):
         found["causal"] = True
     for ours, theirs in (("left", "window_size_left"), ("right", "window_size_right")):
@@ -88,6 +86,15 @@ def one_type(row, *names):
     return found.pop()
 
 
+def with_sinks(row, op):
+    """The operator of the same form that has sinks, where the row has."""
+    if "sinks" not in row["inputs"]:
+        return op
+    if op not in ("varlen_attention", "paged_attention"):
+        raise Unexpressed(f"has sinks besides what {op} has")
+    return op.replace("_attention", "_sink_attention")
+
+
 def dense(row):
     (b, s, h, d), (_, r, g, _) = shape(row, "q"), shape(row, "k")
     if any("S_q=1" in note for note in row["notes"]):
@@ -108,7 +115,7 @@ def varlen(row):
     q, k = row["attributes"]["q_lens"], row["attributes"]["kv_lens"]
     sizes = {"N": n, "H": h, "M": m, "G": g, "D": d, "E": shape(row, "v")[2], "B": len(q)}
     note = {"q_lens": packed(q), "k_lens": packed(k)}
-    return "varlen_attention", sizes, one_type(row, "q", "k", "v"), options(row, *FORWARD), note
+    return with_sinks(row, "varlen_attention"), sizes, one_type(row, "q", "k", "v"), options(row, *FORWARD), note
 
 
 def paged(row):
@@ -117,8 +124,8 @@ def paged(row):
     pages = {"H": h, "G": g, "D": d, "E": shape(row, "v_pages")[3], "P": p, "Z": z, "B": b, "W": w}
     found = one_type(row, "q", "k_pages", "v_pages"), options(row, *FORWARD)
     if len(set(q)) == 1:  # as many queries of each request
-        return "paged_attention", {**pages, "S": q[0]}, *found, {"k_lens": packed(k)}
-    return "paged_varlen_attention", {**pages, "N": n}, *found, {"q_lens": packed(q), "k_lens": packed(k)}
+        return with_sinks(row, "paged_attention"), {**pages, "S": q[0]}, *found, {"k_lens": packed(k)}
+    return with_sinks(row, "paged_varlen_attention"), {**pages, "N": n}, *found, {"q_lens": packed(q), "k_lens": packed(k)}
 
 
 def paged_decode(row):
@@ -211,9 +218,9 @@ def contents(entry):
     """By name, the values of index tensors as nested lists; scales are numbers."""
     op, s, note = entry["op"], entry["sizes"], entry["note"]
     found = {}
-    if op == "varlen_attention":
+    if op in ("varlen_attention", "varlen_sink_attention"):
         found = {"cu_q": offsets(unpacked(note["q_lens"])), "cu_k": offsets(unpacked(note["k_lens"]))}
-    elif op in ("paged_attention", "paged_varlen_attention", "multi_latent_attention"):
+    elif op in ("paged_attention", "paged_sink_attention", "paged_varlen_attention", "multi_latent_attention"):
         found = {"lens": unpacked(note["k_lens"])}
         if op == "paged_varlen_attention":
             found["cu_q"] = offsets(unpacked(note["q_lens"]))
@@ -265,7 +272,7 @@ def shrunk(entry):
         s.update(N=min(s["N"], 70), P=min(s["P"], 9))
     elif "N" in s and "q_lens" in note:
         s["N"] = sum(unpacked(note["q_lens"]))
-    if "M" in s and entry["op"] == "varlen_attention":
+    if "M" in s and entry["op"].startswith("varlen"):
         s["M"] = sum(unpacked(note["k_lens"]))
     note.pop("published_us", None)
     return {**entry, "sizes": s, "note": note}

@@ -93,15 +93,15 @@ class Request:
 
 def request_of(row, b):
     t, op = row.tensors, row.op
-    if op == "varlen_attention":
+    if op.startswith("varlen"):
         q = slice(int(t["cu_q"][b]), int(t["cu_q"][b + 1]))
         k = slice(int(t["cu_k"][b]), int(t["cu_k"][b + 1]))
         return Request(t["Q"][q], t["K"][k], t["V"][k], t["O"][q])
     if op == "multi_latent_attention":
         k = torch.cat((t["KV"][b], t["Kr"][b]), -1)[: int(t["lens"][b]), None]
         return Request(torch.cat((t["Q"][b], t["Qr"][b]), -1), k, k[..., : row.sizes["C"]], t["O"][b])
-    if op in ("paged_attention", "paged_varlen_attention"):
-        q = (b,) if op == "paged_attention" else (slice(int(t["cu_q"][b]), int(t["cu_q"][b + 1])),)
+    if op.startswith("paged"):
+        q = (slice(int(t["cu_q"][b]), int(t["cu_q"][b + 1])),) if "cu_q" in t else (b,)
         return Request(t["Q"][q], pages_of(row, "K", b), pages_of(row, "V", b), t["O"][q])
     q, k, v, o = (t[n][b].transpose(0, 1) for n in ("Q", "K", "V", "O"))
     return Request(q, k, v, o)
@@ -131,7 +131,9 @@ def expected_head(row, request, h):
     if row.attrs.get("softcap"):
         scores = row.attrs["softcap"] * torch.tanh(scores / row.attrs["softcap"])
     scores.masked_fill_(~visible(row, s, r, DEVICE)[picked], -math.inf)
-    weights = scores.softmax(-1).nan_to_num_(0.0) if r else scores
+    if "z" in row.tensors:  # one score more, whose value is 0
+        scores = torch.cat((scores, row.tensors["z"][h].double().expand(len(picked), 1)), -1)
+    weights = scores.softmax(-1).nan_to_num_(0.0)[:, :r] if scores.shape[1] else scores
     return picked, weights @ request.v[:, g].double()
 
 

@@ -332,6 +332,36 @@
     "s[b,h,q] == 0 ? 0 : (sum(k: v[q,k]) cast<T>(exp(A[b,h,q,k] - m[b,h,q])) * V[b,h / (H / "                \
     "G),k,e]) * exp(m[b,h,q] - y[b,h,q]) / t[b,h,q]; l[b,h,q] = y[b,h,q] + log(t[b,h,q]); "                  \
     "lse[b,h,q] = base2 ? l[b,h,q] * 1.4426950408889634 : l[b,h,q] }")                                       \
+  X(varlen_sink_attention, "attention", "N,H,M,G,D,E,B", "f16 bf16",                                         \
+    "varlen_attention with a score for each head that no value belongs to",                                  \
+    "varlen_sink_attention(Q: T[N,H,D], K: T[M,G,D], V: T[M,G,E], cu_q: i32[B+1], cu_k: "                    \
+    "i32[B+1], z: f32[H]) -> (O: T[N,H,E], lse: f32[N,H]) scale: float = 1 / sqrt(D), "                      \
+    "causal: bool = false, left: int = -1, right: int = -1, softcap: float = 0.0, base2: "                   \
+    "bool = false { g[n] = sum(b: cu_q[b + 1] <= n) 1; P[n,h,k] = scale * sum(d) Q[n,h,d] * "                \
+    "K[k,h / (H / G),d]; A[n,h,k] = softcap == 0 ? P[n,h,k] : softcap * tanh(P[n,h,k] / "                    \
+    "softcap); v[n,k] = g[n] < B && k >= cu_k[g[n]] && k < cu_k[g[n] + 1] && (!causal || k "                 \
+    "<= n + cu_k[g[n] + 1] - cu_q[g[n] + 1]) && (left < 0 || k >= n + cu_k[g[n] + 1] - "                     \
+    "cu_q[g[n] + 1] - left) && (right < 0 || k <= n + cu_k[g[n] + 1] - cu_q[g[n] + 1] + "                    \
+    "right); x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = x[n,h] == -inf ? 0 : x[n,h]; s[n,h] "                \
+    "= sum(k: v[n,k]) exp(A[n,h,k] - m[n,h]); y[n,h] = max(m[n,h], z[h]); t[n,h] = s[n,h] * "                \
+    "exp(m[n,h] - y[n,h]) + exp(z[h] - y[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) "               \
+    "cast<T>(exp(A[n,h,k] - m[n,h])) * V[k,h / (H / G),e]) * exp(m[n,h] - y[n,h]) / t[n,h]; "                \
+    "l[n,h] = y[n,h] + log(t[n,h]); lse[n,h] = base2 ? l[n,h] * 1.4426950408889634 : l[n,h] }")              \
+  X(paged_sink_attention, "attention", "B,S,H,G,D,E,P,Z,W", "f16 bf16",                                      \
+    "paged_attention with a score for each head that no value belongs to",                                   \
+    "paged_sink_attention(Q: T[B,S,H,D], K: T[P,Z,G,D], V: T[P,Z,G,E], table: i32[B,W], "                    \
+    "lens: i32[B], z: f32[H]) -> (O: T[B,S,H,E], lse: f32[B,S,H]) scale: float = 1 / "                       \
+    "sqrt(D), causal: bool = false, left: int = -1, right: int = -1, softcap: float = 0.0, "                 \
+    "base2: bool = false { p[b,q,h,k] = scale * sum(d) Q[b,q,h,d] * K[table[b,k / Z],k % Z,h "               \
+    "/ (H / G),d]; A[b,q,h,k] = softcap == 0 ? p[b,q,h,k] : softcap * tanh(p[b,q,h,k] / "                    \
+    "softcap); v[b,q,k] = k < lens[b] && (!causal || k <= q + lens[b] - S) && (left < 0 || k "               \
+    ">= q + lens[b] - S - left) && (right < 0 || k <= q + lens[b] - S + right); x[b,q,h] = "                 \
+    "max(k: v[b,q,k]) A[b,q,h,k]; m[b,q,h] = x[b,q,h] == -inf ? 0 : x[b,q,h]; s[b,q,h] = "                   \
+    "sum(k: v[b,q,k]) exp(A[b,q,h,k] - m[b,q,h]); y[b,q,h] = max(m[b,q,h], z[h]); t[b,q,h] = "               \
+    "s[b,q,h] * exp(m[b,q,h] - y[b,q,h]) + exp(z[h] - y[b,q,h]); O[b,q,h,e] = s[b,q,h] == 0 "                \
+    "? 0 : (sum(k: v[b,q,k]) cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * V[table[b,k / Z],k % Z,h "                \
+    "/ (H / G),e]) * exp(m[b,q,h] - y[b,q,h]) / t[b,q,h]; l[b,q,h] = y[b,q,h] + "                            \
+    "log(t[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * 1.4426950408889634 : l[b,q,h] }")                        \
   X(fused_linear_cross_entropy, "loss", "N,H,V", FLOATS,                                                     \
     "cross entropy of rows times weights, whose logits are nowhere in memory",                               \
     "fused_linear_cross_entropy(X: T[N,H], W: T[V,H], t: i64[N]) -> (loss: f32[]) "                          \
