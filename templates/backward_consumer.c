@@ -24,6 +24,7 @@ typedef struct consumer {
   gen_stage stage;
   gen_value round; /* tiles before this one */
   gen_value start; /* the group's first step in the tile */
+  backward_reads *reads;
   gen_value sums[2][MOST_SUMS];
   gen_value words[MOST_WORDS]; /* what the step before has left to multiply */
 } consumer;
@@ -173,9 +174,16 @@ static void finish_words(consumer *c, gen_value index) {
   release_columns(c, last, index);
 }
 
+/* l and e of the tile's queries, which are under way since its beginning. */
+static arke_status finish_rows(consumer *c, arke_error *err) {
+  if (c->e->p->side != BACKWARD_QUERIES) return ARKE_OK;
+  return backward_rows_finish(c->e, &c->at, &c->rows, c->reads, err);
+}
+
 /* Scores and slopes are issued, and before the slopes what the step before has left. Groups of products end
  * in the order they were issued in. */
-static void issue_products(consumer *c, const backward_walk *w, bool first, gen_value *s, gen_value *slopes) {
+static arke_status issue_products(consumer *c, const backward_walk *w, bool first, gen_value *s,
+                                  gen_value *slopes, arke_error *err) {
   backward_emitter *e = c->e;
   gen_builder *b = e->b;
   bool before = e->p->overlap && !first, with = e->p->sums[0];
@@ -185,7 +193,9 @@ static void issue_products(consumer *c, const backward_walk *w, bool first, gen_
   gen_pipeline_wait(b, &e->of_columns[1], c->stage);
   if (with) issue_product(c, 1, slopes);
   release_rows_late(c, w, first);
+  if (first) TRY(finish_rows(c, err));
   gen_wgmma_wait(b, before + with, s, c->n_scores);
+  return ARKE_OK;
 }
 
 /* `first`: there is no step before in this tile, or none whose words wait. */
@@ -197,7 +207,7 @@ static arke_status multiply_step(consumer *c, const backward_walk *w, bool first
   gen_value column = gen_mul_imm(b, w->step, p->block_columns), masked = needs_mask(c, column);
   bool overlap = e->p->overlap, both = p->sums[0] && p->sums[1];
   int last = last_sums(c);
-  issue_products(c, w, first, s, slopes);
+  TRY(issue_products(c, w, first, s, slopes, err));
   backward_weights(e, &c->rows, index, s, c->n_scores);
   TRY(mask_where_needed(c, masked, column, s, err));
   if (overlap && !first) {
@@ -354,13 +364,12 @@ static arke_status multiply_steps(consumer *c, arke_error *err) {
 static arke_status consume_tile(consumer *c, arke_error *err) {
   backward_emitter *e = c->e;
   gen_builder *b = e->b;
-  backward_reads *reads = NULL;
   TRY(backward_locate(e, backward_item(e, c->round), &c->at, err));
   TRY(backward_group_steps(e, &c->at, c->group, &c->own, err));
   find_rows(c);
-  if (e->p->side == BACKWARD_QUERIES) TRY(backward_rows_read(e, &c->at, &c->rows, &reads, err));
+  if (e->p->side == BACKWARD_QUERIES) TRY(backward_rows_read(e, &c->at, &c->rows, &c->reads, err));
   gen_pipeline_wait(b, &e->of_rows, backward_tile_stage(e, c->round, false));
-  if (e->p->side == BACKWARD_QUERIES) TRY(backward_rows_finish(e, &c->at, &c->rows, reads, err));
+  if (!e->p->overlap) TRY(finish_rows(c, err)); /* else under the first products */
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < c->n_sums[i]; k++) c->sums[i][k] = gen_f32(b, 0);
 
