@@ -156,7 +156,7 @@ def sparse(row):
 def cache_write(row):
     (n, g, d), (p, z, _, _) = shape(row, "k"), shape(row, "k_pages")
     t, u = dtypes(row, "k", "k_pages")
-    sizes = {"N": n, "G": g, "D": d, "E": shape(row, "v")[2], "P": p, "Z": z}
+    sizes = {"N": n, "G": g, "D": d, "P": p, "Z": z}
     return "cache_write", sizes, {"T": t, "U": u}, {}, {"scaled": "k_scale" in row["inputs"]}
 
 

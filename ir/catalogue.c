@@ -133,11 +133,11 @@
     "Y[i,j] = X[i,j]; Y[i,idx[i,j]] += S[i,j] }")                                                            \
   X(embedding, "movement", "V,D,B,S", ANY, "rows of a table by their numbers",                               \
     "embedding(W: T[V,D], idx: i64[B,S]) -> (Y: T[B,S,D]) { Y[b,s,d] = W[idx[b,s],d] }")                     \
-  X(cache_write, "movement", "N,G,D,E,P,Z", "f16 bf16|f16 bf16 e4m3",                                        \
+  X(cache_write, "movement", "N,G,D,P,Z", "f16 bf16|f16 bf16 e4m3",                                          \
     "rows of keys and values, divided by a scale each, to their slots in pages",                             \
-    "cache_write(K: T[N,G,D], V: T[N,G,E], slots: i64[N], Kp: U[P,Z,G,D], Vp: U[P,Z,G,E], "                  \
+    "cache_write(K: T[N,G,D], V: T[N,G,D], slots: i64[N], Kp: U[P,Z,G,D], Vp: U[P,Z,G,D], "                  \
     "sk: f32[], sv: f32[]) -> (Kp, Vp) { Kp[slots[n] / Z,slots[n] % Z,g,d] else skip = "                     \
-    "K[n,g,d] / sk; Vp[slots[n] / Z,slots[n] % Z,g,e] else skip = V[n,g,e] / sv }")                          \
+    "K[n,g,d] / sk; Vp[slots[n] / Z,slots[n] % Z,g,d] else skip = V[n,g,d] / sv }")                          \
   X(cache_gather, "movement", "N,D,P,Z,B,W", "f16 bf16|f16 bf16 e4m3",                                       \
     "rows of packed sequences out of pages that a table names, times a scale",                               \
     "cache_gather(pool: U[P,Z,D], table: i32[B,W], cu: i32[B+1], starts: i32[B], scale: "                    \

@@ -179,7 +179,7 @@ START_TEST(pages_and_lengths_are_those_of_their_operator) {
   }
   ck_assert(full > 100 && empty > 0);
   memset(met, 0, sizeof met);
-  bind(&a, ir_catalogue_find("cache_write", NULL)->text, "T=f16 U=f16 N=300 G=2 D=8 E=8 P=100 Z=7", &p);
+  bind(&a, ir_catalogue_find("cache_write", NULL)->text, "T=f16 U=f16 N=300 G=2 D=8 P=100 Z=7", &p);
   ck_assert_int_eq(tune_inputs_fill(&p, 2, slots, 300, 1, NULL), ARKE_OK);
   for (int i = 0; i < 300; i++) {
     ck_assert(slots[i] >= -1 && slots[i] < 700);
