@@ -126,6 +126,25 @@ START_TEST(what_lies_behind_a_length_is_not_read) {
 }
 END_TEST
 
+/* Biases as large as they come, -inf for some keys of every row and for all of some rows. */
+START_TEST(extreme_biases_are_right) {
+  enum { ROWS = 10, KEYS = 45 };
+  double values[ROWS * KEYS];
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, attend(), biased, "T=bf16 B=1 H=2 S=5 R=45 D=64 E=32",
+                                       SMALL "STAGES=2,SETS=2,SPLIT=2");
+  run_view views[LIMIT_TENSORS] = {{0}};
+  for (int i = 0; i < ROWS * KEYS; i++) {
+    double large = i % 3 == 0 ? 5e4 : i % 3 == 1 ? -5e4 : 0;
+    values[i] = i / KEYS % 4 == 1 || i % 7 == 2 ? -(double)INFINITY : large;
+  }
+  views[3].values = values;
+  views[3].n_values = ROWS * KEYS;
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
 /* Heads next to one another within a position, and rows with gaps; then rows that no copy can take. */
 START_TEST(views_are_right) {
   arena a = ARENA_INIT;
@@ -270,6 +289,7 @@ int main(void) {
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, what_lies_behind_a_length_is_not_read);
+  tcase_add_test(tests, extreme_biases_are_right);
   tcase_add_loop_test(tests, views_are_right, 0, 2);
   tcase_add_test(tests, odd_heads_are_right);
   tcase_add_loop_test(tests, small_problems_are_right, 0, 2);
