@@ -3,6 +3,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "template_cases.h"
@@ -130,9 +131,10 @@ START_TEST(views_are_right) {
 }
 END_TEST
 
+/* The large one needs 64-bit offsets, and its kernel is run on the small one, too. */
 START_TEST(small_problem_is_right) {
   arena a = ARENA_INIT;
-  template_case c = bind(&a, catalogued, "T=bf16 B=4 H=32 G=8 S=4096 R=4096 D=64 E=64 causal=true",
+  template_case c = bind(&a, catalogued, "T=bf16 B=64 H=64 G=8 S=8192 R=8192 D=64 E=64 causal=true",
                          Q(1, 64, 2, 1) K(1, 32, 2, 1) ",GROUP=4,SPLIT=4,PERSISTENT=1");
   template_case_run_reduced(&a, &c);
   arena_release(&a);
@@ -270,6 +272,19 @@ START_TEST(misfits_are_refused) {
 }
 END_TEST
 
+/* Sums stay in registers or have a place of their own, so that their order is that of the text. */
+START_TEST(nothing_is_added_up_in_memory) {
+  static const char *const updates[] = {"atom.", "red.global", "cp.reduce"};
+  arena a = ARENA_INIT;
+  template_case c = bind(&a, catalogued, "T=bf16 B=1 H=4 G=1 S=300 R=300 D=64 E=64 causal=true",
+                         Q(1, 64, 2, 1) K(1, 64, 2, 1) ",SPLIT=4");
+  lowered l = template_case_lower(&a, &c);
+  ck_assert_int_eq(l.recipe.n_launches, 4);
+  for (size_t i = 0; i < COUNT_OF(updates); i++) ck_assert_ptr_null(strstr(l.ptx, updates[i]));
+  arena_release(&a);
+}
+END_TEST
+
 /* --- near misses --- */
 
 #define HEAD                                                                                                 \
@@ -334,6 +349,7 @@ int main(void) {
   tcase_add_test(tests, small_problem_is_right);
   tcase_add_loop_test(tests, gradients_of_a_forward_pass_are_right, 0, (int)COUNT_OF(trained));
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
+  tcase_add_test(tests, nothing_is_added_up_in_memory);
   tcase_add_loop_test(tests, misfits_are_refused, 0, (int)COUNT_OF(misfits));
   tcase_add_test(tests, near_misses_are_refused);
   tcase_add_loop_test(tests, missing_waits_are_found, 0, 4);
