@@ -25,7 +25,10 @@
     0, 1, 2)                                                                                                 \
   X(HOLD_Q, "1: queries stay in registers, 0: products read them from shared memory, again in each step", 0, \
     1)                                                                                                       \
-  X(CLUSTER, "CTAs with neighbouring queries that load each half of the keys and values, for all", 1, 2)     \
+  X(CLUSTER,                                                                                                 \
+    "CTAs that load each half of the keys and values, for all: with neighbouring queries, or heads that "    \
+    "share keys where queries see not all of them",                                                          \
+    1, 2)                                                                                                    \
   X(PACK, "heads of queries, with the same keys and values, that a tile has side by side", 1, 2, 4, 8, 16)   \
   X(GROUP, "heads whose tiles are walked together, longest first; 0: all", 0, 1, 2, 4, 8, 16, 32)            \
   X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)
@@ -48,9 +51,10 @@ enum { ATTENTION_MOST_BOXES = 24, ATTENTION_MOST_EXTENT = (1 << 30) - 4096 };
  * Those of a group of H / G (or all) are taken `heads` at a time, the last few perhaps fewer. */
 typedef struct attention_pack {
   int heads;         /* a power of two; 1: a tile is of one head */
-  int loop;          /* of the batch, where heads > 1 */
+  int spread;        /* CTAs of a cluster, each of which has the next so many heads, and the same queries */
+  int loop;          /* of the batch, where a cluster has several heads; else -1 */
   bool shared;       /* keys are read by h / (H / G), else not by h at all */
-  bool whole;        /* `heads` divides the heads of a group */
+  bool whole;        /* what a cluster has divides the heads of a group */
   ir_dim of, groups; /* H and G, where it is shared */
 } attention_pack;
 
@@ -89,7 +93,9 @@ typedef struct attention_plan {
 /* --- packing (attention_pack.c) --- */
 
 /* False: the operator's heads cannot be packed so. */
-bool attention_pack_make(const attention_match *m, int heads, attention_pack *pack);
+bool attention_pack_make(const attention_match *m, int heads, int spread, attention_pack *pack);
+/* Tiles of a cluster along the queries. */
+int attention_along(const attention_plan *p);
 /* What a walk over the batch counts along a loop: its elements, or packs of heads. */
 int64_t attention_units(const attention_plan *p, int loop);
 int64_t attention_all_units(const attention_plan *p);

@@ -285,7 +285,7 @@ static void find_rows(consumer *c) {
   c->rows.column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     gen_value number = gen_add_imm(b, row, 8 * (int64_t)r);
-    if (pack->heads > 1) {
+    if (pack->loop >= 0) {
       gen_value within = gen_and(b, number, gen_i32(b, pack->heads - 1));
       c->rows.head[r] = gen_add(b, c->at.loops[pack->loop], within);
       number = gen_udiv(b, number, gen_i32(b, pack->heads));

@@ -46,7 +46,7 @@ static arke_status store_rows(attention_emitter *e, const attention_place *at, c
   gen_value from = gen_add(b, gen_mul_imm(b, row, 128), gen_mul_imm(b, place, 16));
   from = gen_add(b, from, gen_mul_imm(b, gen_lshr(b, chunk, gen_i32(b, 3)), e->p->q.panel_bytes));
   gen_value head = NULL, exists;
-  if (pack->heads > 1) {
+  if (pack->loop >= 0) {
     head = gen_add(b, at->loops[pack->loop], gen_and(b, row, gen_i32(b, pack->heads - 1)));
     row = gen_udiv(b, row, gen_i32(b, pack->heads));
   }
@@ -83,7 +83,7 @@ arke_status attention_copy(attention_emitter *e, const attention_place *at, cons
   gen_fence_async_shared(b);
   gen_named_sync(b, barrier, 128);
   gen_value exists = gen_compare(b, GEN_SLE, query, at->last);
-  bool ragged = e->p->pack.heads > 1 && !e->p->pack.whole;
+  bool ragged = e->p->pack.loop >= 0 && !e->p->pack.whole;
   if (e->p->packed || ragged) {
     /* Behind the last row of all a copy stores nothing by itself. */
     gen_value after = gen_add_imm(b, at->last, 1);

@@ -93,7 +93,7 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
   (void)t;
   double queries = (double)ir_form_extent(&m->form, m->query),
          keys = (double)ir_form_extent(&m->form, m->key);
-  double heads = (double)attention_all_units(p), all = 0, longest = 0, sms = rates->sm_count;
+  double heads = (double)attention_all_units(p) * p->pack.spread, all = 0, longest = 0, sms = rates->sm_count;
   if (p->packed) {
     double requests = fmax(1, (double)ir_form_extent(&m->form, m->groups.loop));
     queries = ceil(queries / requests);
@@ -101,7 +101,7 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
     heads *= requests;
   }
   request_size size = {queries, keys};
-  double tiles = ceil(queries / (p->block_q * p->cluster)) * p->cluster;
+  double tiles = ceil(queries / (p->block_q * attention_along(p))) * attention_along(p);
   int64_t sampled = tiles > 64 ? 64 : (int64_t)tiles;
   for (int64_t i = 0; i < sampled; i++) {
     double tile = floor(((double)i + 0.5) * tiles / (double)sampled);

@@ -159,10 +159,10 @@ arke_status attention_lower(const ir_problem *p, const target *t, const config *
     tiles = group_tiles_most(&m->form, &m->groups, plan->block_q, a);
   else
     tiles = recipe_binary(a, RECIPE_CEILDIV, kernel_extent(&m->form, m->query, a),
-                          recipe_const(a, (int64_t)plan->block_q * plan->cluster));
+                          recipe_const(a, (int64_t)plan->block_q * attention_along(plan)));
   for (int i = 0; i < m->batch.n; i++)
     heads = product(a, heads, attention_units_recipe(plan, m->batch.loops[i], a));
-  if (pack > 1) {
+  if (plan->pack.loop >= 0) {
     k->packs = kernel_args_i32(&l.args, attention_units_recipe(plan, plan->pack.loop, a));
     k->pack_heads = kernel_args_i32(&l.args, attention_pack_heads(plan, a));
   }

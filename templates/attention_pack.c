@@ -23,9 +23,10 @@ static int64_t heads_of(const ir_form *form, const attention_pack *pack) {
   return groups > 0 ? all / groups : all;
 }
 
-bool attention_pack_make(const attention_match *m, int heads, attention_pack *pack) {
-  *pack = (attention_pack){.heads = heads, .loop = -1};
-  if (heads == 1) return true;
+bool attention_pack_make(const attention_match *m, int heads, int spread, attention_pack *pack) {
+  int all = heads * spread;
+  *pack = (attention_pack){.heads = heads, .spread = spread, .loop = -1};
+  if (all == 1) return true;
   attention_packing can = attention_packing_of(m);
   pack->shared = can.shared >= 0;
   pack->loop = can.shared;
@@ -36,15 +37,23 @@ bool attention_pack_make(const attention_match *m, int heads, attention_pack *pa
   if (pack->loop < 0 || (attention_bound_loops(m) >> pack->loop & 1)) return false;
   if (!is_plain(&m->form, m->parts[0].q, pack->loop) || !is_plain(&m->form, m->o, pack->loop)) return false;
   int64_t each = heads_of(&m->form, pack);
-  pack->whole = each % heads == 0;
-  return heads < 2 * each; /* at least half of a pack is there */
+  pack->whole = each % all == 0;
+  return all < 2 * each; /* at least half of a pack is there */
+}
+
+int attention_along(const attention_plan *p) {
+  return p->cluster / p->pack.spread;
+}
+
+static int all_heads(const attention_plan *p) {
+  return p->pack.heads * p->pack.spread;
 }
 
 int64_t attention_units(const attention_plan *p, int loop) {
   const ir_form *form = &p->match->form;
   int64_t all = ir_form_extent(form, loop);
-  if (p->pack.heads == 1 || loop != p->pack.loop) return all;
-  int64_t each = heads_of(form, &p->pack), packs = (each + p->pack.heads - 1) / p->pack.heads;
+  if (loop != p->pack.loop) return all;
+  int64_t each = heads_of(form, &p->pack), packs = (each + all_heads(p) - 1) / all_heads(p);
   return all / each * packs;
 }
 
@@ -63,16 +72,16 @@ const recipe_expr *attention_pack_heads(const attention_plan *p, arena *a) {
 
 const recipe_expr *attention_units_recipe(const attention_plan *p, int loop, arena *a) {
   const ir_form *form = &p->match->form;
-  if (p->pack.heads == 1 || loop != p->pack.loop) return kernel_extent(form, loop, a);
+  if (loop != p->pack.loop) return kernel_extent(form, loop, a);
   const recipe_expr *packs =
-      recipe_binary(a, RECIPE_CEILDIV, attention_pack_heads(p, a), recipe_const(a, p->pack.heads));
+      recipe_binary(a, RECIPE_CEILDIV, attention_pack_heads(p, a), recipe_const(a, all_heads(p)));
   if (!p->pack.shared) return packs;
   return recipe_binary(a, RECIPE_MUL, kernel_dim(form->problem->op, p->pack.groups, a), packs);
 }
 
 void attention_pack_require(const attention_plan *p, recipe *rules, arena *a) {
-  if (p->pack.heads > 1 && p->pack.whole)
-    kernel_require(rules, a, attention_pack_heads(p, a), p->pack.heads, 0,
+  if (p->pack.loop >= 0 && p->pack.whole)
+    kernel_require(rules, a, attention_pack_heads(p, a), all_heads(p), 0,
                    "the kernel is made for groups of another number of heads");
 }
 

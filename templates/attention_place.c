@@ -172,10 +172,12 @@ static void set_pack(attention_emitter *e, attention_place *at) {
   const attention_pack *pack = &e->p->pack;
   gen_value each = gen_param(b, e->k->pack_heads), number = at->loops[pack->loop], before = gen_i32(b, 0);
   if (pack->shared) {
-    gen_value packs = gen_ceildiv_imm(b, each, pack->heads), group = gen_udiv(b, number, packs);
+    gen_value packs = gen_ceildiv_imm(b, each, pack->heads * pack->spread),
+              group = gen_udiv(b, number, packs);
     before = gen_mul(b, group, each);
     number = gen_sub(b, number, gen_mul(b, group, packs));
   }
+  if (pack->spread > 1) number = gen_add(b, gen_mul_imm(b, number, pack->spread), gen_cluster_ctarank(b));
   at->loops[pack->loop] = gen_add(b, before, gen_mul_imm(b, number, pack->heads));
   at->last_head = gen_add_imm(b, gen_add(b, before, each), -1);
 }
@@ -190,18 +192,21 @@ void attention_set_head(attention_emitter *e, attention_place *at) {
     if (i == 0) {
       at->loops[loop] = head;
     } else {
-      bool packs = pack->heads > 1 && loop == pack->loop;
+      bool packs = loop == pack->loop;
       gen_value extent = packs ? gen_param(b, e->k->packs) : attention_extent(e, loop);
       gen_value rest = gen_udiv(b, head, extent);
       at->loops[loop] = gen_sub(b, head, gen_mul(b, rest, extent));
       head = rest;
     }
   }
-  if (pack->heads > 1) set_pack(e, at);
+  if (pack->loop >= 0) set_pack(e, at);
   lanes_forget(e->l);
   for (int i = 0; i < m->batch.n; i++) {
     int loop = m->batch.loops[i];
-    lanes_set(e->l, loop, attention_index(e, at->loops[loop]));
+    gen_value value = at->loops[loop];
+    /* A CTA without a head of its own still copies its half of the keys of the others. */
+    if (loop == pack->loop && pack->spread > 1) value = smaller(b, value, at->last_head);
+    lanes_set(e->l, loop, attention_index(e, value));
   }
 }
 
@@ -211,7 +216,8 @@ arke_status attention_locate(attention_emitter *e, gen_value item, attention_pla
   *at = (attention_place){.none = NULL};
   attention_find_tile(e, item, &at->head, &tile);
   attention_set_head(e, at);
-  if (e->p->cluster > 1) tile = gen_add(b, gen_mul_imm(b, tile, e->p->cluster), gen_cluster_ctarank(b));
+  int along = attention_along(e->p);
+  if (along > 1) tile = gen_add(b, gen_mul_imm(b, tile, along), gen_cluster_ctarank(b));
   at->first = gen_mul_imm(b, tile, e->p->block_q);
   gen_value end = gen_umin(b, gen_add_imm(b, at->first, e->p->block_q), attention_extent(e, e->m->query));
   at->last = gen_add_imm(b, end, -1);

@@ -142,7 +142,10 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .packed = m->groups.of != NULL,
                            .page = page_of(m),
                            .threads = 128 * (v[ATTENTION_CONSUMERS] + 1)};
-  if (!attention_pack_make(m, v[ATTENTION_PACK], &plan->pack)) return TEMPLATE_TILE;
+  /* CTAs that share loads go through the same keys: of neighbouring queries all of them, else of heads. */
+  if (plan->cluster > 1 && (plan->page || !t->has.clusters)) return TEMPLATE_CLUSTER;
+  int spread = plan->masked ? plan->cluster : 1;
+  if (!attention_pack_make(m, v[ATTENTION_PACK], spread, &plan->pack)) return TEMPLATE_TILE;
   plan->block_q = plan->block_m / plan->pack.heads;
   for (int i = 0; i < m->bounds.n; i++)
     plan->ends = plan->ends || (m->bounds.list[i].upper && m->bounds.list[i].query == 0);
@@ -152,8 +155,6 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   if (halves == 2 && (plan->consumers != 2 || plan->hold_q)) return TEMPLATE_REGISTERS;
   if (plan->turns && plan->consumers < 2) return TEMPLATE_SCHEDULE;
   if (plan->overlap && plan->stages < 2) return TEMPLATE_STAGES;
-  /* CTAs that share loads go through the same keys. */
-  if (plan->cluster > 1 && (plan->masked || plan->page || !t->has.clusters)) return TEMPLATE_CLUSTER;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   plan->live_registers = plan->sum_columns / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
   if (plan->hold_q) plan->live_registers += depth / 4;

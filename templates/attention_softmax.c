@@ -28,7 +28,7 @@ arke_status attention_scores(attention_emitter *e, const attention_place *place,
   lanes_forget(e->l);
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     lanes_set(e->l, m->query, attention_index(e, gen_umin(b, rows->query[r], last_query)));
-    if (e->p->pack.heads > 1)
+    if (e->p->pack.loop >= 0)
       lanes_set(e->l, e->p->pack.loop, attention_index(e, gen_umin(b, rows->head[r], place->last_head)));
     for (int i = 0; i < n; i++) {
       if (row_of(i) != r) continue;

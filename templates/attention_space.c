@@ -31,7 +31,7 @@ template_reason attention_fits(const ir_problem *p, const target *t, strbuf *det
 /* Tiles of the queries of a head, counted in clusters; of packed requests at most. */
 static int64_t tiles_of(const attention_plan *plan) {
   int64_t queries = ir_form_extent(&plan->match->form, plan->match->query),
-          each = (int64_t)plan->block_q * plan->cluster;
+          each = (int64_t)plan->block_q * attention_along(plan);
   int64_t more = plan->packed ? ir_form_extent(&plan->match->form, plan->match->groups.loop) : 0;
   return (queries + each - 1) / each + more;
 }
@@ -49,7 +49,8 @@ static template_reason check_sizes(const attention_plan *plan, int sm_count) {
   double items = (double)tiles_of(plan) * (double)attention_all_units(plan);
   if (items > ATTENTION_MOST_EXTENT) return TEMPLATE_SIZE;
   /* A cluster along queries of one tile would compute nothing in its second CTA. */
-  if (plan->cluster > 1 && ir_form_extent(&m->form, m->query) <= plan->block_q) return TEMPLATE_CLUSTER;
+  if (attention_along(plan) > 1 && ir_form_extent(&m->form, m->query) <= plan->block_q)
+    return TEMPLATE_CLUSTER;
   return redundant(plan, sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
@@ -139,7 +140,7 @@ void attention_reduced_problem(const ir_problem *p, const target *t, const confi
       attention_plan_make(&m, t, c, &plan) == TEMPLATE_OK) {
     const ir_form *form = &m.form;
     const attention_pack *pack = &plan.pack;
-    int64_t queries = (int64_t)plan.block_q * (2 * plan.cluster - 1) + 37 / pack->heads + 1,
+    int64_t queries = (int64_t)plan.block_q * (2 * attention_along(&plan) - 1) + 37 / pack->heads + 1,
             keys = (int64_t)(plan.stages + 1) * plan.block_n + 9, heads = 3;
     if (plan.packed && !plan.page) keys *= 2; /* of three requests */
     attention_set_keys(&m, keys, reduced);
@@ -153,9 +154,9 @@ void attention_reduced_problem(const ir_problem *p, const target *t, const confi
       reduced->sizes[m.bounds.shares[i][0].axis] = (heads + 1) / 2 * 2;
     }
     /* The last pack of a group has a head alone, if the problem's are not whole. */
-    heads = pack->whole ? pack->heads : pack->heads + 1;
-    if (pack->heads > 1 && pack->shared) reduced->sizes[pack->of.axis] = 2 * heads;
-    if (pack->heads > 1 && !pack->shared) ir_form_set_extent(form, pack->loop, heads, reduced);
+    heads = pack->heads * pack->spread + (pack->whole ? 0 : 1);
+    if (pack->loop >= 0 && pack->shared) reduced->sizes[pack->of.axis] = 2 * heads;
+    if (pack->loop >= 0 && !pack->shared) ir_form_set_extent(form, pack->loop, heads, reduced);
   }
   arena_release(&a);
 }

@@ -138,7 +138,7 @@ arke_status attention_store(attention_emitter *e, const attention_place *at, con
     if (at->none) row.group = gen_select(b, at->none, attention_extent(e, e->m->groups.loop), e->group);
     gen_branch branch;
     gen_value exists = gen_compare(b, GEN_SLE, rows->query[r], at->last), query = rows->query[r];
-    gen_value head = e->p->pack.heads > 1 ? rows->head[r] : NULL;
+    gen_value head = e->p->pack.loop >= 0 ? rows->head[r] : NULL;
     if (e->p->copied) query = gen_select(b, exists, query, at->last);
     if (head) exists = gen_and(b, exists, gen_compare(b, GEN_SLE, head, at->last_head));
     if (head && e->p->copied) head = gen_smin(b, head, at->last_head);

@@ -50,6 +50,10 @@ static const struct {
   const char *op, *bindings, *settings;
   input inputs[3];
 } packed[] = {
+    {op_varlen,
+     "T=bf16 N=155 M=200 H=4 G=2 D=64 E=64 B=5",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,CLUSTER=2",
+     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
     {"varlen_attention",
      "T=bf16 N=155 M=200 H=2 G=1 D=64 E=64 B=5 causal=true left=40 softcap=3.0",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1",
@@ -229,6 +233,12 @@ static const char sloped[] =
 static const struct {
   const char *op, *bindings, *settings;
 } packs[] = {
+    {"grouped_query_attention", "T=bf16 B=1 H=8 G=2 S=70 R=90 D=64 causal=true",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,CLUSTER=2,PERSISTENT=1"},
+    {"grouped_query_attention", "T=f16 B=1 H=6 G=2 S=40 R=70 D=64 causal=true left=20",
+     "CONSUMERS=1,BLOCK_N=48,STAGES=2,TURNS=0,OVERLAP=1,CLUSTER=2,PACK=1"}, /* a CTA has nothing to do */
+    {"grouped_query_attention", "T=f16 B=1 H=8 G=1 S=20 R=70 D=64 causal=true left=20",
+     "CONSUMERS=1,BLOCK_N=48,STAGES=1,TURNS=0,OVERLAP=0,CLUSTER=2,PACK=4"},
     {"grouped_query_attention", "T=bf16 B=1 H=8 G=2 S=21 R=50 D=64 causal=true",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PACK=4"},
     {"grouped_query_attention", "T=f16 B=1 H=6 G=2 S=20 R=70 D=64 causal=true left=30",
