@@ -59,7 +59,7 @@ typedef struct cache_tensor {
   const char *type; /* dtype name or type variable */
   int rank;
   bool any_rank;
-  const char *dims[8]; /* "M", "2*H", "8" */
+  const char *dims[8]; /* "M", "2*H", "B+1", "8" */
 } cache_tensor;
 
 /* The full key is op_text + bindings + target + ptx; it is stored and compared as text, never only hashed. */
