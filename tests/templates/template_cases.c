@@ -209,3 +209,38 @@ void template_case_miss(arena *a, const template_case *c, const char *line) {
   run_views_result r = run(c, &l, NULL);
   ck_assert_msg(r.status == ARKE_ERR_FAULT || r.wrong > 0, "%s without %s passed", c->p.op->text, line);
 }
+
+void template_class_check(const kernel_template *k, const template_class *c, int way) {
+  arena a = ARENA_INIT;
+  template_case bound = template_case_bind(&a, k, c->text, c->bindings, c->settings);
+  template_case_run_and_assemble(&a, &bound, NULL, way);
+  template_case_run_reduced(&a, &bound);
+  arena_release(&a);
+}
+
+void template_class_fail_allocations(const kernel_template *k, const template_class *c) {
+  arena a = ARENA_INIT;
+  template_case bound = template_case_bind(&a, k, c->text, c->bindings, c->settings);
+  template_case_fail_allocations(&bound);
+  arena_release(&a);
+}
+
+void template_refuses_each(const kernel_template *k, const template_refusal *list, size_t n) {
+  for (size_t i = 0; i < n; i++) template_refuses(k, list[i].text, list[i].bindings, list[i].reason);
+}
+
+TCase *template_tests(const char *name) {
+  TCase *tests = tcase_create(name);
+  tcase_set_timeout(tests, 120);
+  return tests;
+}
+
+int template_tests_run(const char *name, TCase *tests) {
+  Suite *suite = suite_create(name);
+  suite_add_tcase(suite, tests);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -3,6 +3,8 @@
 #ifndef ARKE_TESTS_TEMPLATE_CASES_H
 #define ARKE_TESTS_TEMPLATE_CASES_H
 
+#include <check.h>
+
 #include "run_views.h"
 #include "templates/template.h"
 
@@ -36,6 +38,27 @@ void template_case_fail_allocations(const template_case *c);
 /* The operator is refused with `reason` and a sentence. */
 void template_refuses(const kernel_template *k, const char *text, const char *bindings,
                       template_reason reason);
+/* An operator at some sizes, in one configuration: a row of a suite's table. */
+typedef struct template_class {
+  const char *text, *bindings, *settings;
+} template_class;
+
+/* template_case_run_and_assemble without views, and template_case_run_reduced. */
+void template_class_check(const kernel_template *k, const template_class *c, int way);
+/* template_case_fail_allocations */
+void template_class_fail_allocations(const kernel_template *k, const template_class *c);
+
+/* What a template must not take: template_refuses for each. */
+typedef struct template_refusal {
+  const char *text, *bindings;
+  template_reason reason;
+} template_refusal;
+void template_refuses_each(const kernel_template *k, const template_refusal *list, size_t n);
+
+/* The tests of a template, and running them: an exit status. */
+TCase *template_tests(const char *name);
+int template_tests_run(const char *name, TCase *tests);
+
 /* The emulator stops the kernel, or its results are wrong, when every line of the text that contains `line`
  * is taken out. */
 void template_case_miss(arena *a, const template_case *c, const char *line);

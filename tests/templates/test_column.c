@@ -30,9 +30,7 @@ static const char bag[] = "s(W: T[V,N], k: i64[A,M]) -> (Y: T[A,N]) { Y[a,j] = s
 static const char vector[] = "s(x: T[M], X: T[M,N]) -> (Y: T[N]) { Y[j] = sum(i) x[i] * X[i,j] }";
 static const char leading[] = "s(X: T[...,M,N]) -> (Y: T[...,N]) { Y[...,j] = sum(i) X[...,i,j] }";
 
-static const struct {
-  const char *text, *bindings, *settings;
-} classes[] = {
+static const template_class classes[] = {
     {sum, "T=f32 M=200 N=264", ""},
     {sum, "T=f32 M=200 N=263", ""},
     {sum, "T=bf16 M=300 N=520", "THREADS=128,ACROSS=8,UNROLL=4"},
@@ -75,12 +73,7 @@ static const struct {
 };
 
 START_TEST(classes_are_right_and_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, column(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run_and_assemble(&a, &c, NULL, 0);
-  template_case_run_reduced(&a, &c);
-  arena_release(&a);
+  template_class_check(column(), &classes[_i], 0);
 }
 END_TEST
 
@@ -142,10 +135,7 @@ START_TEST(large_tensors_have_wide_offsets) {
 END_TEST
 
 START_TEST(what_is_no_column_reduction_is_refused) {
-  static const struct {
-    const char *text, *bindings;
-    template_reason reason;
-  } others[] = {
+  static const template_refusal others[] = {
       {"m(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
       {"m(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
       {"m(X: T[M,N]) -> (Y: T[M,N]) { s[j] = sum(i) X[i,j]; Y[i,j] = X[i,j] / s[j] }", "T=f32 M=8 N=8",
@@ -158,8 +148,7 @@ START_TEST(what_is_no_column_reduction_is_refused) {
       {"m(X: T[M]) -> (y: T[]) { y[] = sum(i) X[i] }", "T=f32 M=8", TEMPLATE_OPERATOR},
       {sum, "T=f32 M=8 N=0", TEMPLATE_SIZE},
   };
-  for (size_t i = 0; i < COUNT_OF(others); i++)
-    template_refuses(column(), others[i].text, others[i].bindings, others[i].reason);
+  template_refuses_each(column(), others, COUNT_OF(others));
 }
 END_TEST
 
@@ -174,10 +163,7 @@ START_TEST(missing_waits_are_found) {
 END_TEST
 
 START_TEST(out_of_memory_is_reported) {
-  arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, column(), mean_and_most, "T=bf16 M=72 N=104", "SPLIT=4");
-  template_case_fail_allocations(&c);
-  arena_release(&a);
+  template_class_fail_allocations(column(), &(template_class){mean_and_most, "T=bf16 M=72 N=104", "SPLIT=4"});
 }
 END_TEST
 
@@ -195,9 +181,7 @@ START_TEST(tall_matrices_are_split) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("column");
-  TCase *tests = tcase_create("column");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("column");
   tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_test(tests, special_values_are_right);
   tcase_add_test(tests, gathered_rows_are_right);
@@ -207,10 +191,5 @@ int main(void) {
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_test(tests, out_of_memory_is_reported);
   tcase_add_test(tests, tall_matrices_are_split);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("column", tests);
 }

@@ -330,9 +330,7 @@ START_TEST(out_of_memory_is_reported) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("compose");
-  TCase *tests = tcase_create("compose");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("compose");
   tcase_add_loop_test(tests, operators_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_loop_test(tests, operators_assemble, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, products_are_made_once);
@@ -344,10 +342,5 @@ int main(void) {
   tcase_add_test(tests, what_fits_whole_or_not_at_all_is_refused);
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_test(tests, out_of_memory_is_reported);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("compose", tests);
 }

@@ -391,9 +391,7 @@ END_TEST
 
 int main(void) {
   for (int i = 280; i < 300; i++) far[i] = 3 * (i - 280);
-  Suite *suite = suite_create("groups");
-  TCase *tests = tcase_create("groups");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("groups");
   tcase_add_loop_test(tests, groups_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_loop_test(tests, gathered_and_scattered_rows_are_right, 0, (int)COUNT_OF(places));
   tcase_add_loop_test(tests, groups_by_warp_groups_are_right, 0, (int)COUNT_OF(warp_groups));
@@ -406,10 +404,5 @@ int main(void) {
   tcase_add_test(tests, small_problems_are_right);
   tcase_add_test(tests, what_has_no_groups_is_refused);
   tcase_add_test(tests, missing_waits_are_found);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("groups", tests);
 }

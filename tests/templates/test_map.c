@@ -558,17 +558,13 @@ START_TEST(indices_are_tested_on_request) {
 END_TEST
 
 START_TEST(allocations_may_fail) {
-  arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, template_find("map"), ROPE_PAIRS, "T=bf16 B=2 S=3 H=4 R=16", "");
-  template_case_fail_allocations(&c);
-  arena_release(&a);
+  template_class_fail_allocations(template_find("map"),
+                                  &(template_class){ROPE_PAIRS, "T=bf16 B=2 S=3 H=4 R=16", ""});
 }
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("the map template");
-  TCase *tests = tcase_create("map");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("the map template");
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_loop_test(tests, views_are_right, 0, (int)COUNT_OF(view_cases));
   tcase_add_loop_test(tests, the_last_way_serves_every_view, 0, (int)COUNT_OF(view_cases));
@@ -585,10 +581,5 @@ int main(void) {
   tcase_add_test(tests, every_feasible_point_is_cheap_to_judge_and_costs_something);
   tcase_add_test(tests, indices_are_tested_on_request);
   tcase_add_test(tests, allocations_may_fail);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("the map template", tests);
 }

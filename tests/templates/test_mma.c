@@ -317,17 +317,12 @@ START_TEST(missing_waits_are_found) {
 END_TEST
 
 START_TEST(out_of_memory_is_reported) {
-  arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, mma(), gated, "T=bf16 M=20 N=33 K=100", "SPLIT_K=2");
-  template_case_fail_allocations(&c);
-  arena_release(&a);
+  template_class_fail_allocations(mma(), &(template_class){gated, "T=bf16 M=20 N=33 K=100", "SPLIT_K=2"});
 }
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("mma");
-  TCase *tests = tcase_create("mma");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("mma");
   tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_test(tests, views_are_right);
@@ -337,10 +332,5 @@ int main(void) {
   tcase_add_test(tests, what_is_no_contraction_is_refused);
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_test(tests, out_of_memory_is_reported);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("mma", tests);
 }

@@ -189,17 +189,12 @@ START_TEST(missing_waits_are_found) {
 END_TEST
 
 START_TEST(out_of_memory_is_reported) {
-  arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, mma(), whole, "M=20 N=136 K=96", "");
-  template_case_fail_allocations(&c);
-  arena_release(&a);
+  template_class_fail_allocations(mma(), &(template_class){whole, "M=20 N=136 K=96", ""});
 }
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("product rows");
-  TCase *tests = tcase_create("product rows");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("product rows");
   tcase_add_loop_test(tests, reductions_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_loop_test(tests, reductions_by_warp_groups_are_right, 0, (int)COUNT_OF(warp_groups));
   tcase_add_loop_test(tests, warp_groups_assemble, 0, 3);
@@ -209,10 +204,5 @@ int main(void) {
   tcase_add_test(tests, what_needs_the_product_is_refused);
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_test(tests, out_of_memory_is_reported);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("product rows", tests);
 }

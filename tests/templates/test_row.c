@@ -540,9 +540,7 @@ START_TEST(allocation_failures_are_reported) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("the row template");
-  TCase *tests = tcase_create("row");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("the row template");
   tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, defaults_are_right_at_every_size, 0, (int)COUNT_OF(sized));
   tcase_add_loop_test(tests, small_problems_take_every_path, 0, 5);
@@ -557,10 +555,5 @@ int main(void) {
   tcase_add_test(tests, the_first_way_takes_rows_of_no_element);
   tcase_add_test(tests, planted_faults_are_found);
   tcase_add_test(tests, allocation_failures_are_reported);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("the row template", tests);
 }

@@ -44,9 +44,7 @@ static const char transposed[] = "c(X: T[N,M]) -> (Y: T[M,N]) { Y[i,j] = sum(t: 
 #define CHUNK "PLACE=2"
 #define AHEAD "PLACE=3"
 
-static const struct {
-  const char *text, *bindings, *settings;
-} classes[] = {
+static const template_class classes[] = {
     {cumsum, "T=f32 M=5 N=1024", ""},
     {cumsum, "T=f32 M=5 N=1000", WARP ",THREADS=32,VECTOR=1,STRIPS=1"},
     {cumsum, "T=f32 M=17 N=1000", WARP ",THREADS=128,VECTOR=4,STRIPS=2"},
@@ -110,12 +108,7 @@ static const struct {
 };
 
 START_TEST(classes_are_right_and_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, scan(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run_and_assemble(&a, &c, NULL, -1);
-  template_case_run_reduced(&a, &c);
-  arena_release(&a);
+  template_class_check(scan(), &classes[_i], -1);
 }
 END_TEST
 
@@ -261,10 +254,7 @@ START_TEST(results_do_not_depend_on_the_order_of_chunks) {
 END_TEST
 
 START_TEST(what_is_no_scan_is_refused) {
-  static const struct {
-    const char *text, *bindings;
-    template_reason reason;
-  } others[] = {
+  static const template_refusal others[] = {
       {"c(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
       {"c(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
       {"c(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = sum(t: t != j) X[i,t] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
@@ -287,8 +277,7 @@ START_TEST(what_is_no_scan_is_refused) {
       {cumsum, "T=f32 M=8 N=0", TEMPLATE_SIZE},
       {cumsum, "T=e2m1 M=8 N=8", TEMPLATE_DTYPE},
   };
-  for (size_t i = 0; i < COUNT_OF(others); i++)
-    template_refuses(scan(), others[i].text, others[i].bindings, others[i].reason);
+  template_refuses_each(scan(), others, COUNT_OF(others));
 }
 END_TEST
 
@@ -334,9 +323,7 @@ START_TEST(places_follow_the_shape) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("scan");
-  TCase *tests = tcase_create("scan");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("scan");
   tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, sizes_are_right, 0, (int)COUNT_OF(sizes));
   tcase_add_test(tests, a_kernel_serves_other_sizes);
@@ -349,10 +336,5 @@ int main(void) {
   tcase_add_test(tests, missing_steps_are_found);
   tcase_add_test(tests, out_of_memory_is_reported);
   tcase_add_test(tests, places_follow_the_shape);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("scan", tests);
 }

@@ -310,10 +310,7 @@ START_TEST(order_is_kept_on_request) {
 END_TEST
 
 START_TEST(what_is_no_scatter_is_refused) {
-  static const struct {
-    const char *text, *bindings;
-    template_reason reason;
-  } others[] = {
+  static const template_refusal others[] = {
       {"m(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
       {"m(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
       {"m(X: T[M,N], k: i64[M]) -> (Y: T[M]) { Y[k[i]] = sum(j) X[i,j] }", "T=f32 M=8 N=8",
@@ -325,8 +322,7 @@ START_TEST(what_is_no_scatter_is_refused) {
       {from_nothing, "T=u8 M=8 K=8", TEMPLATE_DTYPE},
       {from_nothing, "T=f32 M=8 K=0", TEMPLATE_SIZE},
   };
-  for (size_t i = 0; i < COUNT_OF(others); i++)
-    template_refuses(scatter(), others[i].text, others[i].bindings, others[i].reason);
+  template_refuses_each(scatter(), others, COUNT_OF(others));
 }
 END_TEST
 
@@ -347,17 +343,13 @@ START_TEST(missing_waits_are_found) {
 END_TEST
 
 START_TEST(out_of_memory_is_reported) {
-  arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, scatter(), add, "T=f32 M=9 N=40 K=72", _i ? "ROWS=1" : "ROWS=0");
-  template_case_fail_allocations(&c);
-  arena_release(&a);
+  template_class_fail_allocations(scatter(),
+                                  &(template_class){add, "T=f32 M=9 N=40 K=72", _i ? "ROWS=1" : "ROWS=0"});
 }
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("scatter");
-  TCase *tests = tcase_create("scatter");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("scatter");
   tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_test(tests, definitions_share_kernels);
   tcase_add_test(tests, halves_are_added_in_pairs);
@@ -371,10 +363,5 @@ int main(void) {
   tcase_add_test(tests, what_is_no_scatter_is_refused);
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_loop_test(tests, out_of_memory_is_reported, 0, 2);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("scatter", tests);
 }

@@ -38,9 +38,7 @@ static const char whole[] = "f(X: i8[M,K], W: i8[N,K]) -> (Y: i32[M,N]) { Y[m,n]
 static const char two_loops[] =
     "f(X: T[M,C,H], W: T[C,N,H]) -> (Y: T[M,N]) { Y[m,n] = sum(c) sum(h) X[m,c,h] * W[c,n,h] }";
 
-static const struct {
-  const char *text, *bindings, *settings;
-} classes[] = {
+static const template_class classes[] = {
     {linear, "T=bf16 M=1 N=40 K=512", ""},
     {linear, "T=bf16 M=1 N=40 K=520",
      "MATH=0,SLOTS=4,ACROSS=1,VECTOR=8,UNROLL=2,WARPS_K=2,WARPS_N=1,SPLIT=1,STAGES=1"},
@@ -121,12 +119,7 @@ static const struct {
 };
 
 START_TEST(classes_are_right_and_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, skinny(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run_and_assemble(&a, &c, NULL, 0);
-  template_case_run_reduced(&a, &c);
-  arena_release(&a);
+  template_class_check(skinny(), &classes[_i], 0);
 }
 END_TEST
 
@@ -193,10 +186,7 @@ START_TEST(missing_waits_are_found) {
 END_TEST
 
 START_TEST(what_is_no_product_is_refused) {
-  static const struct {
-    const char *text, *bindings;
-    template_reason reason;
-  } others[] = {
+  static const template_refusal others[] = {
       {"m(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
       {"m(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = max(k) X[m,k] * W[n,k] }", "T=f32 M=8 N=8 K=8",
        TEMPLATE_OPERATOR},
@@ -205,23 +195,17 @@ START_TEST(what_is_no_product_is_refused) {
       {"m(X: f32[M,K], W: f32[N,K]) -> (Y: i4[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }", "M=8 N=8 K=8",
        TEMPLATE_DTYPE},
   };
-  for (size_t i = 0; i < COUNT_OF(others); i++)
-    template_refuses(skinny(), others[i].text, others[i].bindings, others[i].reason);
+  template_refuses_each(skinny(), others, COUNT_OF(others));
 }
 END_TEST
 
 START_TEST(out_of_memory_is_reported) {
-  arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, skinny(), by_group, "T=bf16 U=i8 M=2 N=20 G=3", "");
-  template_case_fail_allocations(&c);
-  arena_release(&a);
+  template_class_fail_allocations(skinny(), &(template_class){by_group, "T=bf16 U=i8 M=2 N=20 G=3", ""});
 }
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("skinny");
-  TCase *tests = tcase_create("skinny");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("skinny");
   tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, odd_sizes_are_right, 0, 30);
   tcase_add_test(tests, gathered_weights_are_right);
@@ -229,10 +213,5 @@ int main(void) {
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_test(tests, what_is_no_product_is_refused);
   tcase_add_test(tests, out_of_memory_is_reported);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("skinny", tests);
 }

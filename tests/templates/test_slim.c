@@ -25,9 +25,7 @@ static const char packed_rows[] = "f(X: T[M,K], W: T[K,2*N]) -> (Y: T[M,N]) {"
 static const char scaled[] = "f(X: T[M,K], W: T[N,K], s: f32[M], r: f32[N]) -> (Y: T[M,N]) {"
                              " Y[m,n] = sum(k) (X[m,k] * s[m]) * (W[n,k] * r[n]) }";
 
-static const struct {
-  const char *text, *bindings, *settings;
-} classes[] = {
+static const template_class classes[] = {
     {linear, "T=bf16 M=1 N=72 K=520", ""},
     {linear, "T=bf16 M=7 N=136 K=520", "SIDE=0,ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=4,CONSUMERS=1,CLUSTER_K=1"},
     {linear, "T=f16 M=13 N=200 K=1160",
@@ -78,12 +76,7 @@ static const struct {
 };
 
 START_TEST(classes_are_right_and_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, slim(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run_and_assemble(&a, &c, NULL, 0);
-  template_case_run_reduced(&a, &c);
-  arena_release(&a);
+  template_class_check(slim(), &classes[_i], 0);
 }
 END_TEST
 
@@ -151,10 +144,7 @@ START_TEST(missing_waits_are_found) {
 END_TEST
 
 START_TEST(others_are_refused) {
-  static const struct {
-    const char *text, *bindings;
-    template_reason reason;
-  } others[] = {
+  static const template_refusal others[] = {
       {"m(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }", "T=f32 M=8 N=80 K=80",
        TEMPLATE_DTYPE},
       {"m(X: T[M,K], W: T[N,K]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }", "T=bf16 M=8 N=80 K=81",
@@ -168,23 +158,17 @@ START_TEST(others_are_refused) {
       {"m(X: T[B,M,K], W: T[B,N,K]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) X[b,m,k] * W[b,n,k] }",
        "T=bf16 B=2 M=8 N=80 K=80", TEMPLATE_OPERATOR},
   };
-  for (size_t i = 0; i < COUNT_OF(others); i++)
-    template_refuses(slim(), others[i].text, others[i].bindings, others[i].reason);
+  template_refuses_each(slim(), others, COUNT_OF(others));
 }
 END_TEST
 
 START_TEST(out_of_memory_is_reported) {
-  arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, slim(), with_bias, "T=bf16 M=2 N=72 K=136", "");
-  template_case_fail_allocations(&c);
-  arena_release(&a);
+  template_class_fail_allocations(slim(), &(template_class){with_bias, "T=bf16 M=2 N=72 K=136", ""});
 }
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("slim");
-  TCase *tests = tcase_create("slim");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("slim");
   tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, odd_sizes_are_right, 0, 24);
   tcase_add_test(tests, views_are_right);
@@ -192,10 +176,5 @@ int main(void) {
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_test(tests, others_are_refused);
   tcase_add_test(tests, out_of_memory_is_reported);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("slim", tests);
 }

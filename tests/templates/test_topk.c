@@ -32,9 +32,7 @@ static const char columns[] =
 #define BY_LISTS "SELECT=1,BUFFER=2048"
 #define BUFFER   "SELECT=2"
 
-static const struct {
-  const char *text, *bindings, *settings;
-} classes[] = {
+static const template_class classes[] = {
     {plain, "T=f32 M=3 N=1024 K=8", ""},
     {plain, "T=f32 M=3 N=1000 K=8", BY_WARP ",THREADS=32,VECTOR=1,STRIPS=1"},
     {plain, "T=f32 M=5 N=1000 K=1", BY_WARP ",THREADS=64,VECTOR=4,STRIPS=2"},
@@ -75,12 +73,7 @@ static const struct {
 };
 
 START_TEST(classes_are_right_and_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, topk(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run_and_assemble(&a, &c, NULL, -1);
-  template_case_run_reduced(&a, &c);
-  arena_release(&a);
+  template_class_check(topk(), &classes[_i], -1);
 }
 END_TEST
 
@@ -217,10 +210,7 @@ START_TEST(large_tensors_have_wide_offsets) {
 END_TEST
 
 START_TEST(what_is_no_topk_is_refused) {
-  static const struct {
-    const char *text, *bindings;
-    template_reason reason;
-  } others[] = {
+  static const template_refusal others[] = {
       {"t(X: T[M,N]) -> (Y: T[M]) { Y[i] = max(j) X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
       {"t(X: T[M,N]) -> (Y: i64[M]) { Y[i] = argmax(j) X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
       {"t(X: T[M,N]) -> (V: T[M,K], I: i64[M,K], Z: T[M,N]) {"
@@ -233,8 +223,7 @@ START_TEST(what_is_no_topk_is_refused) {
       {plain, "T=f32 M=0 N=8 K=2", TEMPLATE_SIZE},
       {plain, "T=e2m1 M=8 N=8 K=2", TEMPLATE_DTYPE},
   };
-  for (size_t i = 0; i < COUNT_OF(others); i++)
-    template_refuses(topk(), others[i].text, others[i].bindings, others[i].reason);
+  template_refuses_each(topk(), others, COUNT_OF(others));
 }
 END_TEST
 
@@ -250,10 +239,8 @@ START_TEST(missing_steps_are_found) {
 END_TEST
 
 START_TEST(out_of_memory_is_reported) {
-  arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, topk(), plain, "T=f32 M=2 N=4000 K=20", ways[2 + 2 * _i]);
-  template_case_fail_allocations(&c);
-  arena_release(&a);
+  template_class_fail_allocations(topk(),
+                                  &(template_class){plain, "T=f32 M=2 N=4000 K=20", ways[2 + 2 * _i]});
 }
 END_TEST
 
@@ -279,10 +266,8 @@ START_TEST(choices_follow_the_shape) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("topk");
-  TCase *tests = tcase_create("topk");
+  TCase *tests = template_tests("topk");
   int n_ways = (int)COUNT_OF(ways);
-  tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_loop_test(tests, sizes_are_right, 0, (int)COUNT_OF(sizes));
   tcase_add_loop_test(tests, special_values_are_right, 0, n_ways);
@@ -296,10 +281,5 @@ int main(void) {
   tcase_add_loop_test(tests, missing_steps_are_found, 0, n_ways);
   tcase_add_loop_test(tests, out_of_memory_is_reported, 0, 2);
   tcase_add_test(tests, choices_follow_the_shape);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("topk", tests);
 }

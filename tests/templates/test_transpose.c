@@ -22,9 +22,7 @@ static const char both[] =
 static const char around[] = "t(X: T[A,B,C,D]) -> (Y: T[C,D,A,B]) { Y[c,d,a,b] = X[a,b,c,d] }";
 static const char fixed[] = "t(X: T[M,24]) -> (Y: T[24,M]) { Y[j,i] = X[i,j] }";
 
-static const struct {
-  const char *text, *bindings, *settings;
-} classes[] = {
+static const template_class classes[] = {
     {plain, "T=bf16 M=256 N=264", ""},
     {plain, "T=f32 M=100 N=68", "TILE_X=32,TILE_Y=32"},
     {plain, "T=f32 M=100 N=68", "TILE_X=64,TILE_Y=16,RASTER=0,PERSISTENT=1"},
@@ -83,12 +81,7 @@ static const struct {
 };
 
 START_TEST(classes_are_right_and_assemble) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, transpose(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run_and_assemble(&a, &c, NULL, 0);
-  template_case_run_reduced(&a, &c);
-  arena_release(&a);
+  template_class_check(transpose(), &classes[_i], 0);
 }
 END_TEST
 
@@ -169,10 +162,7 @@ START_TEST(axes_of_one_element_are_required) {
 END_TEST
 
 START_TEST(what_is_no_transpose_is_refused) {
-  static const struct {
-    const char *text, *bindings;
-    template_reason reason;
-  } others[] = {
+  static const template_refusal others[] = {
       {"m(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
       {"m(X: T[A,B,C]) -> (Y: T[B,A,C]) { Y[b,a,c] = X[a,b,c] }", "T=f32 A=8 B=8 C=8", TEMPLATE_OPERATOR},
       {"m(X: T[M]) -> (Y: T[N,M]) { Y[j,i] = X[i] }", "T=f32 M=8 N=8", TEMPLATE_OPERATOR},
@@ -186,8 +176,7 @@ START_TEST(what_is_no_transpose_is_refused) {
       {plain, "T=f32 M=0 N=8", TEMPLATE_SIZE},
       {plain, "T=i4 M=8 N=8", TEMPLATE_DTYPE},
   };
-  for (size_t i = 0; i < COUNT_OF(others); i++)
-    template_refuses(transpose(), others[i].text, others[i].bindings, others[i].reason);
+  template_refuses_each(transpose(), others, COUNT_OF(others));
 }
 END_TEST
 
@@ -203,10 +192,7 @@ START_TEST(missing_waits_are_found) {
 END_TEST
 
 START_TEST(out_of_memory_is_reported) {
-  arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, transpose(), fused, "T=bf16 M=72 N=104", "");
-  template_case_fail_allocations(&c);
-  arena_release(&a);
+  template_class_fail_allocations(transpose(), &(template_class){fused, "T=bf16 M=72 N=104", ""});
 }
 END_TEST
 
@@ -225,9 +211,7 @@ START_TEST(wide_rows_cost_less) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("transpose");
-  TCase *tests = tcase_create("transpose");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("transpose");
   tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, elements_move_as_bits);
@@ -238,10 +222,5 @@ int main(void) {
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_test(tests, out_of_memory_is_reported);
   tcase_add_test(tests, wide_rows_cost_less);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("transpose", tests);
 }
