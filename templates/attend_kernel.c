@@ -78,14 +78,13 @@ static gen_value next_stage(attend_emitter *e, gen_value stage) {
   return gen_select(b, gen_compare(b, GEN_EQ, next, end), e->ring, next);
 }
 
-/* A step that is there; its group of copies is committed either way, so that groups count steps. */
+/* A step that is there. Its group of copies is committed either way, so that groups count steps. */
 static arke_status load_if(attend_emitter *e, gen_value step, gen_value stage, arke_error *err) {
   gen_builder *b = e->b;
   gen_branch branch;
   gen_if(b, &branch, gen_compare(b, GEN_ULT, step, e->end), NULL, 0);
   TRY(attend_load_step(e, step, stage, err));
   gen_if_end(b, &branch);
-  gen_cp_async_commit(b);
   return ARKE_OK;
 }
 
@@ -106,15 +105,20 @@ static arke_status find_runs_if(attend_emitter *e, gen_value step, arke_error *e
   return ARKE_OK;
 }
 
-/* Fills all stages but one. */
+/* Fills all stages but one. Queries come with the first one, whose copies are under way by then. */
 static arke_status fill(attend_emitter *e, arke_error *err) {
   gen_builder *b = e->b;
   gen_loop loop;
+  gen_branch first;
   gen_value last = gen_add_imm(b, e->begin, e->p->stages - 1), carried[] = {e->begin, e->ring};
   gen_loop_begin(b, &loop, carried, 2);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], last));
   TRY(find_runs_if(e, carried[0], err));
   TRY(load_if(e, carried[0], carried[1], err));
+  gen_if(b, &first, gen_compare(b, GEN_EQ, carried[0], e->begin), NULL, 0);
+  TRY(attend_load_queries(e, err));
+  gen_if_end(b, &first);
+  gen_cp_async_commit(b);
   carried[0] = gen_add_imm(b, carried[0], 1);
   carried[1] = gen_add_imm(b, carried[1], e->p->stage_bytes);
   gen_loop_end(b, &loop);
@@ -187,6 +191,7 @@ static arke_status take_steps(worker *w, arke_error *err) {
   sync_set(e);
   attend_get_runs(e, carried + own);
   TRY(load_if(e, gen_add_imm(b, carried[STEP], p->stages - 1), carried[TO], err));
+  gen_cp_async_commit(b);
   TRY(attend_find_runs(e, gen_add_imm(b, carried[STEP], p->stages), err));
   attend_put_runs(e, carried + own);
   get(w, carried);
@@ -232,12 +237,10 @@ arke_status attend_emit(gen_builder *b, const target *t, void *user, arke_error 
   TRY(attend_find_tile(e, &exists, err));
   if (exists) gen_if(b, &branch, exists, NULL, 0);
   TRY(attend_find_place(e, err));
-  TRY(attend_load_queries(e, err));
-  gen_cp_async_commit(b);
   TRY(attend_load_init(e, err));
   TRY(fill(e, err));
   attend_find_rows(e);
-  gen_cp_async_wait(b, p->stages - 1);
+  gen_cp_async_wait(b, p->stages - 2);
   gen_cta_sync(b);
   if (w->held) attend_hold_queries(e, w->queries);
   start(w);

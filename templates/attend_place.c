@@ -17,6 +17,14 @@ gen_value attend_extent(const attend_emitter *e, int loop) {
 
 /* --- rows --- */
 
+/* The first loop of the batch that is not of this kind: what is left of a number when all others are taken
+ * out of it. */
+static int outermost(const attend_emitter *e, attend_share but) {
+  int i = 0;
+  while (i < e->m->batch.n && e->p->rows.of[i].share == but) i++;
+  return i;
+}
+
 void attend_find_unit(attend_emitter *e) {
   gen_builder *b = e->b;
   gen_value rest = e->unit;
@@ -25,9 +33,11 @@ void attend_find_unit(attend_emitter *e) {
       e->units[i] = gen_i32(b, 0);
       continue;
     }
-    gen_value n = gen_param(b, e->k->units[i]), of = gen_udiv(b, rest, n);
-    e->units[i] = gen_sub(b, rest, gen_mul(b, of, n));
-    rest = of;
+    e->units[i] = rest;
+    if (i == outermost(e, ATTEND_PACKED)) continue;
+    gen_value n = gen_param(b, e->k->units[i]);
+    rest = gen_udiv(b, rest, n);
+    e->units[i] = gen_sub(b, e->units[i], gen_mul(b, rest, n));
   }
 }
 
@@ -43,9 +53,12 @@ void attend_find_row(attend_emitter *e, gen_value number, attend_row *row) {
       row->batch[i] = e->units[i];
       continue;
     }
-    gen_value own = gen_param(b, e->k->own[i]), of = gen_udiv(b, rest, own);
-    row->batch[i] = gen_add(b, gen_mul(b, e->units[i], own), gen_sub(b, rest, gen_mul(b, of, own)));
-    rest = of;
+    gen_value own = gen_param(b, e->k->own[i]), in = rest;
+    if (i != outermost(e, ATTEND_UNIT)) {
+      rest = gen_udiv(b, rest, own);
+      in = gen_sub(b, in, gen_mul(b, rest, own));
+    }
+    row->batch[i] = gen_add(b, gen_mul(b, e->units[i], own), in);
   }
 }
 
