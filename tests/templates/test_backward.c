@@ -102,7 +102,7 @@ static const struct {
 };
 
 /* An element of the reference is a sum over all heads and queries of sums: a sample is compared. */
-enum { SAMPLE = 250 };
+enum { SAMPLE = 150 };
 
 static template_case bind(arena *a, const char *op, const char *bindings, const char *settings) {
   template_case c = template_case_bind(a, backward(), text_of(op), bindings, settings);
@@ -236,7 +236,6 @@ static const struct {
     {"T=bf16 " LONG "D=128 E=128 causal=true", Q(2, 112, 2, 1) K(2, 64, 2, 1) ",PERSISTENT=1"},
     {"T=f16 " LONG "D=128 E=128 left=300 right=10", Q(2, 96, 2, 1) K(2, 64, 3, 0) ",SPLIT=4,PERSISTENT=1"},
     {"T=bf16 " LONG "D=64 E=64 causal=true", Q(3, 64, 2, 1) K(3, 32, 2, 1) ",PERSISTENT=1"},
-    {"T=bf16 " LONG "D=64 E=64", Q(2, 128, 2, 1) K(2, 64, 2, 1) ",PERSISTENT=1"},
     {"T=bf16 " LONG "D=256 E=256 causal=true", Q(2, 48, 1, 0) K(2, 32, 2, 0) ",PERSISTENT=1"},
 };
 
