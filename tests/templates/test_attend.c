@@ -187,7 +187,6 @@ static const struct {
   const char *bindings, *settings;
 } large[] = {
     {"T=bf16 B=4 H=64 G=8 S=1 R=32768 D=128", ""},
-    {"T=bf16 B=1 H=32 G=4 S=1 R=1024 D=128", ""},
     {"T=bf16 B=4 H=32 G=8 S=512 R=4096 D=128 causal=true",
      "CLUSTER=0,BLOCK_M=64,BLOCK_N=64,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=1,SPLIT=1"},
     {"T=bf16 B=4 H=8 G=8 S=1 R=4096 D=512", ""},
