@@ -164,17 +164,20 @@ static uint64_t step_over(uint64_t places, uint64_t seed) {
   }
 }
 
-/* Over the whole tensor where it has no more elements than there are places, else over each row. */
+/* Over the whole tensor where it has no more elements than there are places, or those past the places are
+ * skipped; else over each row. */
 static void fill_places(dtype t, void *data, int64_t elements, int64_t row, const trial_index *x,
                         uint64_t seed) {
   uint64_t places = (uint64_t)(x->most > 0 ? x->most : 1), step = step_over(places, seed);
-  if (elements <= x->most) row = elements;
+  bool runs_out = x->once && x->skips;
+  if (elements <= x->most || runs_out) row = elements;
   for (int64_t i = 0; i < elements; i++) {
     uint64_t start = random_u64(seed, 1 + (uint64_t)(i / row)) % places;
     unsigned __int128 far = (unsigned __int128)step * (uint64_t)(i % row) + start;
     double value = (double)(uint64_t)(far % places);
     if (!x->once) value = floor(random_uniform(seed, (uint64_t)i) * (double)places);
     if (x->skips && random_u64(seed + 1, (uint64_t)i) % 16 == 3) value = -1;
+    if (runs_out && i >= x->most) value = -1;
     dtype_store(t, data, i, value);
   }
 }

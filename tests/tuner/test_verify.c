@@ -190,6 +190,16 @@ START_TEST(pages_and_lengths_are_those_of_their_operator) {
     met[slots[i]] = true;
   }
   ck_assert(skipped > 0 && skipped < 60 && far > 90);
+  /* More tokens than there are places: the rest are skipped, since of equal slots either may stay. */
+  memset(met, 0, sizeof met);
+  bind(&a, ir_catalogue_find("cache_write", NULL)->text, "T=f16 U=f16 N=300 G=2 D=8 P=10 Z=7", &p);
+  ck_assert_int_eq(tune_inputs_fill(&p, 2, slots, 300, 1, NULL), ARKE_OK);
+  for (int i = 0; i < 300; i++) {
+    ck_assert(slots[i] >= -1 && slots[i] < 70);
+    if (slots[i] < 0) continue;
+    ck_assert(!met[slots[i]]);
+    met[slots[i]] = true;
+  }
   arena_release(&a);
 }
 END_TEST
