@@ -138,10 +138,11 @@ typedef struct recipe_launch {
 } recipe_launch;
 
 /* What the kernels take for granted; checked at plan time against the call's tensors. `expr` % divisor == 0,
- * or expr <= max. A failed requirement is reported with `why`. */
+ * or expr == max (`exact`), or expr <= max. A failed requirement is reported with `why`. */
 typedef struct recipe_requirement {
   const recipe_expr *expr;
   int64_t divisor; /* 0: not a divisibility requirement */
+  bool exact;      /* then this wants no less than `max` either */
   int64_t max;     /* used when divisor is 0 */
   const char *why;
 } recipe_requirement;

@@ -137,12 +137,14 @@ static arke_status check_leading(const recipe *r, const recipe_call *c, arke_err
 static arke_status check_requirement(const recipe_call *c, const recipe_requirement *q, arke_error *err) {
   int64_t value;
   TRY(recipe_call_eval(c, q->expr, &value, err));
-  if (q->divisor != 0 ? value % q->divisor == 0 : value <= q->max) return ARKE_OK;
+  bool holds = q->divisor != 0 ? value % q->divisor == 0 : q->exact ? value == q->max : value <= q->max;
+  if (holds) return ARKE_OK;
+  const char *wanted = q->divisor != 0 ? "a multiple of " : q->exact ? "" : "at most ";
   strbuf text = STRBUF_INIT;
   recipe_expr_print(&text, q->expr);
-  arke_status status = error_set(
-      err, ARKE_ERR_SHAPE, STAGE, "%s is %" PRId64 "; expected is %s %" PRId64 " (%s)", strbuf_text(&text),
-      value, q->divisor != 0 ? "a multiple of" : "at most", q->divisor != 0 ? q->divisor : q->max, q->why);
+  arke_status status =
+      error_set(err, ARKE_ERR_SHAPE, STAGE, "%s is %" PRId64 "; expected is %s%" PRId64 " (%s)",
+                strbuf_text(&text), value, wanted, q->divisor != 0 ? q->divisor : q->max, q->why);
   strbuf_free(&text);
   return status;
 }

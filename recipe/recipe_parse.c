@@ -237,14 +237,17 @@ static arke_status read_launch(reader *rd, const char *where, json_t *o, recipe_
 }
 
 static arke_status read_requirement(reader *rd, const char *where, json_t *o, recipe_requirement *q) {
-  static const char *const MEMBERS[] = {"expr", "divisor", "max", "why"};
+  static const char *const MEMBERS[] = {"expr", "divisor", "equal", "max", "why"};
   TRY(check_members(rd, where, o, MEMBERS, COUNT_OF(MEMBERS)));
   TRY(get_expr(rd, where, o, "expr", &q->expr));
   TRY(get_string(rd, where, o, "why", &q->why));
   bool divisor = json_object_get(o, "divisor") != NULL, max = json_object_get(o, "max") != NULL;
-  if (divisor == max)
-    return error_set(rd->err, ARKE_ERR_INVALID, STAGE, "%s needs exactly one of divisor and max", where);
+  q->exact = json_object_get(o, "equal") != NULL;
+  if (divisor + max + q->exact != 1)
+    return error_set(rd->err, ARKE_ERR_INVALID, STAGE, "%s needs exactly one of divisor, equal and max",
+                     where);
   if (divisor) return get_integer(rd, where, o, "divisor", 1, INT64_MAX, &q->divisor);
+  if (q->exact) return get_integer(rd, where, o, "equal", INT64_MIN, INT64_MAX, &q->max);
   return get_integer(rd, where, o, "max", INT64_MIN, INT64_MAX, &q->max);
 }
 

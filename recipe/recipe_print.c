@@ -93,7 +93,7 @@ static json_t *requirement_json(printer *p, const recipe_requirement *q) {
   if (q->divisor != 0)
     put(p, o, "divisor", json_integer(q->divisor));
   else
-    put(p, o, "max", json_integer(q->max));
+    put(p, o, q->exact ? "equal" : "max", json_integer(q->max));
   put(p, o, "why", json_string(q->why));
   return o;
 }

@@ -130,17 +130,12 @@ static arke_status make_combine(const attend_plan *p, const char *name, const co
 
 /* --- rules --- */
 
-static void require_size(recipe *rules, arena *a, const recipe_expr *size, int64_t n, const char *why) {
-  kernel_require(rules, a, size, 0, n, why);
-  kernel_require(rules, a, recipe_binary(a, RECIPE_SUB, recipe_const(a, 2 * n), size), 0, n, why);
-}
-
 static void require_pages(const attention_match *m, recipe *rules, arena *a) {
   const ir_problem *p = m->form.problem;
   for (int axis = 0; axis < p->op->n_axes; axis++)
     if (is_page(m, axis))
-      require_size(rules, a, recipe_var(a, p->op->axes[axis]), p->sizes[axis],
-                   "the kernel is made for pages of another size");
+      kernel_require_equal(rules, a, recipe_var(a, p->op->axes[axis]), p->sizes[axis],
+                           "the kernel is made for pages of another size");
 }
 
 static arke_status make_rules(const attend_plan *p, const kernel_launch *l, int n, const counts *c, arena *a,
@@ -155,15 +150,16 @@ static arke_status make_rules(const attend_plan *p, const kernel_launch *l, int 
   lanes_require(&m->form, &p->scores, r, a);
   lanes_require(&m->form, &p->epilogue, r, a);
   for (int i = 0; i < m->n_parts; i++)
-    require_size(r, a, kernel_extent(&m->form, m->parts[i].depth, a),
-                 ir_form_extent(&m->form, m->parts[i].depth), "the kernel is made for heads of another size");
-  require_size(r, a, kernel_extent(&m->form, m->wide, a), ir_form_extent(&m->form, m->wide),
-               "the kernel is made for values of another size");
+    kernel_require_equal(r, a, kernel_extent(&m->form, m->parts[i].depth, a),
+                         ir_form_extent(&m->form, m->parts[i].depth),
+                         "the kernel is made for heads of another size");
+  kernel_require_equal(r, a, kernel_extent(&m->form, m->wide, a), ir_form_extent(&m->form, m->wide),
+                       "the kernel is made for values of another size");
   require_pages(m, r, a);
   if (m->groups.of) {
     group_tiles_require(&m->form, &m->groups, r, a);
-    require_size(r, a, c->pack, attend_pack(m, &p->rows),
-                 "the kernel is made for another number of heads that share keys");
+    kernel_require_equal(r, a, c->pack, attend_pack(m, &p->rows),
+                         "the kernel is made for another number of heads that share keys");
   }
   for (int i = 0; i < m->form.n_loops; i++)
     kernel_require(r, a, kernel_extent(&m->form, i, a), 0, (1 << 30) - 4096,

@@ -62,10 +62,8 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
   lanes_require(&m->form, &p->epilogue, rules, a);
   kernel_require(rules, a, kernel_extent(&m->form, m->parts[0].depth, a), 0, p->q.columns,
                  "the kernel is made for heads of another size");
-  kernel_require(rules, a, kernel_extent(&m->form, m->wide, a), p->v.columns, 0,
-                 "the kernel is made for values of another size");
-  kernel_require(rules, a, kernel_extent(&m->form, m->wide, a), 0, p->v.columns,
-                 "the kernel is made for values of another size");
+  kernel_require_equal(rules, a, kernel_extent(&m->form, m->wide, a), p->v.columns,
+                       "the kernel is made for values of another size");
   for (int l = 0; l < m->form.n_loops; l++)
     kernel_require(rules, a, kernel_extent(&m->form, l, a), 0, (1 << 30) - 4096,
                    "indices of the kernel have 32 bits");
@@ -78,8 +76,7 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
   if (p->packed) group_tiles_require(&m->form, &m->groups, rules, a);
   if (p->page && m->parts[0].k.page->node == IR_SIZE) {
     const recipe_expr *page = recipe_var(a, op->axes[m->parts[0].k.page->id]);
-    kernel_require(rules, a, page, p->page, 0, "the kernel is made for pages of another size");
-    kernel_require(rules, a, page, 0, p->page, "the kernel is made for pages of another size");
+    kernel_require_equal(rules, a, page, p->page, "the kernel is made for pages of another size");
   }
   /* There is no copy of nothing. */
   for (int l = 0; l < m->form.n_loops; l++)

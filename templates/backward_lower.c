@@ -72,8 +72,7 @@ static void require_size(const backward_plan *plan, int loop, recipe *rules, are
   const ir_form *form = &plan->match->form;
   const recipe_expr *extent = kernel_extent(form, loop, a);
   int64_t size = ir_form_extent(form, loop);
-  kernel_require(rules, a, extent, size, 0, "the kernel is made for heads of another size");
-  kernel_require(rules, a, extent, 0, size, "the kernel is made for heads of another size");
+  kernel_require_equal(rules, a, extent, size, "the kernel is made for heads of another size");
 }
 
 static void require_heads(const backward_plan *plan, recipe *rules, arena *a) {

@@ -148,8 +148,11 @@ static void join_rules(const joining *j, const kernel_stage *s, const recipe *fr
   }
   for (int i = 0; i < from->n_requirements && i < RECIPE_MAX_REQUIREMENTS; i++) {
     const recipe_requirement *r = from->requirements ? &from->requirements[i] : NULL;
-    kernel_require(to, j->a, r ? of_whole(j, s, r->expr) : NULL, r ? r->divisor : 0, r ? r->max : 0,
-                   r ? r->why : NULL);
+    const recipe_expr *expr = r ? of_whole(j, s, r->expr) : NULL;
+    if (r && r->exact)
+      kernel_require_equal(to, j->a, expr, r->max, r->why);
+    else
+      kernel_require(to, j->a, expr, r ? r->divisor : 0, r ? r->max : 0, r ? r->why : NULL);
   }
 }
 

@@ -158,32 +158,43 @@ static arke_status make_recipe(const kernel_way *ways, int n, arena *a, recipe *
   return recipe_check(first, err);
 }
 
+static void add_requirement(recipe *rules, arena *a, const recipe_requirement *r) {
+  if (!rules->requirements) rules->requirements = ARENA_NEW_N(a, recipe_requirement, RECIPE_MAX_REQUIREMENTS);
+  if (rules->requirements && rules->n_requirements < RECIPE_MAX_REQUIREMENTS)
+    rules->requirements[rules->n_requirements] = *r;
+  rules->n_requirements++; /* recipe_check reports too many */
+}
+
+void kernel_require_equal(recipe *rules, arena *a, const recipe_expr *expr, int64_t value, const char *why) {
+  recipe_requirement r = {.expr = expr, .exact = true, .max = value, .why = why};
+  for (int i = 0; rules->requirements && i < rules->n_requirements && i < RECIPE_MAX_REQUIREMENTS; i++) {
+    const recipe_requirement *known = &rules->requirements[i];
+    if (expr && same_expr(known->expr, expr) && known->exact && known->max == value) return;
+  }
+  add_requirement(rules, a, &r);
+}
+
 void kernel_require(recipe *rules, arena *a, const recipe_expr *expr, int64_t divisor, int64_t max,
                     const char *why) {
+  recipe_requirement r = {.expr = expr, .divisor = divisor, .max = max, .why = why};
   for (int i = 0; rules->requirements && i < rules->n_requirements && i < RECIPE_MAX_REQUIREMENTS; i++) {
     recipe_requirement *known = &rules->requirements[i];
     if (!expr || !same_expr(known->expr, expr) || (known->divisor == 0) != (divisor == 0)) continue;
+    if (known->exact) continue;
     bool weaker = divisor == 0 ? max >= known->max : known->divisor % divisor == 0;
     bool stronger = divisor == 0 ? max < known->max : divisor % known->divisor == 0;
-    if (stronger && !weaker) *known = (recipe_requirement){expr, divisor, max, why};
+    if (stronger && !weaker) *known = r;
     if (stronger || weaker) return;
   }
-  if (!rules->requirements) rules->requirements = ARENA_NEW_N(a, recipe_requirement, RECIPE_MAX_REQUIREMENTS);
-  if (rules->requirements && rules->n_requirements < RECIPE_MAX_REQUIREMENTS) {
-    rules->requirements[rules->n_requirements] =
-        (recipe_requirement){.expr = expr, .divisor = divisor, .max = max, .why = why};
-  }
-  rules->n_requirements++; /* recipe_check reports too many */
+  add_requirement(rules, a, &r);
 }
 
 void kernel_require_ones(recipe *rules, const ir_form *form, arena *a) {
   const ir_op *op = form->problem->op;
   for (int axis = 0; axis < op->n_axes; axis++) {
     if (!(form->ones >> axis & 1)) continue;
-    const recipe_expr *size = recipe_var(a, op->axes[axis]),
-                      *less = recipe_binary(a, RECIPE_SUB, recipe_const(a, 2), size);
-    kernel_require(rules, a, recipe_binary(a, RECIPE_MAX, size, less), 0, 1,
-                   arena_printf(a, "the kernel is made for one element along %s", op->axes[axis]));
+    kernel_require_equal(rules, a, recipe_var(a, op->axes[axis]), 1,
+                         arena_printf(a, "the kernel is made for one element along %s", op->axes[axis]));
   }
 }
 

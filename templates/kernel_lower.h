@@ -61,6 +61,8 @@ arke_status kernel_lower_ways(const kernel_way *ways, int n, const target *t, co
  * max. What is missing is reported by kernel_lower. */
 void kernel_require(recipe *rules, arena *a, const recipe_expr *expr, int64_t divisor, int64_t max,
                     const char *why);
+/* The same of an expression that must have this value. */
+void kernel_require_equal(recipe *rules, arena *a, const recipe_expr *expr, int64_t value, const char *why);
 /* Requires that every argument lies without gaps: its strides are the products of its sizes. */
 void kernel_require_dense(recipe *rules, const ir_problem *p, arena *a);
 /* Requires one element along each axis that the form has no loop for (ir_form_drop_ones). */
