@@ -264,6 +264,11 @@ json_t *cli_result_json(const tune_result *r) {
                    r->sha256, "cache", cli_json_text(r->cache_path));
 }
 
+json_t *cli_failed_json(const char *problem, const char *why) {
+  return json_pack("{s:s, s:o, s:o}", "state", sweep_states[CLI_FAILED], "problem", cli_json_text(problem),
+                   "error", cli_json_text(why));
+}
+
 json_t *cli_stored_json(const cache_entry *e, const cli_sweep_line *line, const char *cache_path) {
   strbuf key = STRBUF_INIT;
   cache_key_print(&e->problem, &key);

@@ -35,6 +35,8 @@ typedef struct cli_sweep_line {
   double median_ns, speed_of_light_ns, flops;
   const char *config; /* "gemm BLOCK_M=…"; or the sentence about the failure or the interruption */
 } cli_sweep_line;
+/* The object of a problem that failed: "state", "problem" and the sentence as "error". */
+json_t *cli_failed_json(const char *problem, const char *why);
 /* The object of a problem that was skipped: the fields of a result that an entry holds, and "state". */
 json_t *cli_stored_json(const cache_entry *e, const cli_sweep_line *line, const char *cache_path);
 void cli_sweep_print(const cli_sweep_line *lines, int n, strbuf *out);

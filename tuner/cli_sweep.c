@@ -86,6 +86,16 @@ static const ir_problem *next_to_tune(const sweep *w, int i) {
   return NULL;
 }
 
+static arke_status print_failed(const cli_problem *p, const char *why, arke_error *err) {
+  strbuf title = STRBUF_INIT, out = STRBUF_INIT;
+  cli_problem_title(p, &title);
+  arke_status status = cli_json_line(cli_failed_json(strbuf_text(&title), why), &out, err);
+  if (status == ARKE_OK) status = cli_print(&out, err);
+  strbuf_free(&title);
+  strbuf_free(&out);
+  return status;
+}
+
 /* Tunes one problem; what fails is written into the line, and only what ends the sweep is returned. */
 static arke_status tune_one(sweep *w, const cli_problem *p, cli_sweep_line *line, arke_error *err) {
   arena a = ARENA_INIT;
@@ -120,7 +130,12 @@ static arke_status tune_one(sweep *w, const cli_problem *p, cli_sweep_line *line
   } else {
     if (status == ARKE_ERR_INTERRUPTED) line->state = CLI_INTERRUPTED;
     line->config = arena_strdup(w->memory, failure.text);
-    if (status != ARKE_ERR_INTERRUPTED) cli_complain("%s%s", strbuf_text(&label), failure.text);
+    if (status != ARKE_ERR_INTERRUPTED) {
+      cli_complain("%s%s", strbuf_text(&label), failure.text);
+      arke_error printing = ARKE_ERROR_INIT;
+      arke_status printed = w->settings->json ? print_failed(p, failure.text, &printing) : ARKE_OK;
+      if (printed != ARKE_OK) status = error_set(err, printed, printing.stage, "%s", printing.text);
+    }
   }
   strbuf_free(&label);
   strbuf_free(&out);
@@ -221,7 +236,12 @@ arke_status cli_sweep_run(cli_settings *s, arena *a, arke_error *err) {
       return error_set(err, printed, printing.stage, "%s", printing.text);
   }
   TRY(status);
-  for (int i = 0; i < w.n_lines; i++)
-    if (w.lines[i].state != CLI_FAILED) return ARKE_OK;
-  return error_set(err, ARKE_ERR_NOT_FOUND, "sweep", "none of the %d problems could be tuned", w.n_lines);
+  int failed = 0;
+  for (int i = 0; i < w.n_lines; i++) failed += w.lines[i].state == CLI_FAILED;
+  if (failed == 0) return ARKE_OK;
+  if (failed == w.n_lines)
+    return error_set(err, ARKE_ERR_NOT_FOUND, "sweep", "none of the %d problems could be tuned", w.n_lines);
+  return error_set(err, ARKE_ERR_NOT_FOUND, "sweep",
+                   "%d of the %d problems could not be tuned; the others are in %s", failed, w.n_lines,
+                   s->tune.cache_path);
 }

@@ -15,6 +15,7 @@ KINDS = {
                "tflops": NUMBER, "speed_of_light_ns": NUMBER, "trials": TRIALS, "sha256": TEXT, "cache": TEXT},
     "stored": {"state": TEXT, "key": TEXT, "target": TEXT, "device": TEXT, "origin": TEXT, "template": TEXT, "config": TEXT,
                "time_ns": TIME, "tflops": NUMBER, "speed_of_light_ns": NUMBER, "sha256": TEXT, "cache": TEXT},
+    "failed": {"state": TEXT, "problem": TEXT, "error": TEXT},
     "operator": {"op": TEXT, "shape": TEXT, "dtypes": TYPES, "attrs": NAMES, "help": TEXT, "notation": TEXT},
     "space": {"template": TEXT, "points": WHOLE, "feasible": WHOLE,
               "parameters": [{"name": TEXT, "values": [WHOLE], "meaning": TEXT}]},
