@@ -436,6 +436,9 @@ arke_status attention_emit_consumer(attention_emitter *e, gen_value group, gen_v
   if (e->p->packed) {
     gen_pipeline_wait(b, &e->of_q, c->q);
     gen_loop_while(b, &items, attention_hear_request(e, c->q.index, &c->at));
+    /* All warps have heard before one thread gives the place back: a tile that sees no key has no product
+     * that they would have to meet in. */
+    gen_named_sync(b, gen_add_imm(b, c->rows.group, ATTENTION_GROUP_BARRIER), 128);
     attention_set_head(e, &c->at);
     attention_find_keys(e, &c->at);
   } else {

@@ -44,6 +44,7 @@ static const double ends_of_queries[] = {70, 71, 71, 90, 150}, begins_of_keys[] 
                     ends_of_keys[] = {90, 120, 120, 137, 200};
 static const double offsets_of_queries[] = {0, 70, 71, 71, 90, 150},
                     offsets_of_keys[] = {0, 90, 120, 120, 137, 200};
+static const double offsets_of_two[] = {0, 1, 65}, keys_of_one[] = {0, 7, 7};
 static const double one_query[] = {0, 1, 1, 2, 3}, few[] = {3, 3, 3, 3, 3};
 
 static const struct {
@@ -86,6 +87,10 @@ static const struct {
      "T=bf16 N=40 M=200 H=1 G=1 D=64 E=32 B=5",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=0",
      {{"qe", VALUES(few)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+    {"varlen_attention", /* a CTA whose only tile sees no key */
+     "T=bf16 N=65 M=7 H=3 G=1 D=80 E=192 B=2 left=16",
+     "CONSUMERS=1,BLOCK_N=48,STAGES=2,TURNS=0,OVERLAP=1,HOLD_Q=1,PERSISTENT=0",
+     {{"cu_q", VALUES(offsets_of_two)}, {"cu_k", VALUES(keys_of_one)}}},
 };
 
 START_TEST(packed_requests_are_right) {
