@@ -9,6 +9,7 @@
 typedef struct reader {
   arena *arena;
   arke_error *err;
+  bool starved; /* there was no memory for the name of a place */
 } reader;
 
 static const char *json_kind(const json_t *v) {
@@ -33,11 +34,13 @@ static arke_status wrong_kind(reader *rd, const char *where, const json_t *v, co
 /* The places of errors: strings of the arena, made where the tree is walked. */
 static const char *item(reader *rd, const char *where, const char *key, size_t i) {
   const char *text = arena_printf(rd->arena, "%s%s%s[%zu]", where, *where == '\0' ? "" : ".", key, i);
+  rd->starved |= text == NULL;
   return text == NULL ? key : text;
 }
 
 static const char *member(reader *rd, const char *where, const char *key) {
   const char *text = arena_printf(rd->arena, "%s%s%s", where, *where == '\0' ? "" : ".", key);
+  rd->starved |= text == NULL;
   return text == NULL ? key : text;
 }
 
@@ -307,6 +310,7 @@ arke_status recipe_parse(arena *a, const char *json, size_t length, recipe *r, a
   }
   reader rd = {.arena = a, .err = err};
   arke_status status = read_recipe(&rd, "", 0, root, r);
+  if (status == ARKE_OK && rd.starved) status = error_memory(err, STAGE);
   if (status == ARKE_OK) status = recipe_check(r, err);
   json_decref(root);
   return status;

@@ -370,9 +370,9 @@ static void print_command(const match_query *q, const match_route *asked, strbuf
 void match_print_miss(const match_query *q, const match_miss *miss, const match_route *asked, bool empty,
                       strbuf *out) {
   if (miss->found) {
-    strbuf_add(out, "the nearest is ");
-    cache_key_print(&miss->entry.problem, out);
-    strbuf_addf(out, " in %s", cache_path(miss->route->cache));
+    const cache_problem *p = &miss->entry.problem; /* its text would bury what follows */
+    strbuf_addf(out, "the nearest is %s | %s | %s | ptx %s in %s", p->op_name, p->bindings, p->target, p->ptx,
+                cache_path(miss->route->cache));
     print_differences(miss, &miss->route->bound, out);
     strbuf_add(out, "; ");
   }
