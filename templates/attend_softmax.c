@@ -38,6 +38,7 @@ static arke_status evaluate(attend_emitter *e, gen_value key, gen_value *s, arke
   if (m->body == m->product) return ARKE_OK;
   /* Where no row sees a key, the nearest one that some row sees is looked at. */
   gen_value last = gen_add_imm(b, e->below, -1), first = first_key(e, key);
+  gen_value factor = gen_f32(b, attention_exponent_factor(m));
   lanes_forget(e->l);
   for (int r = 0; r < 2 * e->p->fragments; r++) {
     attend_set_row(e, e->l, &e->rows[r]);
@@ -49,7 +50,7 @@ static arke_status evaluate(attend_emitter *e, gen_value key, gen_value *s, arke
       e->score = &s[r / 2 * own + i];
       TRY(lanes_load(e->l, m->body, err));
       TRY(lanes_eval(e->l, m->body, v, &width, err));
-      s[r / 2 * own + i] = v[0];
+      s[r / 2 * own + i] = gen_fmul(b, v[0], factor);
     }
   }
   lanes_forget(e->l);
@@ -185,7 +186,7 @@ static gen_value largest_of(attend_emitter *e, const gen_value *s, int r, gen_va
   gen_builder *b = e->b;
   gen_value v = over_row(e, s, r, gen_maximum);
   for (int lane = 1; lane <= 2; lane *= 2) v = gen_maximum(b, v, gen_shuffle_xor(b, v, gen_i32(b, lane), 32));
-  return gen_fmul(b, v, factor);
+  return factor ? gen_fmul(b, v, factor) : v;
 }
 
 /* What weights are relative to, negated; 0 where a row has seen nothing. */
@@ -240,7 +241,7 @@ static void rescale_where_needed(attend_emitter *e, attend_state *state, gen_val
 void attend_softmax(attend_emitter *e, gen_value *s, attend_state *state, gen_value *sums) {
   gen_builder *b = e->b;
   int own = e->p->block_n / 2;
-  gen_value factor = gen_f32(b, e->m->scale * (e->m->base2 ? 1 : M_LOG2E));
+  gen_value factor = e->m->body == e->m->product ? gen_f32(b, attention_exponent_factor(e->m)) : NULL;
   for (int r = 0; r < 2 * e->p->fragments; r++)
     state->largest[r] = gen_maximum(b, state->largest[r], largest_of(e, s, r, factor));
   rescale_where_needed(e, state, sums);
@@ -248,7 +249,8 @@ void attend_softmax(attend_emitter *e, gen_value *s, attend_state *state, gen_va
     gen_value minus = minus_base(b, state->base[r]);
     for (int i = 0; i < own; i++) {
       gen_value *score = &s[r / 2 * own + i];
-      if (row_of(i) == r % 2) *score = attend_exp2(b, gen_fma(b, *score, factor, minus));
+      if (row_of(i) != r % 2) continue;
+      *score = attend_exp2(b, factor ? gen_fma(b, *score, factor, minus) : gen_fadd(b, *score, minus));
     }
     state->total[r] = gen_fadd(b, state->total[r], over_row(e, s, r, gen_fadd));
   }

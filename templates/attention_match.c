@@ -466,3 +466,7 @@ template_reason attention_match_op(const ir_problem *p, arena *a, attention_matc
   }
   return match(&w) ? TEMPLATE_OK : TEMPLATE_OPERATOR;
 }
+
+double attention_exponent_factor(const attention_match *m) {
+  return m->scale * (m->base2 ? 1 : M_LOG2E);
+}

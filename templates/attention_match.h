@@ -106,6 +106,11 @@ template_reason attention_match_op(const ir_problem *p, arena *a, attention_matc
 /* "batch b h; query q; key k; depth d; wide d; Q Q; K K; V V; below q + R - S + 1; …", for tests. */
 void attention_print(const attention_match *m, strbuf *out);
 
+/* What makes scores exponents of 2. Where they are products alone, the exponent's subtraction takes it along.
+ * Other scores may be so large (masks of -1e30) that a rounded largest one would be far from it: these are
+ * multiplied first, and the largest is that of the results. */
+double attention_exponent_factor(const attention_match *m);
+
 /* --- bounds (attention_bounds.c) --- */
 
 /* Takes the conjuncts of `condition` (NULL: none) into `b`; false where there are too many, or one has a

@@ -24,7 +24,7 @@ arke_status attention_scores(attention_emitter *e, const attention_place *place,
   /* Past the edges the last query and key are looked at, whose place in memory exists. */
   gen_value last_key = gen_add_imm(b, attention_extent(e, m->key), -1);
   gen_value last_query = gen_add_imm(b, attention_extent(e, m->query), -1);
-  gen_value first = gen_add(b, key, rows->column);
+  gen_value first = gen_add(b, key, rows->column), factor = gen_f32(b, attention_exponent_factor(m));
   lanes_forget(e->l);
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     lanes_set(e->l, m->query, attention_index(e, gen_umin(b, rows->query[r], last_query)));
@@ -38,7 +38,7 @@ arke_status attention_scores(attention_emitter *e, const attention_place *place,
       e->score = &s[i];
       TRY(lanes_load(e->l, m->body, err));
       TRY(lanes_eval(e->l, m->body, v, &width, err));
-      s[i] = v[0];
+      s[i] = gen_fmul(b, v[0], factor);
     }
   }
   lanes_forget(e->l);
@@ -88,19 +88,20 @@ static gen_value exp2_of(gen_builder *b, gen_value x) {
 /* Weights may be relative to a score that is not the largest: sums then are larger, by 2^LAG at most. */
 enum { LAG = 8 };
 
-/* The row's largest score in base 2, over its four lanes. */
+/* The row's largest score in base 2, over its four lanes. No `factor`: scores have been multiplied by it. */
 static gen_value largest_of(attention_emitter *e, const gen_value *s, int n, int row, gen_value factor) {
   gen_builder *b = e->b;
   gen_value v = over_row(b, s, n, row, gen_maximum);
   for (int lane = 1; lane <= 2; lane *= 2) v = gen_maximum(b, v, gen_shuffle_xor(b, v, gen_i32(b, lane), 32));
-  return gen_fmul(b, v, factor);
+  return factor ? gen_fmul(b, v, factor) : v;
 }
 
 void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_state *state,
                        attention_rescale *rescale) {
   gen_builder *b = e->b;
   gen_value none = gen_f32(b, -(double)INFINITY), zero = gen_f32(b, 0);
-  gen_value factor = gen_f32(b, e->m->scale * (e->m->base2 ? 1 : M_LOG2E)), before[ATTENTION_ROWS];
+  gen_value factor = e->m->body == e->m->product ? gen_f32(b, attention_exponent_factor(e->m)) : NULL;
+  gen_value before[ATTENTION_ROWS];
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     gen_value largest = largest_of(e, s, n, r, factor);
     before[r] = state->base[r];
@@ -118,8 +119,10 @@ void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_stat
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     gen_value nothing = gen_compare(b, GEN_EQ, state->base[r], none);
     gen_value minus = gen_select(b, nothing, zero, gen_fneg(b, state->base[r]));
-    for (int i = 0; i < n; i++)
-      if (row_of(i) == r) s[i] = exp2_of(b, gen_fma(b, s[i], factor, minus));
+    for (int i = 0; i < n; i++) {
+      if (row_of(i) != r) continue;
+      s[i] = exp2_of(b, factor ? gen_fma(b, s[i], factor, minus) : gen_fadd(b, s[i], minus));
+    }
     gen_value total = over_row(b, s, n, r, gen_fadd);
     if (rescale) {
       rescale->factor[r] = exp2_of(b, gen_fadd(b, before[r], minus));

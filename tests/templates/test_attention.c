@@ -119,13 +119,16 @@ END_TEST
 
 /* Scores far apart, keys that a bias hides, and queries that see nothing by it. */
 START_TEST(extreme_biases_are_right) {
-  static const double mixed[] = {0, 5e4, -5e4, -INFINITY, 1, -INFINITY, -5e4}, hidden_all[] = {-INFINITY};
+  static const double mixed[] = {0, 5e4, -5e4, -INFINITY, 1, -INFINITY, -5e4}, hidden_all[] = {-INFINITY},
+                      finite[] = {-1e30}; /* weights alike */
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
   template_case c = template_case_bind(&a, attention(), biased, "T=bf16 B=1 H=1 S=20 R=75 D=64 E=32",
                                        "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=0");
-  views[3] =
-      _i ? (run_view){.values = hidden_all, .n_values = 1} : (run_view){.values = mixed, .n_values = 7};
+  const run_view of[] = {{.values = mixed, .n_values = 7},
+                         {.values = hidden_all, .n_values = 1},
+                         {.values = finite, .n_values = 1}};
+  views[3] = of[_i];
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -220,7 +223,7 @@ int main(void) {
   tcase_set_timeout(tests, 120);
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, views_are_right);
-  tcase_add_loop_test(tests, extreme_biases_are_right, 0, 2);
+  tcase_add_loop_test(tests, extreme_biases_are_right, 0, 3);
   tcase_add_test(tests, small_problem_is_right);
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_test(tests, near_misses_are_refused);
