@@ -63,6 +63,7 @@ arke_context *fixture_open(const arke_options *options);
 
 TCase *cuda_device_tests(void);
 TCase *plan_tests(void);
+TCase *plan_binding_tests(void);
 TCase *plan_view_tests(void);
 TCase *run_tests(void);
 TCase *emulated_run_tests(void);

@@ -4,6 +4,7 @@ int main(void) {
   Suite *suite = suite_create("runtime");
   suite_add_tcase(suite, cuda_device_tests());
   suite_add_tcase(suite, plan_tests());
+  suite_add_tcase(suite, plan_binding_tests());
   suite_add_tcase(suite, plan_view_tests());
   suite_add_tcase(suite, run_tests());
   suite_add_tcase(suite, emulated_run_tests());
