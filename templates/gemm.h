@@ -223,11 +223,9 @@ int64_t gemm_k_parts(const gemm_match *match);
 template_reason gemm_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *gemm_space_of(const target *t);
 void gemm_defaults(const ir_problem *p, const target *t, config *c);
-template_reason gemm_feasible(const ir_problem *p, const target *t, const config *c);
 const void *gemm_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason gemm_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
                            double *ns);
-double gemm_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 double gemm_plan_cost_ns(const gemm_plan *plan, const target_rates *rates);
 double gemm_bound_ns(const ir_problem *p, const void *prepared, const target *t, const target_rates *rates,
                      const config *c);

@@ -115,28 +115,6 @@ double gemm_bound_ns(const ir_problem *p, const void *of, const target *t, const
   return gemm_plan_bound_ns(&plan, t, rates);
 }
 
-template_reason gemm_feasible(const ir_problem *p, const target *t, const config *c) {
-  template_reason reason = gemm_check_numbers(c);
-  if (reason != TEMPLATE_OK) return reason;
-  arena a = ARENA_INIT;
-  const prepared *made = gemm_prepare(p, t, &a);
-  gemm_plan plan;
-  if (made) reason = make_plan(made, t, c, &plan);
-  arena_release(&a);
-  return made ? reason : TEMPLATE_SIZE;
-}
-
-double gemm_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  const prepared *made = gemm_prepare(p, t, &a);
-  gemm_plan plan;
-  double ns = INFINITY;
-  if (made && made->reason == TEMPLATE_OK && gemm_plan_make(&made->match, t, c, &plan) == TEMPLATE_OK)
-    ns = gemm_plan_cost_ns(&plan, rates);
-  arena_release(&a);
-  return ns;
-}
-
 /* Tiles that are worth starting from, large to small: rows, columns, consumers, schedule. */
 static const struct {
   int block_m, block_n, consumers, schedule;

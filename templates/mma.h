@@ -218,11 +218,9 @@ template_reason mma_match(const ir_problem *p, const target *t, bool merged, are
 template_reason mma_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *mma_space_of(const target *t);
 void mma_defaults(const ir_problem *p, const target *t, config *c);
-template_reason mma_feasible(const ir_problem *p, const target *t, const config *c);
 const void *mma_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason mma_judge(const void *prepared, const target *t, const target_rates *rates, const config *v,
                           double *ns);
-double mma_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 double mma_plan_cost_ns(const mma_plan *plan, const target *t, const target_rates *rates);
 arke_status mma_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                      arena *a, kernel_way *ways, int *n, arke_error *err);

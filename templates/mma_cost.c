@@ -71,15 +71,3 @@ double mma_plan_cost_ns(const mma_plan *p, const target *t, const target_rates *
   /* They get into each other's way where they are alike, as in gemm_cost.c. */
   return pow(pow(time, 4) + pow(memory, 4), 0.25) + parts + rates->launch_ns;
 }
-
-double mma_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *v) {
-  arena a = ARENA_INIT;
-  contraction c;
-  mma_plan plan;
-  double ns = INFINITY;
-  if (mma_match(p, t, true, &a, &c, NULL) == TEMPLATE_OK &&
-      mma_plan_make(&c, t, v, true, true, &plan) == TEMPLATE_OK)
-    ns = mma_plan_cost_ns(&plan, t, rates);
-  arena_release(&a);
-  return ns;
-}

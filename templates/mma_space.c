@@ -41,19 +41,6 @@ static bool redundant(const mma_plan *p) {
   return p->stages > 2 && p->stages - 1 > ceildiv(steps, p->split);
 }
 
-template_reason mma_feasible(const ir_problem *p, const target *t, const config *v) {
-  template_reason reason = mma_check_numbers(t, v);
-  if (reason != TEMPLATE_OK) return reason;
-  arena a = ARENA_INIT;
-  contraction c;
-  mma_plan plan;
-  reason = mma_match(p, t, true, &a, &c, NULL);
-  if (reason == TEMPLATE_OK) reason = mma_plan_make(&c, t, v, true, true, &plan);
-  if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  arena_release(&a);
-  return reason;
-}
-
 typedef struct prepared {
   contraction c;
   template_reason reason;

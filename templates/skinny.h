@@ -152,11 +152,9 @@ arke_status skinny_value(void *user, const ir_expr *e, gen_value *values, arke_e
 template_reason skinny_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *skinny_space_of(const target *t);
 void skinny_defaults(const ir_problem *p, const target *t, config *c);
-template_reason skinny_feasible(const ir_problem *p, const target *t, const config *c);
 const void *skinny_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason skinny_judge(const void *prepared, const target *t, const target_rates *rates,
                              const config *c, double *ns);
-double skinny_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 arke_status skinny_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                         arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status skinny_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -106,15 +106,3 @@ double skinny_cost_of(const skinny_plan *p, const target *t, const target_rates 
   return launch_factor * rates->launch_ns + pow(sum, 1 / power) + ends + (ceil(waves) - 1) * cta_start_ns +
          ctas * cta_ns;
 }
-
-double skinny_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  skinny_match m;
-  skinny_plan plan;
-  double ns = INFINITY;
-  if (skinny_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK &&
-      skinny_plan_make(&m, t, c, true, &plan) == TEMPLATE_OK)
-    ns = skinny_cost_of(&plan, t, rates);
-  arena_release(&a);
-  return ns;
-}

@@ -45,18 +45,6 @@ static bool is_redundant(const skinny_plan *p) {
   return p->loads != GEN_CACHE_DEFAULT && tokens > p->tokens; /* weights are read again */
 }
 
-template_reason skinny_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
-  skinny_match m;
-  skinny_plan plan;
-  template_reason reason = skinny_config_check(c);
-  if (reason == TEMPLATE_OK) reason = skinny_match_make(p, true, &a, &m, NULL, NULL);
-  if (reason == TEMPLATE_OK) reason = skinny_plan_make(&m, t, c, true, &plan);
-  if (reason == TEMPLATE_OK && is_redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  arena_release(&a);
-  return reason;
-}
-
 /* --- judging --- */
 
 typedef struct prepared {

@@ -148,13 +148,11 @@ arke_status slim_value(void *user, const ir_expr *x, gen_value *values, arke_err
 template_reason slim_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *slim_space_of(const target *t);
 void slim_defaults(const ir_problem *p, const target *t, config *c);
-template_reason slim_feasible(const ir_problem *p, const target *t, const config *c);
 const void *slim_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason slim_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
                            double *ns);
 double slim_bound_ns(const ir_problem *p, const void *prepared, const target *t, const target_rates *rates,
                      const config *c);
-double slim_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c);
 arke_status slim_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                       arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status slim_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,

@@ -109,15 +109,3 @@ double slim_cost_of(const slim_plan *p, const target *t, const target_rates *rat
   double ends = store_ns + (p->cluster > 1 ? cluster_ns : 0) + finish;
   return launch_factor * rates->launch_ns + stream + starts + ends + rounds * (starts + ends) / fit;
 }
-
-double slim_cost_ns(const ir_problem *p, const target *t, const target_rates *rates, const config *c) {
-  arena a = ARENA_INIT;
-  slim_match m;
-  slim_plan plan;
-  double ns = INFINITY;
-  if (slim_match_make(p, true, &a, &m, NULL, NULL) == TEMPLATE_OK &&
-      slim_plan_make(&m, t, c, true, &plan) == TEMPLATE_OK)
-    ns = slim_cost_of(&plan, t, rates);
-  arena_release(&a);
-  return ns;
-}

@@ -93,15 +93,6 @@ double slim_bound_ns(const ir_problem *p, const void *of, const target *t, const
   return ceil(ctas / rates->sm_count) * flops / (rates->f16_flops_per_s / rates->sm_count) * 1e9;
 }
 
-template_reason slim_feasible(const ir_problem *p, const target *t, const config *c) {
-  arena a = ARENA_INIT;
-  double ns;
-  const prepared *made = slim_prepare(p, t, &a);
-  template_reason reason = made ? slim_judge(made, t, &t->rates, c, &ns) : TEMPLATE_OPERATOR;
-  arena_release(&a);
-  return reason;
-}
-
 /* --- where to start --- */
 
 void slim_defaults(const ir_problem *p, const target *t, config *c) {
