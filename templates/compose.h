@@ -51,7 +51,8 @@ typedef struct compose_target {
 typedef struct compose_stage {
   ir_problem problem;
   const kernel_template *k;
-  config c;
+  config c;                     /* its template's default */
+  double ns;                    /* that costs, by the target's rates */
   int arguments[LIMIT_TENSORS]; /* kernel_stage.arguments */
 } compose_stage;
 
@@ -67,6 +68,8 @@ typedef struct compose_plan {
   kernel_temporary temporaries[COMPOSE_TEMPORARIES];
 } compose_plan;
 
+/* What a model says; of nothing at all models know no time, but there is a launch. */
+double compose_price(double ns, const target_rates *rates);
 /* The stage's operator, bound to the problem's sizes. ARKE_ERR_UNSUPPORTED where it cannot be written. */
 arke_status compose_write_stage(compose_plan *plan, const compose_target *targets, int n, compose_stage *s,
                                 arke_error *err);

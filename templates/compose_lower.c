@@ -49,12 +49,16 @@ const void *compose_prepare(const ir_problem *p, const target *t, arena *a) {
   return made->reason == TEMPLATE_OK && !made->choices ? NULL : made;
 }
 
+double compose_price(double ns, const target_rates *rates) {
+  return ns > 0 ? ns : rates->launch_ns;
+}
+
 static double stage_ns(const prepared *made, int i, const target *t, const target_rates *rates,
                        const config *c) {
   const kernel_template *k = made->plan.stages[i]->k;
   double ns = 0;
   k->judge(made->choices->prepared[i], t, rates, c, &ns);
-  return ns > 0 ? ns : rates->launch_ns; /* of nothing at all models know no time */
+  return compose_price(ns, rates);
 }
 
 template_reason compose_judge(const void *of, const target *t, const target_rates *rates, const config *c,

@@ -48,14 +48,9 @@ static bool list_operands(compose_splitter *s, const compose_target *targets, in
   return found->n > 0;
 }
 
-double compose_stages_ns(const compose_plan *plan, const target *t, int first) {
-  double ns = 0;
-  for (int i = first; i < plan->n_stages; i++) {
-    const compose_stage *s = plan->stages[i];
-    double own = template_cost_ns(s->k, &s->problem, t, &t->rates, &s->c);
-    ns += own > 0 ? own : t->rates.launch_ns; /* of nothing at all models know no time */
-  }
-  return ns;
+bool compose_has_operands(compose_splitter *s, const compose_target *targets, int n) {
+  operand_list operands;
+  return list_operands(s, targets, n, &operands);
 }
 
 bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n, double most_ns) {
@@ -69,7 +64,9 @@ bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n
   for (int i = 0; i < operands.n && apart; i++)
     apart = compose_add_cut(s, operands.list[i], NULL, &made[n_made++]);
   apart = apart && compose_solve(s, made, n_made) && compose_try_whole(s, targets, n);
-  if (apart && compose_stages_ns(plan, s->t, n_stages) < most_ns) return true;
+  double ns = 0;
+  for (int i = n_stages; i < plan->n_stages; i++) ns += plan->stages[i]->ns;
+  if (apart && ns < most_ns) return true;
   compose_undo(plan, n_stages, before);
   plan->n_cuts = n_cuts;
   return false;

@@ -9,17 +9,21 @@
 
 /* --- templates --- */
 
-/* The template whose default is cheapest for the problem; NULL: none fits, and `detail` says why each does
- * not. `s`: of a stage, whose kernels are to be joined with others'; NULL: of an operator, of which only has
- * to be known whether one takes it: the first that does. */
-static const kernel_template *best_template(const ir_problem *p, const target *t, const compose_stage *s,
-                                            config *c, strbuf *detail) {
+typedef enum wanted_template {
+  WANTED_STAGE, /* the cheapest of those whose kernels can be joined with others' */
+  WANTED_WHOLE, /* the cheapest */
+  WANTED_ANY    /* the first: whether one takes the operator */
+} wanted_template;
+
+/* The template, its default and what that costs, for the problem; NULL: none fits, and `detail` says why each
+ * does not. */
+static const kernel_template *best_template(const ir_problem *p, const target *t, wanted_template wanted,
+                                            config *c, double *least, strbuf *detail) {
   const kernel_template *best = NULL;
-  double least = 0;
   for (int i = 0; i < template_count(); i++) {
     const kernel_template *k = template_get(i);
     config defaults;
-    if (k->fits == compose_fits || (s && !k->ways)) continue;
+    if (k->fits == compose_fits || (wanted == WANTED_STAGE && !k->ways)) continue;
     size_t before = detail->length;
     if (detail->length) strbuf_add(detail, "; ");
     strbuf_addf(detail, "%s: ", k->name);
@@ -27,11 +31,11 @@ static const kernel_template *best_template(const ir_problem *p, const target *t
     if (detail->data) detail->data[detail->length = before] = 0;
     k->defaults(p, t, &defaults);
     double ns = template_cost_ns(k, p, t, &t->rates, &defaults);
-    if (isinf(ns) || (best && ns >= least)) continue;
+    if (isinf(ns) || (best && ns >= *least)) continue;
     best = k;
-    least = ns;
+    *least = ns;
     *c = defaults;
-    if (!s) break;
+    if (wanted == WANTED_ANY) break;
   }
   return best;
 }
@@ -54,7 +58,8 @@ bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n
     strbuf_add(&s->last, why.text);
     return false;
   }
-  stage->k = best_template(&stage->problem, s->t, stage, &stage->c, &s->last);
+  stage->k = best_template(&stage->problem, s->t, WANTED_STAGE, &stage->c, &stage->ns, &s->last);
+  stage->ns = compose_price(stage->ns, &s->t->rates);
   if (!stage->k || plan->n_stages == COMPOSE_STAGES) return false;
   for (int i = 0; i < n; i++) {
     int number = targets[i].temporary;
@@ -74,7 +79,7 @@ bool compose_try_stage(compose_splitter *s, const compose_target *targets, int n
   uint64_t before = plan->made;
   if (!compose_try_whole(s, targets, n)) return false;
   compose_stage *whole = plan->stages[n_stages];
-  double ns = compose_stages_ns(plan, s->t, n_stages);
+  double ns = whole->ns;
   uint64_t made = plan->made;
   compose_undo(plan, n_stages, before);
   if (compose_try_apart(s, targets, n, ns)) return true;
@@ -193,13 +198,16 @@ static bool split_all(compose_splitter *s, strbuf *detail) {
 }
 
 /* An operator that a template takes whole: by stages where they are cheaper. */
-static bool split_apart(compose_splitter *s, const kernel_template *whole, const config *c, strbuf *detail) {
+static bool split_apart(compose_splitter *s, const kernel_template *whole, strbuf *detail) {
   compose_plan *plan = s->plan;
   compose_target targets[COMPOSE_TARGETS];
-  double ns = template_cost_ns(whole, plan->p, s->t, &s->t->rates, c);
+  config c;
+  double ns = 0;
   strbuf_addf(detail, "the %s template takes it whole", whole->name);
-  if (plan->form.n_outputs == 0 || plan->form.n_outputs > COMPOSE_TARGETS || !(ns > 0)) return false;
+  if (plan->form.n_outputs == 0 || plan->form.n_outputs > COMPOSE_TARGETS) return false;
   for (int i = 0; i < plan->form.n_outputs; i++) targets[i] = (compose_target){.output = i, .temporary = -1};
+  if (!compose_has_operands(s, targets, plan->form.n_outputs)) return false;
+  if (!best_template(plan->p, s->t, WANTED_WHOLE, &c, &ns, &s->last)) return false;
   return compose_try_apart(s, targets, plan->form.n_outputs, ns) && in_place_is_safe_across(plan);
 }
 
@@ -208,16 +216,17 @@ arke_status compose_split(const ir_problem *p, const target *t, arena *a, compos
   compose_splitter s = {.plan = plan, .t = t, .last = STRBUF_INIT, .err = err, .status = ARKE_OK};
   strbuf why = STRBUF_INIT;
   config c;
+  double ns;
   *plan = (compose_plan){.p = p, .a = a};
   *reason = TEMPLATE_OPERATOR;
-  const kernel_template *whole = best_template(p, t, NULL, &c, &s.last);
+  const kernel_template *whole = best_template(p, t, WANTED_ANY, &c, &ns, &s.last);
   arke_error form = ARKE_ERROR_INIT;
   s.status = ir_form_make(p, a, &plan->form, &form);
   if (s.status == ARKE_ERR_UNSUPPORTED) {
     if (!whole) strbuf_add(&why, form.text);
     s.status = ARKE_OK;
   } else if (s.status == ARKE_OK) {
-    bool split = whole ? split_apart(&s, whole, &c, &why) : split_all(&s, &why);
+    bool split = whole ? split_apart(&s, whole, &why) : split_all(&s, &why);
     if (split) *reason = TEMPLATE_OK;
   }
   if (detail && *reason != TEMPLATE_OK) strbuf_add(detail, strbuf_text(&why));

@@ -56,13 +56,12 @@ bool compose_cut_some(compose_splitter *s, const compose_target *targets, int n)
 
 /* --- computed operands of products (compose_operands.c) --- */
 
+/* Whether there are computed operands under the targets. */
+bool compose_has_operands(compose_splitter *s, const compose_target *targets, int n);
 /* Stages for the targets and for computed operands under them, where together they cost less than `most_ns`;
  * else, or where there are no such operands, nothing is changed. An operand that has reductions is best apart
  * with them: where no template takes a whole, that is tried first, at any cost. */
 bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n, double most_ns);
-
-/* What the stages from `first` on cost together, by their defaults and the target's rates. */
-double compose_stages_ns(const compose_plan *plan, const target *t, int first);
 
 /* --- stages (compose_split.c) --- */
 
