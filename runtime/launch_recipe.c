@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#define STAGE "launch"
+#define STAGE "recipe"
 
 typedef struct launcher {
   device *d;
