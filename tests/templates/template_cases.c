@@ -36,6 +36,20 @@ static bool serves(const made_kernel *m, const template_case *c) {
   return m->is_made && memcmp(&m->p, &c->p, sizeof m->p) == 0 && memcmp(&m->c, &c->c, sizeof m->c) == 0;
 }
 
+const char *template_text_of(const char *op) {
+  const ir_catalogue_entry *e = ir_catalogue_find(op, NULL);
+  return e ? e->text : op;
+}
+
+void template_fill_views(const ir_problem *p, const template_input *inputs, int n, run_view *views) {
+  for (int i = 0; i < p->op->n_inputs; i++)
+    for (int k = 0; k < n; k++)
+      if (inputs[k].name && strcmp(p->op->tensors[i].name, inputs[k].name) == 0) {
+        views[i].values = inputs[k].values;
+        views[i].n_values = inputs[k].n;
+      }
+}
+
 template_case template_case_bind(arena *a, const kernel_template *k, const char *text, const char *bindings,
                                  const char *settings) {
   arke_error err = ARKE_ERROR_INIT;
@@ -208,6 +222,13 @@ void template_case_miss(arena *a, const template_case *c, const char *line) {
   l.ptx = text;
   run_views_result r = run(c, &l, NULL);
   ck_assert_msg(r.status == ARKE_ERR_FAULT || r.wrong > 0, "%s without %s passed", c->p.op->text, line);
+}
+
+void template_class_run(const kernel_template *k, const template_class *c) {
+  arena a = ARENA_INIT;
+  template_case bound = template_case_bind(&a, k, template_text_of(c->text), c->bindings, c->settings);
+  template_case_run(&a, &bound, NULL, 0);
+  arena_release(&a);
 }
 
 void template_class_check(const kernel_template *k, const template_class *c, int way) {

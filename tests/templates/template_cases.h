@@ -17,6 +17,17 @@ typedef struct template_case {
   struct template_made *made; /* kernels of it that were lowered already, which is most of a test's time */
 } template_case;
 
+/* The text of an operator of the catalogue by its name; what is no name is a text. */
+const char *template_text_of(const char *op);
+/* Values of an input by its name; an input without a name is none. Into the views of the problem's inputs. */
+typedef struct template_input {
+  const char *name;
+  const double *values;
+  int n;
+} template_input;
+#define TEMPLATE_VALUES(list) list, (int)COUNT_OF(list)
+void template_fill_views(const ir_problem *p, const template_input *inputs, int n, run_view *views);
+
 /* `settings`: "TILE_X=32,…", what is left out takes the template's defaults. The problem must fit. */
 template_case template_case_bind(arena *a, const kernel_template *k, const char *text, const char *bindings,
                                  const char *settings);
@@ -38,11 +49,13 @@ void template_case_fail_allocations(const template_case *c);
 /* The operator is refused with `reason` and a sentence. */
 void template_refuses(const kernel_template *k, const char *text, const char *bindings,
                       template_reason reason);
-/* An operator at some sizes, in one configuration: a row of a suite's table. */
+/* An operator (template_text_of) at some sizes, in one configuration: a row of a suite's table. */
 typedef struct template_class {
   const char *text, *bindings, *settings;
 } template_class;
 
+/* template_case_run without views, by the first way. */
+void template_class_run(const kernel_template *k, const template_class *c);
 /* template_case_run_and_assemble without views, and template_case_run_reduced. */
 void template_class_check(const kernel_template *k, const template_class *c, int way);
 /* template_case_fail_allocations */

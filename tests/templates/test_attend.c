@@ -49,21 +49,12 @@ static const char latent[] =
     "s[b,q,h] = sum(k: k <= q + R - S) exp2(A[b,q,h,k] - m[b,q,h]); O[b,q,h,d] = sum(k: k <= q + R - S) "
     "cast<T>(exp2(A[b,q,h,k] - m[b,q,h])) / s[b,q,h] * K[b,k,d]; u[b,q,h] = m[b,q,h] + log2(s[b,q,h]) }";
 
-/* A name of the catalogue, or a text. */
-static const char *text_of(const char *op) {
-  const char *nearest;
-  const ir_catalogue_entry *e = ir_catalogue_find(op, &nearest);
-  return e ? e->text : op;
-}
-
 /* --- what it computes --- */
 
 #define CLUSTERED "CLUSTER=1,BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
 #define SMALL     "CLUSTER=0,BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
 
-static const struct {
-  const char *op, *bindings, *settings;
-} cases[] = {
+static const template_class cases[] = {
     {grouped, "T=bf16 B=1 H=4 G=1 S=1 R=255 D=128", SMALL "STAGES=3,SETS=2,SPLIT=2"},
     {grouped, "T=f16 B=1 H=8 G=1 S=1 R=257 D=64", SMALL "STAGES=2,SETS=4,SPLIT=10"},
     {grouped, "T=bf16 B=1 H=3 G=1 S=5 R=41 D=80 causal=true", SMALL "STAGES=2,SETS=1,SPLIT=3"},
@@ -95,11 +86,7 @@ static const struct {
 };
 
 START_TEST(cases_are_right) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, attend(), text_of(cases[_i].op), cases[_i].bindings, cases[_i].settings);
-  template_case_run(&a, &c, NULL, 0);
-  arena_release(&a);
+  template_class_run(attend(), &cases[_i]);
 }
 END_TEST
 
@@ -153,8 +140,8 @@ END_TEST
 START_TEST(views_are_right) {
   arena a = ARENA_INIT;
   template_case c =
-      template_case_bind(&a, attend(), text_of(grouped), "T=bf16 B=2 H=4 G=2 S=3 R=37 D=64 causal=true",
-                         SMALL "STAGES=2,SETS=2,SPLIT=2");
+      template_case_bind(&a, attend(), template_text_of(grouped),
+                         "T=bf16 B=2 H=4 G=2 S=3 R=37 D=64 causal=true", SMALL "STAGES=2,SETS=2,SPLIT=2");
   run_view views[LIMIT_TENSORS] = {{0}};
   for (int i = 0; i < 4; i++)
     run_view_permuted(&c.p, i, _i ? (int[]){2, 3, 1, 0} : (int[]){3, 1, 2, 0}, _i ? 3 : 8 * i, &views[i]);
@@ -166,8 +153,8 @@ END_TEST
 /* Rows of an odd number of elements are taken one by one. */
 START_TEST(odd_heads_are_right) {
   arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, attend(), text_of(grouped), "T=f16 B=1 H=4 G=2 S=3 R=21 D=37",
-                                       SMALL "STAGES=2,SETS=2,SPLIT=1");
+  template_case c = template_case_bind(&a, attend(), template_text_of(grouped),
+                                       "T=f16 B=1 H=4 G=2 S=3 R=21 D=37", SMALL "STAGES=2,SETS=2,SPLIT=1");
   template_case_run(&a, &c, NULL, 0);
   arena_release(&a);
 }
@@ -178,7 +165,7 @@ START_TEST(small_problems_are_right) {
       SMALL "STAGES=3,SETS=1,SPLIT=8",
       "CLUSTER=0,BLOCK_M=32,BLOCK_N=16,STAGES=2,WARPS_M=2,SETS=1,HOLD_Q=1,SPLIT=1"};
   arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, attend(), text_of(grouped),
+  template_case c = template_case_bind(&a, attend(), template_text_of(grouped),
                                        "T=bf16 B=4 H=32 G=8 S=128 R=4096 D=16 causal=true", settings[_i]);
   template_case_run_reduced(&a, &c);
   arena_release(&a);
@@ -199,7 +186,7 @@ static const struct {
 START_TEST(large_tiles_do_not_spill) {
   arena a = ARENA_INIT;
   template_case c =
-      template_case_bind(&a, attend(), text_of(grouped), large[_i].bindings, large[_i].settings);
+      template_case_bind(&a, attend(), template_text_of(grouped), large[_i].bindings, large[_i].settings);
   template_case_assemble(&a, &c);
   arena_release(&a);
 }
@@ -214,7 +201,7 @@ START_TEST(defaults_fill_the_device) {
                   {"T=bf16 B=4 H=64 G=8 S=1 R=32768 D=128", 4, 64},
                   {"T=bf16 B=256 H=32 G=8 S=1 R=512 D=128", 1, 1}};
   arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, attend(), text_of(grouped), expected[_i].bindings, "");
+  template_case c = template_case_bind(&a, attend(), template_text_of(grouped), expected[_i].bindings, "");
   int split = c.c.values[ATTEND_SPLIT];
   ck_assert_msg(split >= expected[_i].least && split <= expected[_i].most, "%s: SPLIT=%d",
                 expected[_i].bindings, split);
@@ -232,8 +219,8 @@ static const char matmul[] = "f(A: T[M,K], B: T[K,N]) -> (Y: T[M,N]) { Y[m,n] = 
 START_TEST(near_misses_are_refused) {
   template_refuses(attend(), not_rounded, "T=bf16 B=1 H=1 S=8 R=8 D=64 E=64", TEMPLATE_DTYPE);
   template_refuses(attend(), matmul, "T=bf16 M=8 N=8 K=8", TEMPLATE_OPERATOR);
-  template_refuses(attend(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=1032", TEMPLATE_SIZE);
-  template_refuses(attend(), text_of(grouped), "T=bf16 B=1 H=3 G=2 S=8 R=8 D=64", TEMPLATE_SIZE);
+  template_refuses(attend(), template_text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=1032", TEMPLATE_SIZE);
+  template_refuses(attend(), template_text_of(grouped), "T=bf16 B=1 H=3 G=2 S=8 R=8 D=64", TEMPLATE_SIZE);
 }
 END_TEST
 
@@ -254,7 +241,7 @@ START_TEST(rows_that_share_keys_are_packed) {
   ir_problem p;
   attention_match m;
   attend_rows rows;
-  ck_assert_int_eq(ir_op_parse(&a, text_of(packs[_i].op), &op, NULL), ARKE_OK);
+  ck_assert_int_eq(ir_op_parse(&a, template_text_of(packs[_i].op), &op, NULL), ARKE_OK);
   ck_assert_int_eq(ir_problem_bind(op, packs[_i].bindings, &p, NULL), ARKE_OK);
   ck_assert_int_eq(attention_match_op(&p, &a, &m, NULL, NULL), TEMPLATE_OK);
   attend_rows_find(&m, &rows);
@@ -269,7 +256,7 @@ END_TEST
 START_TEST(missing_waits_are_found) {
   static const char *const lines[] = {"cp.async.wait_group", "bar.sync"};
   arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, attend(), text_of(flash), "T=bf16 B=1 H=1 S=4 R=150 D=64",
+  template_case c = template_case_bind(&a, attend(), template_text_of(flash), "T=bf16 B=1 H=1 S=4 R=150 D=64",
                                        SMALL "STAGES=2,SETS=2,SPLIT=1");
   template_case_miss(&a, &c, lines[_i]);
   arena_release(&a);
@@ -279,17 +266,15 @@ END_TEST
 START_TEST(out_of_memory_is_reported) {
   arena a = ARENA_INIT;
   template_case c =
-      template_case_bind(&a, attend(), text_of(grouped), "T=bf16 B=1 H=2 G=1 S=4 R=50 D=16 causal=true",
-                         SMALL "STAGES=2,SETS=1,SPLIT=2");
+      template_case_bind(&a, attend(), template_text_of(grouped),
+                         "T=bf16 B=1 H=2 G=1 S=4 R=50 D=16 causal=true", SMALL "STAGES=2,SETS=1,SPLIT=2");
   template_case_fail_allocations(&c);
   arena_release(&a);
 }
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("attend");
-  TCase *tests = tcase_create("attend");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("attend");
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, what_lies_behind_a_length_is_not_read);
   tcase_add_test(tests, extreme_biases_are_right);
@@ -302,10 +287,5 @@ int main(void) {
   tcase_add_loop_test(tests, rows_that_share_keys_are_packed, 0, (int)COUNT_OF(packs));
   tcase_add_loop_test(tests, missing_waits_are_found, 0, 2);
   tcase_add_test(tests, out_of_memory_is_reported);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("attend", tests);
 }

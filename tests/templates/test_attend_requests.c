@@ -56,24 +56,6 @@ static const char op_paged_narrow[] =
         PAGED_A) "O[b,q,h,e] = " ATTENTION_WEIGHTED("b,q,h", PAGED_SEEN, PAGED_A,
                                                     "V[t[b,k / 16],k % 16,h / (H / G),e]") " }";
 
-/* Values of an input by its name. */
-typedef struct input {
-  const char *name;
-  const double *values;
-  int n;
-} input;
-
-#define VALUES(list) list, (int)COUNT_OF(list)
-
-static void fill(const ir_problem *p, const input *inputs, int n, run_view *views) {
-  for (int i = 0; i < p->op->n_inputs; i++)
-    for (int k = 0; k < n; k++)
-      if (inputs[k].name && strcmp(p->op->tensors[i].name, inputs[k].name) == 0) {
-        views[i].values = inputs[k].values;
-        views[i].n_values = inputs[k].n;
-      }
-}
-
 #define SMALL "CLUSTER=0,BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
 
 /* --- what it computes --- */
@@ -88,48 +70,54 @@ static const double table[] = {3, 0, 5, 1, 6, 2, 999, 999, 4, -7, 999, 999}, len
 
 static const struct {
   const char *op, *bindings, *settings;
-  input inputs[3];
+  template_input inputs[3];
 } cases[] = {
     {op_varlen,
      "T=bf16 N=43 M=100 H=2 G=1 D=64 E=64 B=5",
      SMALL "STAGES=2,SETS=2,SPLIT=1",
-     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(ends_of_queries)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {op_varlen,
      "T=f16 N=43 M=110 H=6 G=2 D=64 E=32 B=5 causal=false",
      "CLUSTER=0,BLOCK_M=64,BLOCK_N=32,STAGES=3,WARPS_M=2,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=2",
-     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(ends_of_queries)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {op_varlen,
      "T=bf16 N=20 M=100 H=1 G=1 D=20 E=32 B=5",
      SMALL "STAGES=2,SETS=1,SPLIT=2",
-     {{"qe", VALUES(few)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(few)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {op_paged,
      "T=bf16 B=3 H=8 G=2 S=1 D=128 E=64 P=7 W=4",
      SMALL "STAGES=3,SETS=1,SPLIT=2",
-     {{"lens", VALUES(lengths)}, {"t", VALUES(table)}}},
+     {{"lens", TEMPLATE_VALUES(lengths)}, {"t", TEMPLATE_VALUES(table)}}},
     {op_paged,
      "T=f16 B=3 H=4 G=2 S=11 D=64 E=80 P=7 W=4",
      "CLUSTER=0,BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=2,WARPS_E=1,SETS=2,HOLD_Q=1,SPLIT=1",
-     {{"lens", VALUES(longer)}, {"t", VALUES(table)}}},
+     {{"lens", TEMPLATE_VALUES(longer)}, {"t", TEMPLATE_VALUES(table)}}},
     {chunked,
      "T=bf16 N=11 H=4 G=2 D=64 E=64 P=7 Z=24 W=4 B=3",
      SMALL "STAGES=2,SETS=2,SPLIT=2",
-     {{"lens", VALUES(longer)}, {"t", VALUES(table)}, {"qe", VALUES(chunks)}}},
+     {{"lens", TEMPLATE_VALUES(longer)}, {"t", TEMPLATE_VALUES(table)}, {"qe", TEMPLATE_VALUES(chunks)}}},
     {op_paged_narrow,
      "T=bf16 U=e4m3 B=3 H=8 G=2 S=1 D=64 E=32 P=7 W=4",
      SMALL "STAGES=3,SETS=1,SPLIT=2",
-     {{"lens", VALUES(lengths)}, {"t", VALUES(table)}}},
+     {{"lens", TEMPLATE_VALUES(lengths)}, {"t", TEMPLATE_VALUES(table)}}},
     {chunked,
      "T=bf16 N=9 H=2 G=2 D=33 E=30 P=7 Z=24 W=4 B=3",
      SMALL "STAGES=2,SETS=1,SPLIT=1",
-     {{"lens", VALUES(longer)}, {"t", VALUES(table)}, {"qe", VALUES(chunks)}}},
+     {{"lens", TEMPLATE_VALUES(longer)}, {"t", TEMPLATE_VALUES(table)}, {"qe", TEMPLATE_VALUES(chunks)}}},
     {sparse,
      "T=bf16 B=2 S=3 H=5 R=20 N=35 D=64 E=32",
      SMALL "STAGES=2,SETS=2,SPLIT=2",
-     {{"i", VALUES(places)}}},
+     {{"i", TEMPLATE_VALUES(places)}}},
     {sparse,
      "T=bf16 B=1 S=2 H=5 R=20 N=35 D=33 E=32",
      SMALL "STAGES=2,SETS=1,SPLIT=1",
-     {{"i", VALUES(places)}}},
+     {{"i", TEMPLATE_VALUES(places)}}},
     {chosen, "T=f16 B=2 S=3 H=5 R=60 D=32 E=32", SMALL "STAGES=2,SETS=2,SPLIT=1", {{0}}},
     {scaled, "T=bf16 U=e4m3 B=1 H=2 S=3 R=40 D=64 E=48", SMALL "STAGES=2,SETS=2,SPLIT=1", {{0}}},
     {scaled,
@@ -140,18 +128,18 @@ static const struct {
     {op_latent,
      "T=bf16 B=2 S=2 H=9 R=50 C=128 F=48",
      "CLUSTER=0,BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=1,WARPS_E=2,SETS=1,HOLD_Q=0,SPLIT=2",
-     {{"lens", VALUES(latent_lengths)}}},
+     {{"lens", TEMPLATE_VALUES(latent_lengths)}}},
     {op_latent,
      "T=f16 B=2 S=1 H=16 R=50 C=64 F=24",
      SMALL "STAGES=2,SETS=2,SPLIT=1",
-     {{"lens", VALUES(latent_lengths)}}},
+     {{"lens", TEMPLATE_VALUES(latent_lengths)}}},
 };
 
 START_TEST(cases_are_right) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
   template_case c = template_case_bind(&a, attend(), cases[_i].op, cases[_i].bindings, cases[_i].settings);
-  fill(&c.p, cases[_i].inputs, 3, views);
+  template_fill_views(&c.p, cases[_i].inputs, 3, views);
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -164,7 +152,9 @@ START_TEST(views_are_right) {
   template_case c = template_case_bind(&a, attend(), op_paged, "T=bf16 B=3 H=4 G=2 S=2 D=32 E=32 P=7 W=4",
                                        SMALL "STAGES=2,SETS=1,SPLIT=2");
   for (int i = 0; i < 3; i++) run_view_permuted(&c.p, i, (int[]){2, 3, 1, 0}, 3, &views[i]);
-  fill(&c.p, (const input[]){{"lens", VALUES(lengths)}, {"t", VALUES(table)}}, 2, views);
+  template_fill_views(
+      &c.p, (const template_input[]){{"lens", TEMPLATE_VALUES(lengths)}, {"t", TEMPLATE_VALUES(table)}}, 2,
+      views);
   template_case_run(&a, &c, views, 1);
   arena_release(&a);
 }
@@ -185,13 +175,13 @@ START_TEST(keys_of_nobody_do_not_matter) {
     for (int i = 0; i < 64; i++)
       rows[row * 64 + i] = known ? random_normal(5, (uint64_t)(row * 64 + i)) : (double)NAN;
   }
-  fill(&c.p,
-       (const input[]){{"qe", VALUES(ends_of_queries)},
-                       {"kb", VALUES(begins)},
-                       {"ke", VALUES(ends)},
-                       {"K", VALUES(rows)},
-                       {"V", VALUES(rows)}},
-       5, views);
+  template_fill_views(&c.p,
+                      (const template_input[]){{"qe", TEMPLATE_VALUES(ends_of_queries)},
+                                               {"kb", TEMPLATE_VALUES(begins)},
+                                               {"ke", TEMPLATE_VALUES(ends)},
+                                               {"K", TEMPLATE_VALUES(rows)},
+                                               {"V", TEMPLATE_VALUES(rows)}},
+                      5, views);
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -210,10 +200,12 @@ START_TEST(pages_of_nobody_do_not_matter) {
     for (int k = 0; k < lengths[b]; k++)
       for (int d = 0; d < 64; d++)
         rows[((int)table[b * 4 + k / 16] * 16 + k % 16) * 64 + d] = random_normal(7, (uint64_t)(k * 64 + d));
-  fill(&c.p,
-       (const input[]){
-           {"lens", VALUES(lengths)}, {"t", VALUES(table)}, {"K", VALUES(rows)}, {"V", VALUES(rows)}},
-       4, views);
+  template_fill_views(&c.p,
+                      (const template_input[]){{"lens", TEMPLATE_VALUES(lengths)},
+                                               {"t", TEMPLATE_VALUES(table)},
+                                               {"K", TEMPLATE_VALUES(rows)},
+                                               {"V", TEMPLATE_VALUES(rows)}},
+                      4, views);
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -250,19 +242,12 @@ START_TEST(large_tiles_do_not_spill) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("attend_requests");
-  TCase *tests = tcase_create("attend_requests");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("attend_requests");
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, views_are_right);
   tcase_add_test(tests, keys_of_nobody_do_not_matter);
   tcase_add_test(tests, pages_of_nobody_do_not_matter);
   tcase_add_loop_test(tests, small_problems_are_right, 0, 1);
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("attend_requests", tests);
 }

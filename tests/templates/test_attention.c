@@ -43,18 +43,9 @@ static const char one_head[] =
     "R "
     "- S) cast<T>(exp2(A[b,q,h,k] - m[b,q,h])) / s[b,q,h] * V[b,k,d]; u[b,q,h] = m[b,q,h] + log2(s[b,q,h]) }";
 
-/* A name of the catalogue, or a text. */
-static const char *text_of(const char *op) {
-  const char *nearest;
-  const ir_catalogue_entry *e = ir_catalogue_find(op, &nearest);
-  return e ? e->text : op;
-}
-
 /* --- what it computes --- */
 
-static const struct {
-  const char *op, *bindings, *settings;
-} cases[] = {
+static const template_class cases[] = {
     {flash, "T=bf16 B=1 H=2 S=70 R=200 D=64", "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=1"},
     {flash, "T=f16 B=1 H=1 S=150 R=131 D=128", "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1"},
     {flash, "T=bf16 B=1 H=3 S=129 R=260 D=64 causal=true",
@@ -96,20 +87,16 @@ static const struct {
 };
 
 START_TEST(cases_are_right) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, attention(), text_of(cases[_i].op), cases[_i].bindings, cases[_i].settings);
-  template_case_run(&a, &c, NULL, 0);
-  arena_release(&a);
+  template_class_run(attention(), &cases[_i]);
 }
 END_TEST
 
 /* Heads next to one another within a position, and rows with gaps. */
 START_TEST(views_are_right) {
   arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, attention(), text_of(grouped), "T=bf16 B=2 H=4 G=2 S=40 R=70 D=64 causal=true",
-                         "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,HOLD_Q=0,CLUSTER=1,PERSISTENT=1");
+  template_case c = template_case_bind(
+      &a, attention(), template_text_of(grouped), "T=bf16 B=2 H=4 G=2 S=40 R=70 D=64 causal=true",
+      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,HOLD_Q=0,CLUSTER=1,PERSISTENT=1");
   run_view views[LIMIT_TENSORS] = {{0}};
   for (int i = 0; i < 4; i++) run_view_permuted(&c.p, i, (int[]){3, 1, 2, 0}, 8 * i, &views[i]);
   template_case_run(&a, &c, views, 0);
@@ -137,7 +124,7 @@ END_TEST
 START_TEST(small_problem_is_right) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(
-      &a, attention(), text_of(grouped), "T=bf16 B=4 H=32 G=8 S=4096 R=4096 D=64 causal=true",
+      &a, attention(), template_text_of(grouped), "T=bf16 B=4 H=32 G=8 S=4096 R=4096 D=64 causal=true",
       "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1,GROUP=4,PERSISTENT=1");
   template_case_run_reduced(&a, &c);
   arena_release(&a);
@@ -159,7 +146,7 @@ static const struct {
 START_TEST(large_tiles_do_not_spill) {
   arena a = ARENA_INIT;
   template_case c =
-      template_case_bind(&a, attention(), text_of(flash), large[_i].bindings, large[_i].settings);
+      template_case_bind(&a, attention(), template_text_of(flash), large[_i].bindings, large[_i].settings);
   template_case_assemble(&a, &c);
   arena_release(&a);
 }
@@ -187,11 +174,11 @@ START_TEST(near_misses_are_refused) {
   template_refuses(attention(), every_other, small, TEMPLATE_OPERATOR);
   template_refuses(attention(), no_maximum, small, TEMPLATE_OPERATOR);
   template_refuses(attention(), matmul, "T=bf16 M=8 N=8 K=8", TEMPLATE_OPERATOR);
-  template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=0 D=64", TEMPLATE_SIZE);
-  template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=264", TEMPLATE_ALIGNMENT);
-  template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=640", TEMPLATE_SIZE);
-  template_refuses(attention(), text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=60", TEMPLATE_ALIGNMENT);
-  template_refuses(attention(), text_of(grouped), "T=bf16 B=1 H=3 G=2 S=8 R=8 D=64", TEMPLATE_SIZE);
+  template_refuses(attention(), template_text_of(flash), "T=bf16 B=1 H=1 S=8 R=0 D=64", TEMPLATE_SIZE);
+  template_refuses(attention(), template_text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=264", TEMPLATE_ALIGNMENT);
+  template_refuses(attention(), template_text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=640", TEMPLATE_SIZE);
+  template_refuses(attention(), template_text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=60", TEMPLATE_ALIGNMENT);
+  template_refuses(attention(), template_text_of(grouped), "T=bf16 B=1 H=3 G=2 S=8 R=8 D=64", TEMPLATE_SIZE);
 }
 END_TEST
 
@@ -200,8 +187,9 @@ END_TEST
 START_TEST(missing_waits_are_found) {
   static const char *const lines[] = {"wgmma.wait_group", "mbarrier.try_wait", "wgmma.fence"};
   arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, attention(), text_of(flash), "T=bf16 B=1 H=1 S=40 R=150 D=64",
-                                       "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1");
+  template_case c =
+      template_case_bind(&a, attention(), template_text_of(flash), "T=bf16 B=1 H=1 S=40 R=150 D=64",
+                         "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1");
   template_case_miss(&a, &c, lines[_i]);
   arena_release(&a);
 }
@@ -209,18 +197,16 @@ END_TEST
 
 START_TEST(out_of_memory_is_reported) {
   arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, attention(), text_of(grouped), "T=bf16 B=1 H=2 G=1 S=40 R=50 D=64 causal=true",
-                         "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1");
+  template_case c = template_case_bind(&a, attention(), template_text_of(grouped),
+                                       "T=bf16 B=1 H=2 G=1 S=40 R=50 D=64 causal=true",
+                                       "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1");
   template_case_fail_allocations(&c);
   arena_release(&a);
 }
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("attention");
-  TCase *tests = tcase_create("attention");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("attention");
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, views_are_right);
   tcase_add_loop_test(tests, extreme_biases_are_right, 0, 3);
@@ -229,10 +215,5 @@ int main(void) {
   tcase_add_test(tests, near_misses_are_refused);
   tcase_add_loop_test(tests, missing_waits_are_found, 0, 3);
   tcase_add_test(tests, out_of_memory_is_reported);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("attention", tests);
 }

@@ -14,29 +14,6 @@ static const kernel_template *attention(void) {
   return template_find("attention");
 }
 
-/* Values of an input by its name. */
-typedef struct input {
-  const char *name;
-  const double *values;
-  int n;
-} input;
-
-#define VALUES(list) list, (int)COUNT_OF(list)
-
-/* A name of the catalogue, or a text. */
-static const char *text_of(const char *op) {
-  const char *nearest;
-  const ir_catalogue_entry *e = ir_catalogue_find(op, &nearest);
-  return e ? e->text : op;
-}
-
-static void fill(const ir_problem *p, const input *inputs, int n, run_view *views) {
-  for (int i = 0; i < p->op->n_inputs; i++)
-    for (int k = 0; k < n; k++)
-      if (inputs[k].name && strcmp(p->op->tensors[i].name, inputs[k].name) == 0)
-        views[i] = (run_view){.values = inputs[k].values, .n_values = inputs[k].n};
-}
-
 /* --- packed requests --- */
 
 /* Ends of queries; begins and ends of keys: an empty request on either side, and rows past the last one. */
@@ -49,56 +26,72 @@ static const double one_query[] = {0, 1, 1, 2, 3}, few[] = {3, 3, 3, 3, 3};
 
 static const struct {
   const char *op, *bindings, *settings;
-  input inputs[3];
+  template_input inputs[3];
 } packed[] = {
     {op_varlen,
      "T=bf16 N=155 M=200 H=2 G=1 D=64 E=64 B=5",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,CLUSTER=2",
-     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(ends_of_queries)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {"varlen_attention",
      "T=bf16 N=155 M=200 H=1 G=1 D=64 E=64 B=5 causal=true left=40 softcap=3.0",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1",
-     {{"cu_q", VALUES(offsets_of_queries)}, {"cu_k", VALUES(offsets_of_keys)}}},
+     {{"cu_q", TEMPLATE_VALUES(offsets_of_queries)}, {"cu_k", TEMPLATE_VALUES(offsets_of_keys)}}},
     {op_varlen,
      "T=bf16 N=155 M=200 H=2 G=1 D=64 E=64 B=5",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2",
-     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(ends_of_queries)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {op_varlen,
      "T=bf16 N=155 M=200 H=8 G=1 D=64 E=64 B=5",
      "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1,PACK=8",
-     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(ends_of_queries)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {op_varlen,
      "T=bf16 N=150 M=200 H=2 G=1 D=64 E=64 B=5",
      "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=1",
-     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(ends_of_queries)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {op_varlen,
      "T=f16 N=155 M=210 H=1 G=1 D=64 E=128 B=5",
      "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=2,PERSISTENT=1,GROUP=2",
-     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(ends_of_queries)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {op_varlen,
      "T=bf16 N=3 M=200 H=1 G=1 D=64 E=64 B=5",
      "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0,HOLD_Q=1",
-     {{"qe", VALUES(one_query)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(one_query)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {op_varlen,
      "T=bf16 N=90 M=140 H=1 G=1 D=512 E=512 B=4",
      "CONSUMERS=2,BLOCK_N=32,STAGES=1,TURNS=1,OVERLAP=0,PERSISTENT=1",
-     {{"qe", VALUES(ends_of_queries)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(ends_of_queries)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {op_varlen,
      "T=bf16 N=40 M=200 H=1 G=1 D=64 E=32 B=5",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=0",
-     {{"qe", VALUES(few)}, {"kb", VALUES(begins_of_keys)}, {"ke", VALUES(ends_of_keys)}}},
+     {{"qe", TEMPLATE_VALUES(few)},
+      {"kb", TEMPLATE_VALUES(begins_of_keys)},
+      {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {"varlen_attention", /* a CTA whose only tile sees no key */
      "T=bf16 N=65 M=7 H=3 G=1 D=80 E=192 B=2 left=16",
      "CONSUMERS=1,BLOCK_N=48,STAGES=2,TURNS=0,OVERLAP=1,HOLD_Q=1,PERSISTENT=0",
-     {{"cu_q", VALUES(offsets_of_two)}, {"cu_k", VALUES(keys_of_one)}}},
+     {{"cu_q", TEMPLATE_VALUES(offsets_of_two)}, {"cu_k", TEMPLATE_VALUES(keys_of_one)}}},
 };
 
 START_TEST(packed_requests_are_right) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
-  template_case c =
-      template_case_bind(&a, attention(), text_of(packed[_i].op), packed[_i].bindings, packed[_i].settings);
-  fill(&c.p, packed[_i].inputs, 3, views);
+  template_case c = template_case_bind(&a, attention(), template_text_of(packed[_i].op), packed[_i].bindings,
+                                       packed[_i].settings);
+  template_fill_views(&c.p, packed[_i].inputs, 3, views);
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -122,44 +115,50 @@ static const double pieces[] = {0, 20, 20, 31}, piece_lengths[] = {58, 0, 15};
 
 static const struct {
   const char *op, *bindings, *settings;
-  input inputs[3];
+  template_input inputs[3];
 } paged[] = {
     {"paged_attention",
      "T=bf16 B=3 S=2 H=4 G=2 D=64 E=64 P=7 Z=16 W=4 causal=true left=19",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PACK=2",
-     {{"lens", VALUES(causal_lengths)}, {"table", VALUES(table)}}},
+     {{"lens", TEMPLATE_VALUES(causal_lengths)}, {"table", TEMPLATE_VALUES(table)}}},
     {"paged_varlen_attention",
      "T=bf16 N=40 B=3 H=4 G=2 D=64 E=64 P=7 Z=16 W=4 causal=true left=30",
      "CONSUMERS=2,BLOCK_N=48,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1,PACK=2",
-     {{"cu_q", VALUES(pieces)}, {"lens", VALUES(piece_lengths)}, {"table", VALUES(table)}}},
+     {{"cu_q", TEMPLATE_VALUES(pieces)},
+      {"lens", TEMPLATE_VALUES(piece_lengths)},
+      {"table", TEMPLATE_VALUES(table)}}},
     {"paged_varlen_attention",
      "T=f16 N=31 B=3 H=2 G=2 D=128 E=64 P=7 Z=24 W=4 causal=true",
      "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0", /* four copies a step */
-     {{"cu_q", VALUES(pieces)}, {"lens", VALUES(piece_lengths)}, {"table", VALUES(table)}}},
+     {{"cu_q", TEMPLATE_VALUES(pieces)},
+      {"lens", TEMPLATE_VALUES(piece_lengths)},
+      {"table", TEMPLATE_VALUES(table)}}},
     {"paged_varlen_attention",
      "T=f16 N=31 B=3 H=2 G=2 D=64 E=64 P=7 Z=64 W=4 causal=true left=30",
      "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0", /* a page is of two steps */
-     {{"cu_q", VALUES(pieces)}, {"lens", VALUES(piece_lengths)}, {"table", VALUES(table)}}},
+     {{"cu_q", TEMPLATE_VALUES(pieces)},
+      {"lens", TEMPLATE_VALUES(piece_lengths)},
+      {"table", TEMPLATE_VALUES(table)}}},
     {lens,
      "T=bf16 B=3 H=2 G=1 S=70 R=70 D=64 E=64",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1",
-     {{"lens", VALUES(lengths)}}},
+     {{"lens", TEMPLATE_VALUES(lengths)}}},
     {op_paged,
      "T=bf16 B=3 H=2 G=1 S=5 D=64 E=64 P=7 W=4 causal=false",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1",
-     {{"lens", VALUES(lengths)}, {"t", VALUES(table)}}},
+     {{"lens", TEMPLATE_VALUES(lengths)}, {"t", TEMPLATE_VALUES(table)}}},
     {op_paged,
      "T=f16 B=3 H=4 G=2 S=11 D=128 E=64 P=7 W=4",
      "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1",
-     {{"lens", VALUES(causal_lengths)}, {"t", VALUES(table)}}},
+     {{"lens", TEMPLATE_VALUES(causal_lengths)}, {"t", TEMPLATE_VALUES(table)}}},
 };
 
 START_TEST(lengths_and_pages_are_right) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
-  template_case c =
-      template_case_bind(&a, attention(), text_of(paged[_i].op), paged[_i].bindings, paged[_i].settings);
-  fill(&c.p, paged[_i].inputs, 3, views);
+  template_case c = template_case_bind(&a, attention(), template_text_of(paged[_i].op), paged[_i].bindings,
+                                       paged[_i].settings);
+  template_fill_views(&c.p, paged[_i].inputs, 3, views);
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -181,13 +180,13 @@ START_TEST(keys_of_nobody_do_not_matter) {
     for (int i = 0; i < 64; i++)
       rows[row * 64 + i] = known ? random_normal(5, (uint64_t)(row * 64 + i)) : NAN;
   }
-  fill(&c.p,
-       (const input[]){{"qe", VALUES(ends_of_queries)},
-                       {"kb", VALUES(begins)},
-                       {"ke", VALUES(ends)},
-                       {"K", VALUES(rows)},
-                       {"V", VALUES(rows)}},
-       5, views);
+  template_fill_views(&c.p,
+                      (const template_input[]){{"qe", TEMPLATE_VALUES(ends_of_queries)},
+                                               {"kb", TEMPLATE_VALUES(begins)},
+                                               {"ke", TEMPLATE_VALUES(ends)},
+                                               {"K", TEMPLATE_VALUES(rows)},
+                                               {"V", TEMPLATE_VALUES(rows)}},
+                      5, views);
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -206,10 +205,12 @@ START_TEST(pages_of_nobody_do_not_matter) {
     for (int k = 0; k < lengths[b]; k++)
       for (int d = 0; d < 64; d++)
         rows[((int)table[b * 4 + k / 16] * 16 + k % 16) * 64 + d] = random_normal(7, (uint64_t)(k * 64 + d));
-  fill(&c.p,
-       (const input[]){
-           {"lens", VALUES(lengths)}, {"t", VALUES(table)}, {"K", VALUES(rows)}, {"V", VALUES(rows)}},
-       4, views);
+  template_fill_views(&c.p,
+                      (const template_input[]){{"lens", TEMPLATE_VALUES(lengths)},
+                                               {"t", TEMPLATE_VALUES(table)},
+                                               {"K", TEMPLATE_VALUES(rows)},
+                                               {"V", TEMPLATE_VALUES(rows)}},
+                      4, views);
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -245,8 +246,8 @@ static const struct {
 
 START_TEST(packs_of_heads_are_right) {
   arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, attention(), text_of(packs[_i].op), packs[_i].bindings, packs[_i].settings);
+  template_case c = template_case_bind(&a, attention(), template_text_of(packs[_i].op), packs[_i].bindings,
+                                       packs[_i].settings);
   template_case_run(&a, &c, NULL, 0);
   arena_release(&a);
 }
@@ -257,13 +258,16 @@ START_TEST(small_pages_are_right) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
   template_case c =
-      template_case_bind(&a, attention(), text_of("paged_varlen_attention"),
+      template_case_bind(&a, attention(), template_text_of("paged_varlen_attention"),
                          "T=bf16 N=4096 B=16 H=8 G=2 D=64 E=64 P=8192 Z=32 W=128 causal=true",
                          "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,GROUP=0,PERSISTENT=0");
   attention()->reduced_problem(&c.p, c.t, &c.c, 2, &c.p);
   ck_assert_int_lt(ir_tensor_elements(&c.p, 1), 1 << 20);
   ck_assert_int_eq(template_feasible(attention(), &c.p, c.t, &c.c), TEMPLATE_OK);
-  fill(&c.p, (const input[]){{"cu_q", VALUES(offsets)}, {"lens", VALUES(few_lengths)}}, 2, views);
+  template_fill_views(
+      &c.p,
+      (const template_input[]){{"cu_q", TEMPLATE_VALUES(offsets)}, {"lens", TEMPLATE_VALUES(few_lengths)}}, 2,
+      views);
   views[3].below = 5;
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
@@ -272,9 +276,10 @@ END_TEST
 
 START_TEST(small_problem_is_right) {
   arena a = ARENA_INIT;
-  template_case c = template_case_bind(
-      &a, attention(), text_of("grouped_query_attention"), "T=bf16 B=4 H=8 G=4 S=64 R=4096 D=64 causal=true",
-      "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1,GROUP=4,PERSISTENT=0,PACK=2");
+  template_case c =
+      template_case_bind(&a, attention(), template_text_of("grouped_query_attention"),
+                         "T=bf16 B=4 H=8 G=4 S=64 R=4096 D=64 causal=true",
+                         "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1,GROUP=4,PERSISTENT=0,PACK=2");
   template_case_run_reduced(&a, &c);
   arena_release(&a);
 }

@@ -28,13 +28,6 @@ static const char alike[] =
     "X[b,k,h,d] = (sum(q: k <= q) W[b,h,q,k] * Q[b,q,h,d]) / 2; "
     "Z[b,k,h,d] = sum(q: k <= q) cast<T>(P[b,h,q,k]) * G[b,q,h,d] }";
 
-/* A name of the catalogue, or a text. */
-static const char *text_of(const char *op) {
-  const char *nearest;
-  const ir_catalogue_entry *e = ir_catalogue_find(op, &nearest);
-  return e ? e->text : op;
-}
-
 /* --- what it is for --- */
 
 static const struct {
@@ -57,7 +50,7 @@ START_TEST(forms_are_recognised) {
   const ir_op *op;
   ir_problem p;
   backward_match m;
-  ck_assert_int_eq(ir_op_parse(&a, text_of(forms[_i].op), &op, NULL), ARKE_OK);
+  ck_assert_int_eq(ir_op_parse(&a, template_text_of(forms[_i].op), &op, NULL), ARKE_OK);
   ck_assert_int_eq(ir_problem_bind(op, forms[_i].bindings, &p, NULL), ARKE_OK);
   template_reason reason = backward_match_op(&p, &a, &m, &s, NULL);
   if (reason != TEMPLATE_OK) ir_form_print(&m.form, &s);
@@ -105,7 +98,7 @@ static const struct {
 enum { SAMPLE = 150 };
 
 static template_case bind(arena *a, const char *op, const char *bindings, const char *settings) {
-  template_case c = template_case_bind(a, backward(), text_of(op), bindings, settings);
+  template_case c = template_case_bind(a, backward(), template_text_of(op), bindings, settings);
   c.sample = SAMPLE;
   return c;
 }
@@ -163,7 +156,7 @@ static forward_pass run_forward(arena *a, const char *bindings, dtype type, doub
   ir_problem p;
   ir_data data[5] = {{0}};
   ir_evaluator *ev;
-  ck_assert_int_eq(ir_op_parse(a, text_of("grouped_query_attention"), &op, &err), ARKE_OK);
+  ck_assert_int_eq(ir_op_parse(a, template_text_of("grouped_query_attention"), &op, &err), ARKE_OK);
   ck_assert_msg(ir_problem_bind(op, bindings, &p, &err) == ARKE_OK, "%s", err.text);
   const int of[] = {0, 1, 2, 3, 3, 4};
   for (int i = 0; i < 6; i++) {
@@ -308,11 +301,14 @@ START_TEST(near_misses_are_refused) {
       backward(),
       HEAD "P[b,h,q,k] = exp(sum(d) Q[b,h,q,d] * K[b,h,k,d]); " SLOPES SUMS("k <= q", "k <= q", ROUNDED),
       small, TEMPLATE_OPERATOR);
-  template_refuses(backward(), text_of("flash_attention"), "T=bf16 B=1 H=1 S=8 R=8 D=64", TEMPLATE_OPERATOR);
-  template_refuses(backward(), text_of(catalogued), "T=bf16 B=1 H=3 G=2 S=8 R=8 D=64 E=64", TEMPLATE_SIZE);
-  template_refuses(backward(), text_of(catalogued), "T=bf16 B=1 H=2 G=2 S=8 R=8 D=60 E=64",
+  template_refuses(backward(), template_text_of("flash_attention"), "T=bf16 B=1 H=1 S=8 R=8 D=64",
+                   TEMPLATE_OPERATOR);
+  template_refuses(backward(), template_text_of(catalogued), "T=bf16 B=1 H=3 G=2 S=8 R=8 D=64 E=64",
+                   TEMPLATE_SIZE);
+  template_refuses(backward(), template_text_of(catalogued), "T=bf16 B=1 H=2 G=2 S=8 R=8 D=60 E=64",
                    TEMPLATE_ALIGNMENT);
-  template_refuses(backward(), text_of(catalogued), "T=bf16 B=1 H=2 G=2 S=8 R=8 D=64 E=264", TEMPLATE_SIZE);
+  template_refuses(backward(), template_text_of(catalogued), "T=bf16 B=1 H=2 G=2 S=8 R=8 D=64 E=264",
+                   TEMPLATE_SIZE);
 }
 END_TEST
 
@@ -339,9 +335,7 @@ START_TEST(out_of_memory_is_reported) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("backward");
-  TCase *tests = tcase_create("backward");
-  tcase_set_timeout(tests, 120);
+  TCase *tests = template_tests("backward");
   tcase_add_loop_test(tests, forms_are_recognised, 0, (int)COUNT_OF(forms));
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, views_are_right);
@@ -353,10 +347,5 @@ int main(void) {
   tcase_add_test(tests, near_misses_are_refused);
   tcase_add_loop_test(tests, missing_waits_are_found, 0, 4);
   tcase_add_test(tests, out_of_memory_is_reported);
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("backward", tests);
 }

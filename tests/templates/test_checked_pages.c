@@ -73,14 +73,7 @@ START_TEST(pages_outside_are_zeros) {
 END_TEST
 
 int main(void) {
-  Suite *suite = suite_create("checked pages");
-  TCase *tests = tcase_create("checked pages");
-  tcase_set_timeout(tests, 60);
+  TCase *tests = template_tests("checked pages");
   tcase_add_loop_test(tests, pages_outside_are_zeros, 0, (int)COUNT_OF(CASES));
-  suite_add_tcase(suite, tests);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return template_tests_run("checked pages", tests);
 }

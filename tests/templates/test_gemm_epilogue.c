@@ -69,9 +69,7 @@ static const char turned[] = "f(X: T[M,K], W: T[N,K], R: T[M,N]) -> (Y: T[N,M]) 
 #define SPLIT "STAGED=0,BLOCK_K=64,STAGES=2,GROUP=1,RASTER=0,PERSISTENT=0,STREAM_K=2,"
 #define TWO   "STAGED=0,BLOCK_K=64,STAGES=2,CONSUMERS=2,GROUP=1,RASTER=0,CLUSTER_M=1,CLUSTER_N=1,"
 
-static const struct {
-  const char *text, *bindings, *settings;
-} classes[] = {
+static const template_class classes[] = {
     /* Epilogues by every schedule. */
     {biased, "T=bf16 M=72 N=136 K=72", SHORT "SCHEDULE=0,PERSISTENT=1"},
     {biased, "T=f16 M=72 N=136 K=72", SHORT "SCHEDULE=0,PERSISTENT=0"},
@@ -148,11 +146,7 @@ static const struct {
 };
 
 START_TEST(classes_are_right) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, gemm(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, 0);
-  arena_release(&a);
+  template_class_run(gemm(), &classes[_i]);
 }
 END_TEST
 

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "template_cases.h"
+#include "templates/gemm.h"
 
 enum { RANDOM_POINTS = 12 };
 
@@ -58,9 +59,7 @@ static const char grouped_blocks[] =
 #define TWO   ALL "STAGES=2,CONSUMERS=2,PERSISTENT=1,"
 #define THREE ALL "STAGES=3,CONSUMERS=2,PERSISTENT=1,"
 
-static const struct {
-  const char *text, *bindings, *settings;
-} classes[] = {
+static const template_class classes[] = {
     /* Every schedule; panels beside and over one another, several of them in a stage, and of several stages.
      */
     {residual, "T=bf16 U=bf16 V=bf16 M=72 N=136 K=72", ONE "BLOCK_N=64,SCHEDULE=0,PERSISTENT=1"},
@@ -112,11 +111,7 @@ static const struct {
 };
 
 START_TEST(classes_are_right) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, gemm(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, 0);
-  arena_release(&a);
+  template_class_run(gemm(), &classes[_i]);
 }
 END_TEST
 
@@ -146,7 +141,7 @@ START_TEST(random_points_are_right) {
   uint64_t tries = 0;
   do {
     space_point(all, (int64_t)(random_u64((uint64_t)_i, tries++) % (uint64_t)space_size(all)), &c.c);
-    c.c.values[all->n_params - 1] = 1; /* STAGED */
+    c.c.values[GEMM_STAGED] = 1;
   } while (template_feasible(gemm(), &c.p, c.t, &c.c) != TEMPLATE_OK);
   template_case_run_reduced(&a, &c);
   arena_release(&a);

@@ -47,9 +47,7 @@ static const char tf32[] =
 #define ONE   SHORT "BLOCK_M=64,STAGES=2,CONSUMERS=1,SCHEDULE=0,"
 #define TWO   SHORT "STAGES=2,CONSUMERS=2,PERSISTENT=1,"
 
-static const struct {
-  const char *text, *bindings, *settings;
-} classes[] = {
+static const template_class classes[] = {
     /* Every pair of types. */
     {linear, "T=e4m3 U=e4m3 V=bf16 M=72 N=136 K=272", ONE "BLOCK_N=64"},
     {linear, "T=e4m3 U=e5m2 V=f32 M=72 N=75 K=144", ONE "BLOCK_N=96"},
@@ -109,11 +107,7 @@ static const struct {
 };
 
 START_TEST(classes_are_right) {
-  arena a = ARENA_INIT;
-  template_case c =
-      template_case_bind(&a, gemm(), classes[_i].text, classes[_i].bindings, classes[_i].settings);
-  template_case_run(&a, &c, NULL, 0);
-  arena_release(&a);
+  template_class_run(gemm(), &classes[_i]);
 }
 END_TEST
 
