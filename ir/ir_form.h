@@ -85,6 +85,14 @@ typedef struct ir_form {
  * outlive the form. */
 arke_status ir_form_make(const ir_problem *p, arena *a, ir_form *form, arke_error *err);
 
+/* What is asked of expressions everywhere: whether it is this operator; a REDUCE node's condition, or NULL;
+ * whether there is a REDUCE node in it; the READ node that it is but for casts to f32, which change no
+ * element's value, or NULL. */
+bool ir_is_operator(const ir_expr *e, ir_operator o);
+const ir_expr *ir_condition_of(const ir_expr *reduce);
+bool ir_reduces(const ir_expr *e);
+const ir_expr *ir_form_as_read(const ir_form *form, const ir_expr *e);
+
 /* Loops on which an expression depends (bit l: loop l), not counting those its own reductions bind. */
 unsigned ir_form_free(const ir_form *form, const ir_expr *e);
 /* 0 … n_nodes - 1, for memo tables. */

@@ -7,6 +7,7 @@
 
 #include "generator/gen_wgmma.h"
 #include "templates/attention_match.h"
+#include "templates/attention_tile.h"
 #include "templates/kernel_lower.h"
 #include "templates/lanes.h"
 
@@ -57,12 +58,6 @@ typedef struct attention_pack {
   bool whole;        /* what a cluster has divides the heads of a group */
   ir_dim of, groups; /* H and G, where it is shared */
 } attention_pack;
-
-/* A tile in shared memory: panels of 64 elements along the contiguous axis, one after the other. */
-typedef struct attention_tile {
-  int rows, columns; /* columns as the product takes them: a multiple of 16 (K, Q) or 8 (V) */
-  int panels, panel_bytes, bytes;
-} attention_tile;
 
 typedef struct attention_plan {
   const attention_match *match;

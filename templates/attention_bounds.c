@@ -1,13 +1,8 @@
 /* Which keys a query sees, from the conditions of the sums over them. */
 #include "templates/attention_match.h"
 
-static const ir_expr *without_index_cast(const ir_form *form, const ir_expr *e) {
-  while (lanes_is_index_cast(form, e)) e = e->args[0];
-  return e;
-}
-
 static bool is_size(const ir_form *form, const ir_expr *e, ir_dim *d) {
-  e = without_index_cast(form, e);
+  e = lanes_without_index_casts(form, e);
   if (e->node != IR_SIZE) return false;
   *d = ir_dim_axis(e->id);
   return true;
@@ -15,7 +10,8 @@ static bool is_size(const ir_form *form, const ir_expr *e, ir_dim *d) {
 
 bool attention_is_share(const ir_form *form, const ir_expr *e, int *loop, ir_dim shares[2]) {
   if (e->node != IR_OPERATOR || e->id != IR_OP_DIV) return false;
-  const ir_expr *index = without_index_cast(form, e->args[0]), *by = without_index_cast(form, e->args[1]);
+  const ir_expr *index = lanes_without_index_casts(form, e->args[0]),
+                *by = lanes_without_index_casts(form, e->args[1]);
   if (index->node != IR_INDEX || by->node != IR_OPERATOR || by->id != IR_OP_DIV) return false;
   const ir_loop *over = &form->loops[index->id];
   *loop = index->id;
@@ -70,10 +66,10 @@ static bool is_integer(const ir_form *form, const ir_expr *e) {
 /* key / page >= 0, which always holds, or key / page < W: below W * page. */
 static bool add_pages(const ir_form *form, int key, const ir_expr *e, attention_bounds *b) {
   if (e->node != IR_OPERATOR || e->n_args != 2) return false;
-  const ir_expr *quotient = without_index_cast(form, e->args[0]);
+  const ir_expr *quotient = lanes_without_index_casts(form, e->args[0]);
   if (quotient->node != IR_OPERATOR || quotient->id != IR_OP_DIV) return false;
-  const ir_expr *index = without_index_cast(form, quotient->args[0]),
-                *page = without_index_cast(form, quotient->args[1]);
+  const ir_expr *index = lanes_without_index_casts(form, quotient->args[0]),
+                *page = lanes_without_index_casts(form, quotient->args[1]);
   bool constant = page->node == IR_INT && page->integer > 0;
   if (index->node != IR_INDEX || index->id != key || (page->node != IR_SIZE && !constant)) return false;
   if (e->id == IR_OP_GE && e->args[1]->node == IR_INT && e->args[1]->integer <= 0) return true;

@@ -31,33 +31,22 @@ typedef struct consumer {
 
 /* --- products --- */
 
-static gen_value descriptor(attention_emitter *e, gen_value shared, int leading_bytes) {
-  return gen_wgmma_descriptor(e->b, shared, gen_wgmma_descriptor_bits(GEN_SWIZZLE_128, leading_bytes, 1024));
-}
-
-/* Rows of 64 elements, k along them. */
-static gen_wgmma_operand along_rows(const attention_tile *tile) {
-  gen_wgmma_operand o = {0};
-  for (int i = 0; i < tile->columns / 16; i++) o.step_offset[i] = i / 4 * tile->panel_bytes + i % 4 * 32;
-  return o;
-}
-
 static void set_up(consumer *c) {
   attention_emitter *e = c->e;
   const attention_plan *p = e->p;
-  c->k_descriptor = descriptor(e, e->smem_k, 16);
+  c->k_descriptor = attention_tile_descriptor(e->b, e->smem_k, 16);
   c->first_column = p->halves == 1 ? gen_i32(e->b, 0) : gen_mul_imm(e->b, c->group, p->sum_columns);
   gen_value smem_v = e->smem_v;
   if (p->halves == 2)
     smem_v = gen_add(e->b, smem_v, gen_mul_imm(e->b, c->group, p->sum_columns / 64 * p->v.panel_bytes));
-  c->v_descriptor = descriptor(e, smem_v, p->v.panel_bytes);
+  c->v_descriptor = attention_tile_descriptor(e->b, smem_v, p->v.panel_bytes);
   c->scores = (gen_wgmma){.type = e->m->type,
                           .b_type = e->m->type,
                           .n = p->block_n,
                           .tiles = 1,
                           .k_steps = p->q.columns / 16,
-                          .a = along_rows(&p->q),
-                          .b = along_rows(&p->k)};
+                          .a = attention_tile_rows(&p->q),
+                          .b = attention_tile_rows(&p->k)};
   c->values = (gen_wgmma){.type = e->m->type,
                           .b_type = e->m->type,
                           .n = p->sum_columns,
@@ -281,7 +270,7 @@ static void find_rows(consumer *c) {
     int64_t half = (int64_t)e->p->sum_columns / 64 * e->p->q.panel_bytes;
     c->rows.place = gen_add(b, c->rows.shared, gen_mul_imm(b, c->group, half));
   }
-  c->q_descriptor = descriptor(e, c->rows.shared, 16);
+  c->q_descriptor = attention_tile_descriptor(e->b, c->rows.shared, 16);
   c->rows.column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
   for (int r = 0; r < ATTENTION_ROWS; r++) {
     gen_value number = gen_add_imm(b, row, 8 * (int64_t)r);

@@ -38,26 +38,14 @@ static int add_map(const attention_plan *p, int access, int row, int rows, int h
   return kernel_args_tensormap(args, x->tensor, &map);
 }
 
-/* Copies want addresses and strides at multiples of 16 bytes. */
-static void require_copied(const attention_plan *p, int access, recipe *rules, arena *a) {
-  const ir_form *form = &p->match->form;
-  const ir_access *x = &form->accesses[access];
-  const char *name = form->problem->op->tensors[x->tensor].name;
-  rules->tensors[x->tensor].alignment = 16;
-  rules->tensors[x->tensor].contiguous_last = true;
-  for (int s = 0; s + 1 < x->n; s++)
-    kernel_require(rules, a, kernel_stride(form, x, s, false, a), 8, 0,
-                   arena_printf(a, "rows of %s must start at multiples of 16 bytes", name));
-}
-
 static void make_rules(const attention_plan *p, const recipe_expr *items, arena *a, recipe *rules) {
   const attention_match *m = p->match;
   const ir_op *op = m->form.problem->op;
   *rules = (recipe){.n_tensors = op->n_args};
-  require_copied(p, m->parts[0].q, rules, a);
-  require_copied(p, m->parts[0].k.access, rules, a);
-  require_copied(p, m->v.access, rules, a);
-  if (p->copied) require_copied(p, m->o, rules, a);
+  attention_tile_require(rules, &m->form, m->parts[0].q, a);
+  attention_tile_require(rules, &m->form, m->parts[0].k.access, a);
+  attention_tile_require(rules, &m->form, m->v.access, a);
+  if (p->copied) attention_tile_require(rules, &m->form, m->o, a);
   lanes_require(&m->form, &p->scores, rules, a);
   lanes_require(&m->form, &p->epilogue, rules, a);
   kernel_require(rules, a, kernel_extent(&m->form, m->parts[0].depth, a), 0, p->q.columns,

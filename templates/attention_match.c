@@ -10,30 +10,9 @@ typedef struct matcher {
 
 /* --- expressions --- */
 
-static bool is_operator(const ir_expr *e, ir_operator o) {
-  return e->node == IR_OPERATOR && e->id == (int)o;
-}
-
 static bool is_weight(const ir_expr *e) {
   return e->node == IR_CALL && (e->id == IR_FN_EXP || e->id == IR_FN_EXP2) &&
-         is_operator(e->args[0], IR_OP_SUB);
-}
-
-static bool reduces(const ir_expr *e) {
-  if (e->node == IR_REDUCE) return true;
-  for (int i = 0; i < e->n_args; i++)
-    if (reduces(e->args[i])) return true;
-  return false;
-}
-
-/* Without casts of an element to f32, which change nothing. */
-static const ir_expr *as_read(const ir_form *form, const ir_expr *e) {
-  while (e->node == IR_CAST && ir_cast_dtype(form->problem, e) == DTYPE_F32) e = e->args[0];
-  return e->node == IR_READ ? e : NULL;
-}
-
-static const ir_expr *condition_of(const ir_expr *reduce) {
-  return reduce->n_args > 1 ? reduce->args[1] : NULL;
+         ir_is_operator(e->args[0], IR_OP_SUB);
 }
 
 /* Whether the REDUCE nodes of `e` are all in (nodes of) the list, or a row's group; what is inside them is
@@ -60,7 +39,7 @@ static bool constant_value(const ir_problem *p, const ir_expr *e, double *v) {
 static const ir_expr *without_constants(const ir_problem *p, const ir_expr *e, double *factor) {
   double v;
   for (;;) {
-    bool product = is_operator(e, IR_OP_MUL), quotient = is_operator(e, IR_OP_DIV);
+    bool product = ir_is_operator(e, IR_OP_MUL), quotient = ir_is_operator(e, IR_OP_DIV);
     if (!product && !quotient) return e;
     int constant = product && constant_value(p, e->args[0], &v) ? 0 : 1;
     if (!constant_value(p, e->args[constant], &v) || !(v > 0) || isinf(v)) return e;
@@ -82,13 +61,13 @@ typedef struct term {
 /* A factor that depends on neither the key nor the column is a scale; `all`: loops that it may not have. */
 static bool collect_term(const attention_match *m, const ir_expr *e, unsigned all, term *t) {
   const ir_form *form = &m->form;
-  if (is_operator(e, IR_OP_MUL))
+  if (ir_is_operator(e, IR_OP_MUL))
     return collect_term(m, e->args[0], all, t) && collect_term(m, e->args[1], all, t);
-  if (is_operator(e, IR_OP_DIV) && !t->divisor) {
+  if (ir_is_operator(e, IR_OP_DIV) && !t->divisor) {
     t->divisor = e->args[1];
     return collect_term(m, e->args[0], all, t);
   }
-  const ir_expr *inner = e->node == IR_CAST ? e->args[0] : e, *read = as_read(form, e);
+  const ir_expr *inner = e->node == IR_CAST ? e->args[0] : e, *read = ir_form_as_read(form, e);
   if (is_weight(inner) && !t->weight) {
     t->weight = inner;
     t->rounded = inner == e ? DTYPE_F32 : ir_cast_dtype(form->problem, e);
@@ -107,7 +86,7 @@ static bool collect_term(const attention_match *m, const ir_expr *e, unsigned al
 /* The least node over both parts, their sum: in scores they stand nowhere else. */
 static const ir_expr *sum_of_parts(matcher *w, const ir_expr *e, double *factor) {
   attention_match *m = w->m;
-  if (is_operator(e, IR_OP_ADD)) {
+  if (ir_is_operator(e, IR_OP_ADD)) {
     double of[2] = {1, 1};
     const ir_expr *x = without_constants(m->form.problem, e->args[0], &of[0]),
                   *y = without_constants(m->form.problem, e->args[1], &of[1]);
@@ -137,7 +116,7 @@ static bool sort_reductions(matcher *w) {
       return template_say(w->detail, "a reduction is neither a sum nor a maximum");
     } else if (is_weight(e->args[0])) {
       place = &m->total;
-    } else if (reduces(e->args[0])) {
+    } else if (ir_reduces(e->args[0])) {
       place = &m->weighted;
     } else if (m->n_parts < ATTENTION_PARTS) {
       place = &m->parts[m->n_parts++].e;
@@ -155,13 +134,13 @@ static bool match_weight(matcher *w, const term *t, double *of_parts) {
   attention_match *m = w->m;
   const ir_expr *score = t->weight->args[0]->args[0], *from = t->weight->args[0]->args[1];
   m->base2 = t->weight->id == IR_FN_EXP2;
-  m->guarded = is_operator(from, IR_OP_SELECT);
+  m->guarded = ir_is_operator(from, IR_OP_SELECT);
   if (m->guarded) {
     const ir_expr *c = from->args[0], *zero = from->args[1];
     bool is_zero =
         (zero->node == IR_INT && zero->integer == 0) || (zero->node == IR_FLOAT && zero->number == 0);
-    const ir_expr *low = is_operator(c, IR_OP_EQ) ? c->args[1] : NULL;
-    if (low && is_operator(low, IR_OP_NEG))
+    const ir_expr *low = ir_is_operator(c, IR_OP_EQ) ? c->args[1] : NULL;
+    if (low && ir_is_operator(low, IR_OP_NEG))
       low = low->args[0]->node == IR_FLOAT && low->args[0]->number == (double)INFINITY ? low : NULL;
     else if (low && !(low->node == IR_FLOAT && low->number == -(double)INFINITY))
       low = NULL;
@@ -230,13 +209,13 @@ static unsigned loops_of(const attention_match *m, const ir_expr *read) {
 static bool collect_product(const attention_match *m, const ir_expr *e, const ir_expr *reads[2],
                             double *factor) {
   double v;
-  if (is_operator(e, IR_OP_MUL))
+  if (ir_is_operator(e, IR_OP_MUL))
     return collect_product(m, e->args[0], reads, factor) && collect_product(m, e->args[1], reads, factor);
   if (constant_value(m->form.problem, e, &v)) {
     *factor *= v;
     return true;
   }
-  const ir_expr *read = as_read(&m->form, e);
+  const ir_expr *read = ir_form_as_read(&m->form, e);
   if (!read || reads[1]) return false;
   reads[reads[0] ? 1 : 0] = read;
   return true;
@@ -277,7 +256,7 @@ static bool match_products(matcher *w, unsigned outer, const contraction_loops *
   own &= ~inner;
   m->factor = o[0].factor;
   m->query = -1;
-  const ir_expr *c = condition_of(m->weighted);
+  const ir_expr *c = ir_condition_of(m->weighted);
   unsigned spoken = c ? ir_form_free(form, c) & own : 0;
   for (int i = 0; i < order->n; i++)
     if ((spoken ? spoken : own) >> order->loops[i] & 1) m->query = order->loops[i];
@@ -359,14 +338,14 @@ static bool match_bounds(matcher *w) {
   attention_bounds all[3] = {{0}}, inner = {0};
   for (int i = 0; i < 3; i++) {
     if (!of[i]) continue;
-    if (!attention_add_bounds(&m->form, &m->groups, m->query, m->key, condition_of(of[i]), &all[i]))
+    if (!attention_add_bounds(&m->form, &m->groups, m->query, m->key, ir_condition_of(of[i]), &all[i]))
       return template_say(w->detail,
                           "which keys a query sees is told by too many conditions, or by reductions");
     if (!attention_same_bounds(&all[0], &all[i]))
       return template_say(w->detail, "sums are over different keys");
   }
   for (int i = 0; i < m->n_parts; i++) {
-    const ir_expr *c = condition_of(m->parts[i].e);
+    const ir_expr *c = ir_condition_of(m->parts[i].e);
     if (!attention_add_bounds(&m->form, &m->groups, m->query, m->key, c, &inner))
       return template_say(w->detail, "the inner sum has a condition");
   }

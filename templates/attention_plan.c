@@ -95,13 +95,6 @@ int attention_registers(const attention_plan *p) {
   return (p->packed || p->page ? fewer_registers : consumer_registers)[p->consumers];
 }
 
-static attention_tile make_tile(int rows, int columns) {
-  attention_tile tile = {
-      .rows = rows, .columns = columns, .panels = (columns + 63) / 64, .panel_bytes = rows * 128};
-  tile.bytes = tile.panels * tile.panel_bytes;
-  return tile;
-}
-
 static int ceil_to(int64_t x, int step) {
   return (int)((x + step - 1) / step * step);
 }
@@ -159,9 +152,9 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   plan->live_registers = plan->sum_columns / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
   if (plan->hold_q) plan->live_registers += depth / 4;
   if (plan->live_registers > attention_registers(plan)) return TEMPLATE_REGISTERS;
-  plan->q = make_tile(plan->block_m, depth);
-  plan->k = make_tile(plan->block_n, depth);
-  plan->v = make_tile(plan->block_n, wide);
+  plan->q = attention_tile_make(plan->block_m, depth);
+  plan->k = attention_tile_make(plan->block_n, depth);
+  plan->v = attention_tile_make(plan->block_n, wide);
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
   int steps = plan->stages * (plan->k.bytes + plan->v.bytes);
   int half = available / 2 - 2 * STATIC_SMEM_BYTES;

@@ -1,16 +1,12 @@
 /* How K and V are read: by keys as they lie, by pages, or at any places; and who can share them. */
 #include "templates/attention_match.h"
 
-static const ir_expr *without_index_cast(const ir_form *form, const ir_expr *e) {
-  while (lanes_is_index_cast(form, e)) e = e->args[0];
-  return e;
-}
-
 /* key / page (DIV) or key % page (MOD): the page, else NULL. */
 static const ir_expr *page_in(const ir_form *form, const ir_expr *e, ir_operator o, int key) {
-  e = without_index_cast(form, e);
+  e = lanes_without_index_casts(form, e);
   if (e->node != IR_OPERATOR || e->id != (int)o) return NULL;
-  const ir_expr *index = without_index_cast(form, e->args[0]), *page = without_index_cast(form, e->args[1]);
+  const ir_expr *index = lanes_without_index_casts(form, e->args[0]),
+                *page = lanes_without_index_casts(form, e->args[1]);
   bool is_page = page->node == IR_SIZE || (page->node == IR_INT && page->integer > 0);
   return index->node == IR_INDEX && index->id == key && is_page ? page : NULL;
 }

@@ -31,17 +31,6 @@ typedef struct consumer {
 
 /* --- products --- */
 
-static gen_value descriptor(backward_emitter *e, gen_value shared, int leading_bytes) {
-  return gen_wgmma_descriptor(e->b, shared, gen_wgmma_descriptor_bits(GEN_SWIZZLE_128, leading_bytes, 1024));
-}
-
-/* Rows of 64 elements, k along them. */
-static gen_wgmma_operand along_rows(const attention_tile *tile) {
-  gen_wgmma_operand o = {0};
-  for (int i = 0; i < tile->columns / 16; i++) o.step_offset[i] = i / 4 * tile->panel_bytes + i % 4 * 32;
-  return o;
-}
-
 static void set_up(consumer *c) {
   backward_emitter *e = c->e;
   const backward_pass *p = e->p;
@@ -51,15 +40,15 @@ static void set_up(consumer *c) {
   for (int i = 0; i < 2; i++) {
     int width = (int)ir_form_extent(&e->m->form, backward_width_loop(e->m, i));
     const attention_tile *columns = &p->columns[i];
-    c->column_descriptor[i] = descriptor(e, e->smem_columns[i], 16);
-    c->sum_descriptor[i] = descriptor(e, e->smem_columns[i], columns->panel_bytes);
+    c->column_descriptor[i] = attention_tile_descriptor(e->b, e->smem_columns[i], 16);
+    c->sum_descriptor[i] = attention_tile_descriptor(e->b, e->smem_columns[i], columns->panel_bytes);
     c->products[i] = (gen_wgmma){.type = type,
                                  .b_type = type,
                                  .n = p->block_columns,
                                  .tiles = 1,
                                  .k_steps = columns->columns / 16,
-                                 .a = along_rows(&p->rows[i]),
-                                 .b = along_rows(columns)};
+                                 .a = attention_tile_rows(&p->rows[i]),
+                                 .b = attention_tile_rows(columns)};
     c->outer[i] = (gen_wgmma){.type = type,
                               .b_type = type,
                               .n = width,
@@ -247,7 +236,7 @@ static void find_rows(consumer *c) {
       gen_mul_imm(b, backward_tile_stage(e, c->round, false).index, p->rows[0].bytes + p->rows[1].bytes));
   for (int i = 0; i < 2; i++) {
     c->rows.shared[i] = i == 0 ? shared : gen_add_imm(b, shared, p->rows[0].bytes);
-    c->row_descriptor[i] = descriptor(e, c->rows.shared[i], 16);
+    c->row_descriptor[i] = attention_tile_descriptor(e->b, c->rows.shared[i], 16);
   }
   c->rows.column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, 3)), 2);
   for (int r = 0; r < BACKWARD_ROWS; r++) c->rows.row[r] = gen_add_imm(b, row, 8 * (int64_t)r);

@@ -56,18 +56,6 @@ static int add_map(const backward_plan *plan, int access, int loop, int rows, ar
 
 /* --- rules --- */
 
-/* Copies want addresses and strides at multiples of 16 bytes. */
-static void require_copied(const backward_plan *plan, int access, recipe *rules, arena *a) {
-  const ir_form *form = &plan->match->form;
-  const ir_access *x = &form->accesses[access];
-  const char *name = form->problem->op->tensors[x->tensor].name;
-  rules->tensors[x->tensor].alignment = 16;
-  rules->tensors[x->tensor].contiguous_last = true;
-  for (int s = 0; s + 1 < x->n; s++)
-    kernel_require(rules, a, kernel_stride(form, x, s, false, a), 8, 0,
-                   arena_printf(a, "rows of %s must start at multiples of 16 bytes", name));
-}
-
 static void require_size(const backward_plan *plan, int loop, recipe *rules, arena *a) {
   const ir_form *form = &plan->match->form;
   const recipe_expr *extent = kernel_extent(form, loop, a);
@@ -94,12 +82,12 @@ static void make_rules(const backward_plan *plan, const workspace *w, arena *a, 
   const backward_match *m = plan->match;
   *rules = (recipe){.n_tensors = m->form.problem->op->n_args, .workspace_bytes = w->bytes};
   const int reads[] = {m->q, m->k, m->v, m->d_o};
-  for (int i = 0; i < 4; i++) require_copied(plan, reads[i], rules, a);
-  if (plan->passes[0].prefetched) require_copied(plan, m->o, rules, a);
+  for (int i = 0; i < 4; i++) attention_tile_require(rules, &m->form, reads[i], a);
+  if (plan->passes[0].prefetched) attention_tile_require(rules, &m->form, m->o, a);
   for (int i = 0; i < plan->n_passes; i++)
     for (int which = 0; which < 2; which++)
       if (plan->passes[i].copied[which])
-        require_copied(plan, m->form.outputs[plan->passes[i].output[which]].access, rules, a);
+        attention_tile_require(rules, &m->form, m->form.outputs[plan->passes[i].output[which]].access, a);
   lanes_require(&m->form, &plan->rows, rules, a);
   lanes_require(&m->form, &plan->dot, rules, a);
   for (int i = 0; i < 3; i++) lanes_require(&m->form, &plan->epilogue[i], rules, a);

@@ -10,29 +10,8 @@ typedef struct matcher {
 
 /* --- expressions --- */
 
-static bool is_operator(const ir_expr *e, ir_operator o) {
-  return e->node == IR_OPERATOR && e->id == (int)o;
-}
-
 static bool is_sum(const ir_expr *e) {
   return e->node == IR_REDUCE && e->id == IR_RED_SUM;
-}
-
-static const ir_expr *condition_of(const ir_expr *reduce) {
-  return reduce->n_args > 1 ? reduce->args[1] : NULL;
-}
-
-/* Without casts of an element to f32, which change nothing. */
-static const ir_expr *as_read(const ir_form *form, const ir_expr *e) {
-  while (e->node == IR_CAST && ir_cast_dtype(form->problem, e) == DTYPE_F32) e = e->args[0];
-  return e->node == IR_READ ? e : NULL;
-}
-
-static bool reduces(const ir_expr *e) {
-  if (e->node == IR_REDUCE) return true;
-  for (int i = 0; i < e->n_args; i++)
-    if (reduces(e->args[i])) return true;
-  return false;
 }
 
 /* The one outermost reduction of e; false where there are several or none. */
@@ -68,9 +47,9 @@ typedef struct outer_sum {
 } outer_sum;
 
 static bool collect_factors(const ir_form *form, const ir_expr *e, outer_sum *s) {
-  if (is_operator(e, IR_OP_MUL))
+  if (ir_is_operator(e, IR_OP_MUL))
     return collect_factors(form, e->args[0], s) && collect_factors(form, e->args[1], s);
-  const ir_expr *read = as_read(form, e);
+  const ir_expr *read = ir_form_as_read(form, e);
   if (read && !s->read) {
     s->read = read;
     return true;
@@ -99,7 +78,7 @@ static bool collect_sum(matcher *w, int output, outer_sum *s) {
 /* Weights of keys are exp(scale * product - l). */
 static bool is_weight(const ir_expr *e) {
   return e->node == IR_CALL && (e->id == IR_FN_EXP || e->id == IR_FN_EXP2) &&
-         is_operator(e->args[0], IR_OP_SUB);
+         ir_is_operator(e->args[0], IR_OP_SUB);
 }
 
 static bool match_weight(matcher *w, const ir_expr *weight) {
@@ -109,7 +88,7 @@ static bool match_weight(matcher *w, const ir_expr *weight) {
   m->base2 = weight->id == IR_FN_EXP2;
   m->lse = weight->args[0]->args[1];
   m->scale = 1;
-  while (is_operator(score, IR_OP_MUL) || is_operator(score, IR_OP_DIV)) {
+  while (ir_is_operator(score, IR_OP_MUL) || ir_is_operator(score, IR_OP_DIV)) {
     bool product = score->id == IR_OP_MUL;
     int constant = product && is_constant(m->form.problem, score->args[0], &v) ? 0 : 1;
     if (!is_constant(m->form.problem, score->args[constant], &v)) break;
@@ -119,21 +98,21 @@ static bool match_weight(matcher *w, const ir_expr *weight) {
   m->product = score;
   if (!is_sum(score) || !isfinite(m->scale))
     return template_say(w->detail, "a weight is not that of a constant times a sum");
-  return !reduces(m->lse) || template_say(w->detail, "what weights are relative to is not given");
+  return !ir_reduces(m->lse) || template_say(w->detail, "what weights are relative to is not given");
 }
 
 /* dS = P * (slope - e). */
 static bool match_slope(matcher *w, const ir_expr *ds, const ir_expr **weight) {
   backward_match *m = w->m;
-  if (!is_operator(ds, IR_OP_MUL)) return template_say(w->detail, "there is no gradient of a softmax");
+  if (!ir_is_operator(ds, IR_OP_MUL)) return template_say(w->detail, "there is no gradient of a softmax");
   int p = is_weight(ds->args[0]) ? 0 : 1;
   const ir_expr *difference = ds->args[1 - p];
   *weight = ds->args[p];
-  if (!is_weight(*weight) || !is_operator(difference, IR_OP_SUB))
+  if (!is_weight(*weight) || !ir_is_operator(difference, IR_OP_SUB))
     return template_say(w->detail, "there is no gradient of a softmax");
   m->slope = difference->args[0];
   m->dot = difference->args[1];
-  if (!is_sum(m->slope) || !is_sum(m->dot) || reduces(m->dot->args[0]) || condition_of(m->dot))
+  if (!is_sum(m->slope) || !is_sum(m->dot) || ir_reduces(m->dot->args[0]) || ir_condition_of(m->dot))
     return template_say(w->detail, "a weight's gradient is not the difference of two sums");
   return true;
 }
@@ -144,8 +123,8 @@ static bool match_slope(matcher *w, const ir_expr *ds, const ir_expr **weight) {
 static void factors_of(const ir_form *form, const ir_expr *sum, const ir_expr *reads[2]) {
   const ir_expr *e = sum->args[0];
   reads[0] = reads[1] = NULL;
-  if (!is_operator(e, IR_OP_MUL)) return;
-  for (int i = 0; i < 2; i++) reads[i] = as_read(form, e->args[i]);
+  if (!ir_is_operator(e, IR_OP_MUL)) return;
+  for (int i = 0; i < 2; i++) reads[i] = ir_form_as_read(form, e->args[i]);
 }
 
 /* The factor beside `known`; NULL: it is none of the two. */
@@ -195,8 +174,9 @@ static bool match_operands(matcher *w, const outer_sum *dq, const outer_sum *dk,
   const ir_expr *v = other_factor(form, m->slope, dv->read);
   if (other_factor(form, m->product, dq->read) != dk->read || !v)
     return template_say(w->detail, "sums are not over the elements that weights are made of");
-  if (condition_of(dk->all) != condition_of(dv->all) || condition_of(dk->inner) != condition_of(dv->inner) ||
-      dk->all->index != dv->all->index || dk->inner->index != dv->inner->index)
+  if (ir_condition_of(dk->all) != ir_condition_of(dv->all) ||
+      ir_condition_of(dk->inner) != ir_condition_of(dv->inner) || dk->all->index != dv->all->index ||
+      dk->inner->index != dv->inner->index)
     return template_say(w->detail, "gradients of keys and of values are sums over different queries");
   m->q = dk->read->id;
   m->k = dq->read->id;
@@ -238,8 +218,8 @@ static bool match_output(matcher *w, const outer_sum *s, int row, int column, co
 static bool match_heads(matcher *w, const ir_expr *heads) {
   backward_match *m = w->m;
   const ir_form *form = &m->form;
-  const ir_expr *c = condition_of(heads);
-  for (int side = 0; c && is_operator(c, IR_OP_EQ) && side < 2; side++) {
+  const ir_expr *c = ir_condition_of(heads);
+  for (int side = 0; c && ir_is_operator(c, IR_OP_EQ) && side < 2; side++) {
     const ir_expr *quotient = c->args[side], *share = c->args[1 - side];
     while (lanes_is_index_cast(form, quotient)) quotient = quotient->args[0];
     while (lanes_is_index_cast(form, share)) share = share->args[0];
@@ -289,14 +269,14 @@ static bool match_bounds(matcher *w, const outer_sum *dq, const outer_sum *dk) {
   backward_match *m = w->m;
   attention_bounds other[2] = {{0}}, inner = {0};
   const contraction_groups none = {0};
-  if (!add_conditions(m, condition_of(dq->inner), m->seen) ||
-      !add_conditions(m, condition_of(dk->inner), other))
+  if (!add_conditions(m, ir_condition_of(dq->inner), m->seen) ||
+      !add_conditions(m, ir_condition_of(dk->inner), other))
     return template_say(w->detail, "which keys a query sees is not told by comparisons of their indices");
   if (!attention_same_bounds(&m->seen[0], &other[0]) || !attention_same_bounds(&m->seen[1], &other[1]))
     return template_say(w->detail, "sums are over different keys");
   const ir_expr *products[] = {m->product, m->slope};
   for (int i = 0; i < 2; i++)
-    if (!attention_add_bounds(&m->form, &none, m->query, m->key, condition_of(products[i]), &inner) ||
+    if (!attention_add_bounds(&m->form, &none, m->query, m->key, ir_condition_of(products[i]), &inner) ||
         inner.n > 0 || inner.n_conditions > 0)
       return template_say(w->detail, "an inner sum has a condition");
   /* A tile has one set of bounds for all the heads that it sums over. */

@@ -34,13 +34,8 @@ int64_t backward_ratio(const backward_match *m) {
   return shared < 1 ? 0 : ir_form_extent(&m->form, m->head) / shared;
 }
 
-static attention_tile make_tile(int rows, int64_t columns) {
-  int padded = (int)(columns + 15) / 16 * 16, panels = (padded + 63) / 64;
-  return (attention_tile){.rows = rows,
-                          .columns = padded,
-                          .panels = panels,
-                          .panel_bytes = rows * 128,
-                          .bytes = panels * rows * 128};
+static attention_tile padded_tile(int rows, int64_t columns) {
+  return attention_tile_make(rows, (int)(columns + 15) / 16 * 16);
 }
 
 static int bytes_of(const backward_pass *p, int row_stages) {
@@ -83,8 +78,8 @@ static template_reason make_pass(const backward_plan *plan, const target *t, bac
   if (p->live_registers > consumer_registers[p->consumers]) return TEMPLATE_REGISTERS;
   for (int i = 0; i < 2; i++) {
     /* Without slopes the tile needs nothing of their operand. */
-    p->rows[i] = i == 0 || p->sums[0] ? make_tile(p->block_rows, width[i]) : (attention_tile){0};
-    p->columns[i] = make_tile(p->block_columns, width[i]);
+    p->rows[i] = i == 0 || p->sums[0] ? padded_tile(p->block_rows, width[i]) : (attention_tile){0};
+    p->columns[i] = padded_tile(p->block_columns, width[i]);
     p->copied[i] = is_copied(plan, p, i);
   }
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES, half = available / 2 - 2 * STATIC_SMEM_BYTES;

@@ -22,17 +22,13 @@ static bool is_end(const ir_form *form, const ir_expr *e, int loop) {
          is_place_of(form, x, loop);
 }
 
-static const ir_expr *without_index_cast(const ir_form *form, const ir_expr *e) {
-  return lanes_is_index_cast(form, e) ? e->args[0] : e;
-}
-
 static bool counts_ends(const ir_form *form, const ir_expr *e, contraction_groups *g) {
   if (e->id != IR_RED_SUM || e->n_args != 2 || e->args[0]->node != IR_INT || e->args[0]->integer != 1)
     return false;
   const ir_expr *c = e->args[1];
   if (c->node != IR_OPERATOR || (c->id != IR_OP_LE && c->id != IR_OP_GE)) return false;
   const ir_expr *end = c->args[c->id == IR_OP_LE ? 0 : 1];
-  const ir_expr *row = without_index_cast(form, c->args[c->id == IR_OP_LE ? 1 : 0]);
+  const ir_expr *row = lanes_without_index_casts(form, c->args[c->id == IR_OP_LE ? 1 : 0]);
   if (row->node != IR_INDEX || row->id == e->index || form->loops[row->id].leading) return false;
   if (!is_end(form, end, e->index)) return false;
   *g = (contraction_groups){.of = e, .ends = end->id, .loop = e->index, .row = row->id};

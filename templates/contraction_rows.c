@@ -27,10 +27,6 @@ int contraction_row_of(const contraction_rows *rows, const ir_expr *e) {
 
 /* --- sums that follow their maximum --- */
 
-static const ir_expr *condition_of(const ir_expr *e) {
-  return e->n_args > 1 ? e->args[1] : NULL;
-}
-
 /* sum(n) exp(x - max(n) x), which f32 holds as it does the maximum: of integers the difference is an integer.
  */
 static bool follow(const contraction_rows *rows, contraction_row_reduction *r) {
@@ -42,7 +38,8 @@ static bool follow(const contraction_rows *rows, contraction_row_reduction *r) {
   int most = contraction_row_of(rows, difference->args[1]);
   if (most < 0 || rows->list[most].kind != IR_RED_MAX || rows->list[most].type != DTYPE_F32) return false;
   const ir_expr *maximum = rows->list[most].e;
-  if (maximum->args[0] != difference->args[0] || condition_of(maximum) != condition_of(r->e)) return false;
+  if (maximum->args[0] != difference->args[0] || ir_condition_of(maximum) != ir_condition_of(r->e))
+    return false;
   r->maximum = most;
   r->exponential = e;
   r->exponent = difference->args[0];
@@ -62,7 +59,7 @@ static bool add(const ir_form *form, const ir_expr *group, contraction_rows *row
   *why = "a product's rows are reduced over different loops";
   if (rows->n > 0 && e->index != rows->column) return false;
   *why = "a condition on a product's columns needs a reduction";
-  if (condition_of(e) && reduces(condition_of(e), group, NULL)) return false;
+  if (ir_condition_of(e) && reduces(ir_condition_of(e), group, NULL)) return false;
   contraction_row_reduction r = {.e = e,
                                  .kind = (ir_reduction)e->id,
                                  .type = ir_form_type(form, is_compared(e) ? e->args[0] : e),

@@ -7,6 +7,11 @@ bool lanes_is_index_cast(const ir_form *form, const ir_expr *e) {
          ir_form_type(form, e->args[0]) == DTYPE_I64;
 }
 
+const ir_expr *lanes_without_index_casts(const ir_form *form, const ir_expr *e) {
+  while (lanes_is_index_cast(form, e)) e = e->args[0];
+  return e;
+}
+
 /* --- expressions of sizes --- */
 
 static int64_t floor_div(int64_t x, int64_t y) {

@@ -55,6 +55,7 @@ void lanes_note_least(lanes_scope *s, const ir_expr *e, int64_t least);
 bool lanes_divides_by_steps(lanes_scope *s, const ir_expr *e, int lane);
 /* A cast to i64 of integers that are i64 anyway: how forms keep temporaries' types. */
 bool lanes_is_index_cast(const ir_form *form, const ir_expr *e);
+const ir_expr *lanes_without_index_casts(const ir_form *form, const ir_expr *e);
 /* Whether a term's value comes from a tensor. */
 bool lanes_reads(const ir_form *form, const ir_expr *e);
 bool lanes_sum_reads(const ir_form *form, const lanes_sum *sum);

@@ -50,10 +50,6 @@ static int phases_behind(row_match *m, const ir_expr *e) {
   return u.phases;
 }
 
-static const ir_expr *condition_of(const ir_expr *reduce) {
-  return reduce->n_args > 1 ? reduce->args[1] : NULL;
-}
-
 /* --- sums that follow their maximum --- */
 
 static bool is_exponential(const ir_expr *e) {
@@ -75,7 +71,8 @@ static bool follows_maximum(row_match *m, row_reduction *r) {
   for (int i = 0; i < m->n_reductions; i++) {
     const row_reduction *most = &m->reductions[i];
     if (most->e != difference->args[1] || most->kind != IR_RED_MAX || most->type != GEN_F32) continue;
-    if (most->e->args[0] != difference->args[0] || condition_of(most->e) != condition_of(r->e)) continue;
+    if (most->e->args[0] != difference->args[0] || ir_condition_of(most->e) != ir_condition_of(r->e))
+      continue;
     if (factor && phases_behind(m, factor) > most->phase) continue;
     r->maximum = i;
     r->exponential = e;
@@ -122,7 +119,7 @@ static template_reason match_reductions(row_match *m, bool online, strbuf *detai
     *r = (row_reduction){.e = list[i], .kind = (ir_reduction)list[i]->id, .maximum = -1};
     r->type = accumulator_type(m, r);
     r->phase = phases_behind(m, r->e->args[0]);
-    const ir_expr *condition = condition_of(r->e);
+    const ir_expr *condition = ir_condition_of(r->e);
     if (condition && phases_behind(m, condition) > r->phase) r->phase = phases_behind(m, condition);
     if (follows_maximum(m, r)) {
       m->has_online = true;

@@ -1,0 +1,22 @@
+/* What is asked of expressions by all who match forms. */
+#include "ir/ir_form.h"
+
+bool ir_is_operator(const ir_expr *e, ir_operator o) {
+  return e->node == IR_OPERATOR && e->id == (int)o;
+}
+
+const ir_expr *ir_condition_of(const ir_expr *reduce) {
+  return reduce->n_args > 1 ? reduce->args[1] : NULL;
+}
+
+bool ir_reduces(const ir_expr *e) {
+  if (e->node == IR_REDUCE) return true;
+  for (int i = 0; i < e->n_args; i++)
+    if (ir_reduces(e->args[i])) return true;
+  return false;
+}
+
+const ir_expr *ir_form_as_read(const ir_form *form, const ir_expr *e) {
+  while (e->node == IR_CAST && ir_cast_dtype(form->problem, e) == DTYPE_F32) e = e->args[0];
+  return e->node == IR_READ ? e : NULL;
+}
