@@ -24,7 +24,7 @@ typedef struct target_rates {
   double dram_bytes_per_s; /* measured copy or read rate */
   double l2_bytes_per_s;
   int64_t l2_bytes;
-  double f16_flops_per_s; /* dense, f32 sums: the most its matrix units were seen to do, in short bursts */
+  double f16_flops_per_s; /* dense, f32 sums: the most its matrix units were seen to do at clock_hz */
   double launch_ns;       /* least time of a kernel that does nothing */
 } target_rates;
 
@@ -39,6 +39,11 @@ typedef struct target {
   target_features has;
   target_rates rates;
 } target;
+
+/* f16_flops_per_s of a card that is cold enough for its highest clock: what no kernel can beat. */
+static inline double target_boost_flops_per_s(const target_rates *r) {
+  return r->f16_flops_per_s * r->boost_hz / r->clock_hz;
+}
 
 int target_count(void);
 const target *target_get(int i);

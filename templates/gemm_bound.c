@@ -53,7 +53,7 @@ double gemm_plan_bound_ns(const gemm_plan *plan, const target *t, const target_r
                                : m * n * batches / plan->block_m / plan->block_n / sms;
 
   int columns = plan->block_n * match->n_sums, least = plan->even ? gemm_narrowest(plan) : columns;
-  double flops_per_s = rates->f16_flops_per_s / sms * match->type.rate * width_share(columns);
+  double flops_per_s = target_boost_flops_per_s(rates) / sms * match->type.rate * width_share(columns);
   double tile_ns = 2.0 * plan->block_m * columns * k / flops_per_s * 1e9;
 
   double bytes = copied_bytes(plan, m, n, k) / sms;

@@ -27,7 +27,7 @@ double product_bound_ns(const ir_problem *p, const void *prepared, const target 
         (double)contraction_extent(found, &found->batch) * (double)contraction_extent(found, &found->m) *
         (double)contraction_extent(found, &found->n) * (double)contraction_extent(found, &found->k);
     double share = t->has.wgmma ? mma_sync_share : 1;
-    ns = 2 * terms * found->n_sums / (rates->f16_flops_per_s * share * widest_factor(found)) * 1e9;
+    ns = 2 * terms * found->n_sums / (target_boost_flops_per_s(rates) * share * widest_factor(found)) * 1e9;
     for (int i = 0; i < found->n_sums; i++)
       if (found->sums[i].n_conditions > 0) ns = 0;
   }

@@ -90,7 +90,7 @@ double slim_bound_ns(const ir_problem *p, const void *of, const target *t, const
   double terms =
       (double)contraction_extent(product, &product->k) / plan.cluster - plan.block_k; /* at least */
   double flops = 2.0 * plan.row_tiles * plan.consumers * 64 * plan.columns * product->n_sums * fmax(0, terms);
-  return ceil(ctas / rates->sm_count) * flops / (rates->f16_flops_per_s / rates->sm_count) * 1e9;
+  return ceil(ctas / rates->sm_count) * flops / (target_boost_flops_per_s(rates) / rates->sm_count) * 1e9;
 }
 
 /* --- where to start --- */
