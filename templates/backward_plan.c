@@ -61,6 +61,15 @@ static bool is_two_sided(const attention_bounds *b) {
   return false;
 }
 
+/* Two CTAs of 256 threads start with 128 registers a thread, and the assembler takes no product for which
+ * those are too few, although the kernel changes them first: it wants 22 beside sums and operand. */
+static bool two_start(const backward_pass *p, const int64_t *width) {
+  int64_t most = 0;
+  for (int i = 0; i < 2; i++)
+    if (p->sums[i] && width[i] > most) most = width[i];
+  return most / 2 + p->block_columns / 4 + 22 <= 128;
+}
+
 static template_reason make_pass(const backward_plan *plan, const target *t, backward_pass *p) {
   const backward_match *m = plan->match;
   int64_t width[] = {ir_form_extent(&m->form, m->depth), ir_form_extent(&m->form, m->wide)};
@@ -83,7 +92,7 @@ static template_reason make_pass(const backward_plan *plan, const target *t, bac
     p->copied[i] = is_copied(plan, p, i);
   }
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES, half = available / 2 - 2 * STATIC_SMEM_BYTES;
-  p->resident = p->consumers == 1 && bytes_of(p, 1) <= half ? 2 : 1;
+  p->resident = p->consumers == 1 && bytes_of(p, 1) <= half && two_start(p, width) ? 2 : 1;
   int most = p->resident == 2 ? half : available;
   p->row_stages = plan->persistent && bytes_of(p, 2) <= most ? 2 : 1;
   p->smem_bytes = bytes_of(p, p->row_stages);
