@@ -15,6 +15,7 @@
 #define LIMIT_AXIS_SIZE      (1ll << 40) /* one axis; products are checked separately */
 #define LIMIT_KERNEL_ARGS    128         /* 16 tensors of any strides, each with up to 6 numbers */
 #define LIMIT_LAUNCHES       16          /* kernels in one plan */
+#define LIMIT_TURNS          2048        /* launches of one run, repeated ones each time */
 #define LIMIT_KERNEL_BYTES   (64 << 20)  /* PTX or cubin of one cache row */
 
 #endif

@@ -64,6 +64,7 @@ void recipe_expr_print(strbuf *out, const recipe_expr *expr);
  *   LEAD0 … LEAD3       the same, as few axes as they collapse to: LEAD0 varies fastest, and their product is
  *                       LEAD. Axes that are not there have 1 element
  *   X.lead0 … X.lead3   X's strides along them; 0 where the axis is not there
+ *   ROUND               the round of a launch that is repeated (recipe_repeat); elsewhere 0
  *
  * Leading axes are collapsed for all tensors with "[...]" together: axes of one element are dropped, the
  * others ordered by the outputs' strides, and neighbours become one wherever every such tensor steps from
@@ -75,8 +76,9 @@ void recipe_expr_print(strbuf *out, const recipe_expr *expr);
  * Axes with one element have the stride of a tensor without gaps, since theirs means nothing; tensors without
  * elements have strides of 0. No stride is negative. */
 #define RECIPE_LEADING "LEAD"
+#define RECIPE_ROUND   "ROUND"
 enum { RECIPE_LEAD_AXES = 4 };
-/* Whether an axis of this name would hide a variable: SMS, LEAD, LEAD0 … */
+/* Whether an axis of this name would hide a variable: SMS, ROUND, LEAD, LEAD0 … */
 bool recipe_name_is_taken(const char *axis);
 
 /* One variable of an environment. */
@@ -91,8 +93,9 @@ arke_status recipe_expr_eval(const recipe_expr *expr, const recipe_binding *env,
 
 /* X(NAME, text) */
 #define RECIPE_PARAM_KINDS(X)                                                                                \
-  X(POINTER, "pointer")             /* device address of tensor `tensor` (its byte_offset added) */          \
-  X(TENSORMAP, "tensormap")         /* 128-byte TMA descriptor over tensor `tensor`, passed by value */      \
+  X(POINTER, "pointer") /* device address of tensor `tensor` (its byte_offset added), + `value` */           \
+  X(TENSORMAP,                                                                                               \
+    "tensormap") /* 128-byte TMA descriptor over tensor `tensor` from there on, passed by value */           \
   X(WORKSPACE_MAP, "workspace_map") /* the same over the workspace: `type`, from base + `value` on */        \
   X(I32, "i32")                     /* value of `value`; must fit */                                         \
   X(I64, "i64")                                                                                              \
@@ -120,7 +123,7 @@ typedef struct recipe_param {
   int tensor;               /* POINTER, TENSORMAP: index in the signature */
   recipe_tensormap map;     /* TENSORMAP, WORKSPACE_MAP */
   dtype type;               /* WORKSPACE_MAP: of its elements */
-  const recipe_expr *value; /* I32, I64, WORKSPACE, WORKSPACE_MAP */
+  const recipe_expr *value; /* I32, I64, WORKSPACE, WORKSPACE_MAP; POINTER, TENSORMAP: bytes, NULL: none */
   const char *attr;         /* F32 */
 } recipe_param;
 
@@ -136,6 +139,13 @@ typedef struct recipe_launch {
    * the stream may start it while they end (CUDA, "Programmatic Dependent Launch"). */
   bool early_start;
 } recipe_launch;
+
+/* Launches that run again and again, all of them for ROUND 0, then all for ROUND 1, and so on: a large axis
+ * goes through them slice by slice, and what they keep of a slice in the workspace is small. */
+typedef struct recipe_repeat {
+  int first, n;              /* launches; repeats are in order and have none in common */
+  const recipe_expr *rounds; /* 0: they do not run */
+} recipe_repeat;
 
 /* What the kernels take for granted; checked at plan time against the call's tensors. `expr` % divisor == 0,
  * or expr == max (`exact`), or expr <= max. A failed requirement is reported with `why`. */
@@ -157,6 +167,7 @@ typedef struct recipe_tensor_rule {
 
 enum {
   RECIPE_MAX_OTHERWISE = 8,
+  RECIPE_MAX_REPEATS = 4,
   RECIPE_MAX_REQUIREMENTS = 64
 }; /* templates have a handful; bounds a hostile file */
 
@@ -167,6 +178,8 @@ typedef struct recipe {
   recipe_requirement *requirements;
   int n_launches;
   recipe_launch *launches;
+  int n_repeats;
+  recipe_repeat repeats[RECIPE_MAX_REPEATS];
   const recipe_expr *workspace_bytes; /* NULL: none */
   /* Tried where a rule or requirement above does not hold for the call's tensors: a kernel for any strides
    * after one for rows without gaps. Same n_tensors; NULL: the call is refused. */

@@ -1,5 +1,6 @@
 #include "recipe/recipe_call.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define STAGE "plan"
@@ -8,7 +9,7 @@
 
 bool recipe_name_is_taken(const char *axis) {
   const size_t prefix = strlen(RECIPE_LEADING);
-  if (strcmp(axis, SMS) == 0) return true;
+  if (strcmp(axis, SMS) == 0 || strcmp(axis, RECIPE_ROUND) == 0) return true;
   if (strncmp(axis, RECIPE_LEADING, prefix) != 0) return false;
   const char *rest = axis + prefix;
   return rest[0] == '\0' || (rest[0] >= '0' && rest[0] < '0' + RECIPE_LEAD_AXES && rest[1] == '\0');
@@ -160,7 +161,7 @@ static bool is_named_before(const recipe_call *c, int tensor) {
 arke_status recipe_call_make(const recipe_tensor *tensors, int n_tensors, const recipe_binding *sizes,
                              int n_sizes, int sm_count, arena *a, recipe_call *c, arke_error *err) {
   *c = (recipe_call){.n_tensors = n_tensors};
-  bool added = true;
+  bool added = add(c, RECIPE_ROUND, 0);
   for (int t = 0; t < n_tensors; t++) {
     c->tensors[t] = tensors[t];
     TRY(fill_strides(&c->tensors[t], err));
@@ -178,4 +179,39 @@ arke_status recipe_call_make(const recipe_tensor *tensors, int n_tensors, const 
 
 arke_status recipe_call_eval(const recipe_call *c, const recipe_expr *e, int64_t *value, arke_error *err) {
   return recipe_expr_eval(e, c->env, c->n_env, value, err);
+}
+
+/* --- what runs ---------------------------------------------------------------------------------------- */
+
+void recipe_call_set_round(recipe_call *c, int64_t round) {
+  c->env[0].value = round;
+}
+
+/* The repeat that begins with a launch; NULL: none. */
+static const recipe_repeat *repeat_at(const recipe *r, int launch) {
+  for (int i = 0; i < r->n_repeats; i++)
+    if (r->repeats[i].first == launch) return &r->repeats[i];
+  return NULL;
+}
+
+arke_status recipe_turns(const recipe *r, const recipe_call *c, arena *a, const recipe_turn **turns, int *n,
+                         arke_error *err) {
+  recipe_turn *list = ARENA_NEW_N(a, recipe_turn, LIMIT_TURNS);
+  if (list == NULL) return error_memory(err, STAGE);
+  *n = 0;
+  for (int i = 0; i < r->n_launches;) {
+    const recipe_repeat *repeat = repeat_at(r, i);
+    int of_round = repeat != NULL ? repeat->n : 1;
+    int64_t rounds = 1;
+    if (repeat != NULL) TRY(recipe_call_eval(c, repeat->rounds, &rounds, err));
+    if (rounds < 0 || rounds > (LIMIT_TURNS - *n) / of_round)
+      return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE,
+                       "launches %d to %d would run %" PRId64 " times; a run has at most %d launches", i,
+                       i + of_round - 1, rounds, LIMIT_TURNS);
+    for (int64_t round = 0; round < rounds; round++)
+      for (int k = 0; k < of_round; k++) list[(*n)++] = (recipe_turn){i + k, round};
+    i += of_round;
+  }
+  *turns = list;
+  return ARKE_OK;
 }

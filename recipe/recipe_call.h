@@ -17,7 +17,7 @@ typedef struct recipe_tensor {
 
 enum {
   RECIPE_MOST_VARIABLES =
-      LIMIT_AXES + 2 + RECIPE_LEAD_AXES + LIMIT_TENSORS * (LIMIT_RANK + RECIPE_LEAD_AXES + 1)
+      LIMIT_AXES + 3 + RECIPE_LEAD_AXES + LIMIT_TENSORS * (LIMIT_RANK + RECIPE_LEAD_AXES + 1)
 };
 
 typedef struct recipe_call {
@@ -27,7 +27,7 @@ typedef struct recipe_call {
   int64_t lead[LIMIT_RANK];             /* fastest first */
   int64_t lead_stride[LIMIT_TENSORS][LIMIT_RANK];
   int n_env;
-  recipe_binding env[RECIPE_MOST_VARIABLES];
+  recipe_binding env[RECIPE_MOST_VARIABLES]; /* the first is ROUND */
 } recipe_call;
 
 /* `sizes`: the axes by name. Tensors with "[...]" have the same leading axes (the caller has checked it).
@@ -35,6 +35,19 @@ typedef struct recipe_call {
 arke_status recipe_call_make(const recipe_tensor *tensors, int n_tensors, const recipe_binding *sizes,
                              int n_sizes, int sm_count, arena *a, recipe_call *c, arke_error *err);
 arke_status recipe_call_eval(const recipe_call *c, const recipe_expr *e, int64_t *value, arke_error *err);
+
+/* One launch of a run. */
+typedef struct recipe_turn {
+  int launch;
+  int64_t round;
+} recipe_turn;
+
+/* What a recipe launches for a call, in order. The list is the arena's. ARKE_ERR_UNSUPPORTED: more than
+ * LIMIT_TURNS. */
+arke_status recipe_turns(const recipe *r, const recipe_call *c, arena *a, const recipe_turn **turns, int *n,
+                         arke_error *err);
+/* From here on expressions are evaluated for this round. */
+void recipe_call_set_round(recipe_call *c, int64_t round);
 
 /* The first of `r` and the recipes behind it whose rules and requirements hold. Else ARKE_ERR_ARGUMENT (an
  * address) or ARKE_ERR_SHAPE, and what the first one and the last one want. */

@@ -109,6 +109,19 @@ static arke_status check_requirement(int index, const recipe_requirement *q, ark
   return check_range(at("%s.divisor", where.text), q->divisor, 0, INT64_MAX, err);
 }
 
+static arke_status check_repeats(const recipe *r, arke_error *err) {
+  TRY(check_range(at("the number of repeats"), r->n_repeats, 0, RECIPE_MAX_REPEATS, err));
+  int after = 0; /* the launches before */
+  for (int i = 0; i < r->n_repeats; i++) {
+    const recipe_repeat *x = &r->repeats[i];
+    TRY(check_range(at("repeats[%d].first", i), x->first, after, r->n_launches - 1, err));
+    TRY(check_range(at("repeats[%d].launches", i), x->n, 1, r->n_launches - x->first, err));
+    TRY(check_present(at("repeats[%d].rounds", i), x->rounds, err));
+    after = x->first + x->n;
+  }
+  return ARKE_OK;
+}
+
 static arke_status check_alternative(const recipe *r, arke_error *err) {
   TRY(check_range(at("the number of tensors"), r->n_tensors, 1, LIMIT_TENSORS, err));
   for (int i = 0; i < r->n_tensors; i++) {
@@ -122,7 +135,7 @@ static arke_status check_alternative(const recipe *r, arke_error *err) {
   for (int i = 0; i < r->n_requirements; i++) TRY(check_requirement(i, &r->requirements[i], err));
   TRY(check_range(at("the number of launches"), r->n_launches, 1, LIMIT_LAUNCHES, err));
   for (int i = 0; i < r->n_launches; i++) TRY(check_launch(r, i, err));
-  return ARKE_OK;
+  return check_repeats(r, err);
 }
 
 arke_status recipe_check(const recipe *r, arke_error *err) {

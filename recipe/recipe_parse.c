@@ -189,11 +189,17 @@ static arke_status read_dtype(reader *rd, const char *where, json_t *o, dtype *t
                    member(rd, where, "dtype"), text);
 }
 
+static arke_status read_place(reader *rd, const char *where, json_t *o, recipe_param *p) {
+  TRY(get_int(rd, where, o, "tensor", &p->tensor));
+  return json_object_get(o, "offset") != NULL ? get_expr(rd, where, o, "offset", &p->value) : ARKE_OK;
+}
+
 static arke_status read_param(reader *rd, const char *where, json_t *o, recipe_param *p) {
-  static const char *const MAP[] = {"kind", "tensor", "dim", "stride", "box", "swizzle", "l2_promotion"};
+  static const char *const MAP[] = {"kind",   "tensor", "offset",  "dim",
+                                    "stride", "box",    "swizzle", "l2_promotion"};
   static const char *const WORKSPACE_MAP[] = {"kind",   "dtype", "value",   "dim",
                                               "stride", "box",   "swizzle", "l2_promotion"};
-  static const char *const POINTER[] = {"kind", "tensor"};
+  static const char *const POINTER[] = {"kind", "tensor", "offset"};
   static const char *const VALUE[] = {"kind", "value"};
   static const char *const ATTR[] = {"kind", "attr"};
   if (!json_is_object(o)) return wrong_kind(rd, where, o, "an object");
@@ -201,10 +207,10 @@ static arke_status read_param(reader *rd, const char *where, json_t *o, recipe_p
   switch (p->kind) {
   case RECIPE_PARAM_POINTER:
     TRY(check_members(rd, where, o, POINTER, COUNT_OF(POINTER)));
-    return get_int(rd, where, o, "tensor", &p->tensor);
+    return read_place(rd, where, o, p);
   case RECIPE_PARAM_TENSORMAP:
     TRY(check_members(rd, where, o, MAP, COUNT_OF(MAP)));
-    TRY(get_int(rd, where, o, "tensor", &p->tensor));
+    TRY(read_place(rd, where, o, p));
     return read_map(rd, where, o, &p->map);
   case RECIPE_PARAM_WORKSPACE_MAP:
     TRY(check_members(rd, where, o, WORKSPACE_MAP, COUNT_OF(WORKSPACE_MAP)));
@@ -262,9 +268,28 @@ static arke_status read_tensor(reader *rd, const char *where, json_t *o, recipe_
   return get_bool(rd, where, o, "contiguous_last", &t->contiguous_last);
 }
 
+static arke_status read_repeat(reader *rd, const char *where, json_t *o, recipe_repeat *repeat) {
+  static const char *const MEMBERS[] = {"first", "launches", "rounds"};
+  TRY(check_members(rd, where, o, MEMBERS, COUNT_OF(MEMBERS)));
+  TRY(get_int(rd, where, o, "first", &repeat->first));
+  TRY(get_int(rd, where, o, "launches", &repeat->n));
+  return get_expr(rd, where, o, "rounds", &repeat->rounds);
+}
+
+static arke_status read_repeats(reader *rd, const char *where, json_t *root, recipe *r) {
+  json_t *repeats, *value;
+  size_t i;
+  if (json_object_get(root, "repeats") == NULL) return ARKE_OK;
+  TRY(get_array(rd, where, root, "repeats", 1, RECIPE_MAX_REPEATS, &repeats));
+  r->n_repeats = (int)json_array_size(repeats);
+  json_array_foreach(repeats, i, value)
+      TRY(read_repeat(rd, item(rd, where, "repeats", i), value, &r->repeats[i]));
+  return ARKE_OK;
+}
+
 static arke_status read_recipe(reader *rd, const char *where, int depth, json_t *root, recipe *r) {
-  static const char *const MEMBERS[] = {"tensors", "requirements", "launches", "workspace_bytes",
-                                        "otherwise"};
+  static const char *const MEMBERS[] = {"tensors", "requirements",    "launches",
+                                        "repeats", "workspace_bytes", "otherwise"};
   json_t *tensors, *requirements, *launches;
   TRY(check_members(rd, where, root, MEMBERS, COUNT_OF(MEMBERS)));
   TRY(get_array(rd, where, root, "tensors", 1, LIMIT_TENSORS, &tensors));
@@ -284,6 +309,7 @@ static arke_status read_recipe(reader *rd, const char *where, int depth, json_t 
       TRY(read_requirement(rd, item(rd, where, "requirements", i), value, &r->requirements[i]));
   json_array_foreach(launches, i, value)
       TRY(read_launch(rd, item(rd, where, "launches", i), value, &r->launches[i]));
+  TRY(read_repeats(rd, where, root, r));
   if (json_object_get(root, "workspace_bytes") != NULL)
     TRY(get_expr(rd, where, root, "workspace_bytes", &r->workspace_bytes));
   json_t *otherwise = json_object_get(root, "otherwise");

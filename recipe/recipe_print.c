@@ -58,6 +58,7 @@ static json_t *param_json(printer *p, const recipe_param *param) {
   switch (param->kind) {
   case RECIPE_PARAM_TENSORMAP:
     put(p, o, "tensor", json_integer(param->tensor));
+    if (param->value != NULL) put(p, o, "offset", expr_text(p, param->value));
     put_map(p, o, &param->map);
     break;
   case RECIPE_PARAM_WORKSPACE_MAP:
@@ -65,7 +66,10 @@ static json_t *param_json(printer *p, const recipe_param *param) {
     put(p, o, "value", expr_text(p, param->value));
     put_map(p, o, &param->map);
     break;
-  case RECIPE_PARAM_POINTER: put(p, o, "tensor", json_integer(param->tensor)); break;
+  case RECIPE_PARAM_POINTER:
+    put(p, o, "tensor", json_integer(param->tensor));
+    if (param->value != NULL) put(p, o, "offset", expr_text(p, param->value));
+    break;
   case RECIPE_PARAM_I32:
   case RECIPE_PARAM_I64:
   case RECIPE_PARAM_WORKSPACE: put(p, o, "value", expr_text(p, param->value)); break;
@@ -106,6 +110,14 @@ static json_t *tensor_json(printer *p, const recipe_tensor_rule *t) {
   return o;
 }
 
+static json_t *repeat_json(printer *p, const recipe_repeat *repeat) {
+  json_t *o = json_object();
+  put(p, o, "first", json_integer(repeat->first));
+  put(p, o, "launches", json_integer(repeat->n));
+  put(p, o, "rounds", expr_text(p, repeat->rounds));
+  return o;
+}
+
 static json_t *recipe_json(printer *p, const recipe *r) {
   json_t *root = json_object();
   json_t *tensors = json_array(), *requirements = json_array(), *launches = json_array();
@@ -116,6 +128,9 @@ static json_t *recipe_json(printer *p, const recipe *r) {
   put(p, root, "tensors", tensors);
   put(p, root, "requirements", requirements);
   put(p, root, "launches", launches);
+  json_t *repeats = r->n_repeats > 0 ? json_array() : NULL;
+  for (int i = 0; i < r->n_repeats; i++) append(p, repeats, repeat_json(p, &r->repeats[i]));
+  if (r->n_repeats > 0) put(p, root, "repeats", repeats);
   if (r->workspace_bytes != NULL) put(p, root, "workspace_bytes", expr_text(p, r->workspace_bytes));
   if (r->otherwise != NULL) put(p, root, "otherwise", recipe_json(p, r->otherwise)); /* checked: not deep */
   return root;

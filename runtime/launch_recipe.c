@@ -54,12 +54,24 @@ static arke_status encode(const launcher *l, const recipe_param *p, dtype type, 
 }
 
 /* `word` is what is passed, or `map`; little-endian: the first half of a word is an i32. */
+/* Where a parameter over a tensor begins. */
+static arke_status address_of(const launcher *l, const recipe_param *p, device_ptr *address) {
+  int64_t offset = 0;
+  if (p->value != NULL) TRY(evaluate(l->c, p->value, INT64_MAX, "an offset into a tensor", &offset, l->err));
+  *address = l->tensors[p->tensor].address + (device_ptr)offset;
+  return ARKE_OK;
+}
+
 static arke_status fill(const launcher *l, const recipe_param *p, int64_t *word, device_tensormap *map) {
+  device_ptr address;
   switch (p->kind) {
-  case RECIPE_PARAM_POINTER: *word = (int64_t)l->tensors[p->tensor].address; return ARKE_OK;
+  case RECIPE_PARAM_POINTER:
+    TRY(address_of(l, p, &address));
+    *word = (int64_t)address;
+    return ARKE_OK;
   case RECIPE_PARAM_TENSORMAP:
-    return encode(l, p, l->tensors[p->tensor].type, l->tensors[p->tensor].address,
-                  l->c->tensors[p->tensor].name, map);
+    TRY(address_of(l, p, &address));
+    return encode(l, p, l->tensors[p->tensor].type, address, l->c->tensors[p->tensor].name, map);
   case RECIPE_PARAM_WORKSPACE_MAP:
     TRY(recipe_call_eval(l->c, p->value, word, l->err));
     return encode(l, p, p->type, l->workspace + (device_ptr)*word, NULL, map);
@@ -101,7 +113,16 @@ static arke_status launch_one(const launcher *l, const recipe_launch *r) {
 
 arke_status launch_recipe(device *d, device_module *m, const recipe *r, const recipe_call *c,
                           const launch_tensor *tensors, device_ptr workspace, arke_error *err) {
-  launcher l = {.d = d, .m = m, .c = c, .tensors = tensors, .workspace = workspace, .err = err};
-  for (int i = 0; i < r->n_launches; i++) TRY(launch_one(&l, &r->launches[i]));
-  return ARKE_OK;
+  recipe_call call = *c;
+  launcher l = {.d = d, .m = m, .c = &call, .tensors = tensors, .workspace = workspace, .err = err};
+  arena a = ARENA_INIT;
+  const recipe_turn *turns;
+  int n = 0;
+  arke_status status = recipe_turns(r, c, &a, &turns, &n, err);
+  for (int i = 0; i < n && status == ARKE_OK; i++) {
+    recipe_call_set_round(&call, turns[i].round);
+    status = launch_one(&l, &r->launches[turns[i].launch]);
+  }
+  arena_release(&a);
+  return status;
 }

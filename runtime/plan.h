@@ -23,7 +23,7 @@ typedef struct plan_tensor {
 typedef struct plan_param {
   recipe_param_kind kind;
   int tensor;                  /* POINTER, TENSORMAP */
-  uint64_t value;              /* I32, I64, F32: the bytes passed; WORKSPACE, WORKSPACE_MAP: offset */
+  uint64_t value;              /* I32, I64, F32: the bytes passed; others: offset into tensor or workspace */
   const device_tensormap *map; /* TENSORMAP, WORKSPACE_MAP: for `address` */
   uint64_t address;
   int address_word; /* which 64-bit word of the map is the address; -1: only the device knows */
@@ -46,7 +46,7 @@ struct arke_plan {
   char *op;
   int n_tensors, n_launches;
   plan_tensor *tensors;
-  plan_launch *launches; /* none when every output is empty */
+  plan_launch *launches; /* repeated ones each time; none when every output is empty */
   size_t workspace_bytes;
   arke_plan_info info;
 };

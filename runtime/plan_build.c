@@ -107,15 +107,18 @@ static arke_status attribute_bits(builder *b, const char *name, uint64_t *bits) 
 }
 
 static arke_status build_param(builder *b, const recipe_param *p, plan_param *out) {
-  int64_t value;
+  int64_t value = 0;
   out->kind = p->kind;
   out->tensor = b->bound->given[p->tensor]; /* checked below n_tensors, also where it means nothing */
   switch (p->kind) {
-  case RECIPE_PARAM_POINTER: return ARKE_OK;
-  case RECIPE_PARAM_TENSORMAP: {
+  case RECIPE_PARAM_POINTER:
+  case RECIPE_PARAM_TENSORMAP:
+    if (p->value != NULL) TRY(evaluate(b, p->value, 0, INT64_MAX, "an offset into a tensor", &value));
+    if (p->kind == RECIPE_PARAM_POINTER) break;
     const call_tensor *t = bound_tensor(b->bound, b->call, p->tensor);
-    return encode_map(b, p, t->type, t->address, b->problem->tensors[p->tensor].name, out);
-  }
+    uint64_t address = t->address != 0 ? t->address + (uint64_t)value : 0;
+    TRY(encode_map(b, p, t->type, address, b->problem->tensors[p->tensor].name, out));
+    break;
   case RECIPE_PARAM_F32: return attribute_bits(b, p->attr, &out->value);
   case RECIPE_PARAM_I32:
     TRY(evaluate(b, p->value, INT32_MIN, INT32_MAX, "a 32-bit parameter of the kernel", &value));
@@ -175,11 +178,15 @@ static arke_status build_launches(builder *b, arke_context *ctx, const cache_ent
     p->workspace_bytes = (size_t)bytes;
   }
   TRY(context_module(ctx, p->device, e, &p->module, b->err));
-  p->launches = ARENA_NEW_N(&p->memory, plan_launch, (size_t)b->recipe->n_launches);
+  const recipe_turn *turns;
+  int n;
+  TRY(recipe_turns(b->recipe, &b->view, b->scratch, &turns, &n, b->err));
+  p->launches = ARENA_NEW_N(&p->memory, plan_launch, (size_t)n);
   if (p->launches == NULL) return error_memory(b->err, STAGE);
-  for (int i = 0; i < b->recipe->n_launches; i++) {
+  for (int i = 0; i < n; i++) {
     plan_launch *l = &p->launches[p->n_launches];
-    TRY(build_launch(b, &b->recipe->launches[i], l));
+    recipe_call_set_round(&b->view, turns[i].round);
+    TRY(build_launch(b, &b->recipe->launches[turns[i].launch], l));
     bool empty = l->launch.grid[0] == 0 || l->launch.grid[1] == 0 || l->launch.grid[2] == 0;
     if (!empty) p->n_launches++;
   }

@@ -59,10 +59,10 @@ arke_status plan_fill_frame(const arke_plan *plan, const plan_launch *l, const u
     const plan_param *p = &l->params[i];
     frame->args[i] = &frame->values[i];
     switch (p->kind) {
-    case RECIPE_PARAM_POINTER: frame->values[i] = addresses[p->tensor]; break;
+    case RECIPE_PARAM_POINTER: frame->values[i] = addresses[p->tensor] + p->value; break;
     case RECIPE_PARAM_WORKSPACE: frame->values[i] = workspace + p->value; break;
     case RECIPE_PARAM_TENSORMAP:
-      TRY(place_map(plan, p, addresses[p->tensor], &frame->maps[i], &frame->args[i], err));
+      TRY(place_map(plan, p, addresses[p->tensor] + p->value, &frame->maps[i], &frame->args[i], err));
       break;
     case RECIPE_PARAM_WORKSPACE_MAP:
       TRY(place_map(plan, p, workspace + p->value, &frame->maps[i], &frame->args[i], err));

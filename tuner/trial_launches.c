@@ -35,14 +35,25 @@ static arke_status evaluate(const tune_binding *b, const recipe_expr *x, int64_t
   return ARKE_OK;
 }
 
+/* Where a parameter over a tensor begins, in set `set`. */
+static arke_status place(const tune_binding *b, const recipe_param *p, int set, device_ptr *address,
+                         arke_error *err) {
+  int64_t offset = 0;
+  if (p->value) TRY(evaluate(b, p->value, 0, INT64_MAX, "offset into a tensor", &offset, err));
+  *address = tune_tensors_address(b->tensors, p->tensor, set) + (device_ptr)offset;
+  return ARKE_OK;
+}
+
 /* Of the tensor in set `set`, or of the workspace. */
 static arke_status encode_map(const tune_binding *b, const recipe_param *p, int set, device_tensormap *map,
                               arke_error *err) {
   const tune_tensors *t = b->tensors;
   device_tensormap_desc desc;
   if (p->kind == RECIPE_PARAM_TENSORMAP) {
-    TRY(launch_describe_map(p, b->view, t->list[p->tensor].type, tune_tensors_address(t, p->tensor, set),
-                            b->view->tensors[p->tensor].name, &desc, err));
+    device_ptr address;
+    TRY(place(b, p, set, &address, err));
+    TRY(launch_describe_map(p, b->view, t->list[p->tensor].type, address, b->view->tensors[p->tensor].name,
+                            &desc, err));
   } else {
     int64_t offset;
     TRY(evaluate(b, p->value, 0, INT64_MAX, "workspace offset", &offset, err));
@@ -63,7 +74,7 @@ static arke_status attribute(const ir_problem *p, const char *name, float *value
 static arke_status fill_param(const tune_binding *b, const recipe_param *p, tune_value *v, arke_error *err) {
   int64_t number;
   switch (p->kind) {
-  case RECIPE_PARAM_POINTER: v->pointer = tune_tensors_address(b->tensors, p->tensor, 0); return ARKE_OK;
+  case RECIPE_PARAM_POINTER: return place(b, p, 0, &v->pointer, err);
   case RECIPE_PARAM_TENSORMAP:
   case RECIPE_PARAM_WORKSPACE_MAP: return encode_map(b, p, 0, &v->map, err);
   case RECIPE_PARAM_I32:
@@ -113,26 +124,40 @@ static arke_status bind_launch(const tune_binding *b, const recipe_launch *r, ar
 }
 
 arke_status tune_launches_bind(const tune_binding *b, arena *a, tune_launches *l, arke_error *err) {
-  const recipe *r = b->recipe;
-  l->n = r->n_launches;
-  for (int i = 0; i < r->n_launches; i++)
-    TRY(bind_launch(b, &r->launches[i], a, &l->launches[i], &l->kernels[i], err));
+  recipe_call view = *b->view;
+  tune_binding of_round = *b;
+  of_round.view = &view;
+  TRY(recipe_turns(b->recipe, b->view, a, &l->turns, &l->n, err));
+  l->launches = ARENA_NEW_N(a, device_launch, (size_t)l->n + 1);
+  l->kernels = ARENA_NEW_N(a, device_kernel *, (size_t)l->n + 1);
+  if (!l->launches || !l->kernels) return error_memory(err, STAGE);
+  for (int i = 0; i < l->n; i++) {
+    recipe_call_set_round(&view, l->turns[i].round);
+    TRY(bind_launch(&of_round, &b->recipe->launches[l->turns[i].launch], a, &l->launches[i], &l->kernels[i],
+                    err));
+  }
   return ARKE_OK;
 }
 
 arke_status tune_launches_move(const tune_binding *b, const tune_launches *from, int set, arena *a,
                                tune_launches *l, arke_error *err) {
+  recipe_call view = *b->view;
+  tune_binding of_round = *b;
+  of_round.view = &view;
   *l = *from;
+  l->launches = ARENA_NEW_N(a, device_launch, (size_t)l->n + 1);
+  if (!l->launches) return error_memory(err, STAGE);
   for (int i = 0; i < l->n; i++) {
-    const recipe_launch *r = &b->recipe->launches[i];
+    const recipe_launch *r = &b->recipe->launches[l->turns[i].launch];
+    l->launches[i] = from->launches[i];
+    recipe_call_set_round(&view, l->turns[i].round);
     tune_value *values = NULL;
     TRY(make_args(r->n_params, a, &l->launches[i], &values, err));
     for (int k = 0; k < r->n_params; k++) {
       const recipe_param *p = &r->params[k];
       values[k] = *(const tune_value *)from->launches[i].args[k];
-      if (p->kind == RECIPE_PARAM_POINTER)
-        values[k].pointer = tune_tensors_address(b->tensors, p->tensor, set);
-      if (p->kind == RECIPE_PARAM_TENSORMAP) TRY(encode_map(b, p, set, &values[k].map, err));
+      if (p->kind == RECIPE_PARAM_POINTER) TRY(place(&of_round, p, set, &values[k].pointer, err));
+      if (p->kind == RECIPE_PARAM_TENSORMAP) TRY(encode_map(&of_round, p, set, &values[k].map, err));
     }
   }
   return ARKE_OK;

@@ -17,8 +17,9 @@ typedef union tune_value {
 
 typedef struct tune_launches {
   int n;
-  device_launch launches[LIMIT_LAUNCHES]; /* arguments live in the arena */
-  device_kernel *kernels[LIMIT_LAUNCHES];
+  device_launch *launches; /* in the arena, as their arguments */
+  device_kernel **kernels;
+  const recipe_turn *turns; /* which launch of the recipe each one is */
 } tune_launches;
 
 /* What launches are made from. `recipe` is one whose rules hold for `view` (recipe_choose). */

@@ -148,7 +148,8 @@ static const char RECIPE[] =
     "\"requirements\":[{\"expr\":\"K\",\"divisor\":8,\"why\":\"rows are 16-byte aligned\"},"
     "{\"expr\":\"M * K\",\"max\":2147483647,\"why\":\"32-bit indices\"}],"
     "\"launches\":[{\"kernel\":\"gemm\",\"params\":["
-    "{\"kind\":\"tensormap\",\"tensor\":0,\"dim\":[\"K\",\"M\"],\"stride\":[\"A.stride0\"],\"box\":[64,128],"
+    "{\"kind\":\"tensormap\",\"tensor\":0,\"offset\":\"ROUND * "
+    "64\",\"dim\":[\"K\",\"M\"],\"stride\":[\"A.stride0\"],\"box\":[64,128],"
     "\"swizzle\":3,\"l2_promotion\":2},"
     "{\"kind\":\"pointer\",\"tensor\":1},{\"kind\":\"i32\",\"value\":\"M\"},{\"kind\":\"i64\",\"value\":\"M "
     "* K\"},"
@@ -157,7 +158,9 @@ static const char RECIPE[] =
     "4\",\"dim\":[\"K\"],\"stride\":[],\"box\":[8],"
     "\"swizzle\":0,\"l2_promotion\":0}],"
     "\"grid\":[\"min(SMS, ceildiv(M, 128))\",\"1\",\"1\"],\"block\":[384,1,1],\"cluster\":[2,1,1],"
-    "\"smem_bytes\":\"4 * 49152 + 1024\",\"early_start\":true}],\"workspace_bytes\":\"M * 4 + 256\"}";
+    "\"smem_bytes\":\"4 * 49152 + "
+    "1024\",\"early_start\":true}],\"repeats\":[{\"first\":0,\"launches\":1,\"rounds\":\"ceildiv(M, "
+    "64)\"}],\"workspace_bytes\":\"M * 4 + 256\"}";
 
 START_TEST(a_recipe_round_trips) {
   arena a = ARENA_INIT;
@@ -179,6 +182,12 @@ START_TEST(a_recipe_round_trips) {
   ck_assert_str_eq(l->params[0].map.stride[1]->name, "A.stride0");
   ck_assert_uint_eq(l->params[0].map.box[1], 128);
   ck_assert_str_eq(l->params[4].attr, "eps");
+  ck_assert_int_eq(l->params[0].value->op, RECIPE_MUL);
+  ck_assert_ptr_null(l->params[1].value);
+  ck_assert_int_eq(r.n_repeats, 1);
+  ck_assert_int_eq(r.repeats[0].first, 0);
+  ck_assert_int_eq(r.repeats[0].n, 1);
+  ck_assert_int_eq(r.repeats[0].rounds->op, RECIPE_CEILDIV);
   ck_assert_uint_eq(l->block[0], 384);
   ck_assert_uint_eq(l->cluster[0], 2);
   strbuf text = STRBUF_INIT;
@@ -262,6 +271,16 @@ static const struct {
     {"\"cluster\":[2,1,1]", "\"cluster\":[0,1,1]", "launches[0].cluster[0] is 0"},
     {"\"cluster\":[2,1,1]", "\"cluster\":[8,4,1]", "the blocks of launches[0].cluster is 32"},
     {",\"smem_bytes\":\"4 * 49152 + 1024\"", "", "launches[0].smem_bytes is missing"},
+    {"\"offset\":\"ROUND * 64\"", "\"offset\":64", "launches[0].params[0].offset is an integer"},
+    {"\"first\":0", "\"first\":1", "repeats[0].first is 1; accepted are 0 to 0"},
+    {"\"first\":0", "\"first\":-1", "repeats[0].first is -1"},
+    {"\"first\":0,", "", "repeats[0].first is missing"},
+    {"\"launches\":1", "\"launches\":2", "repeats[0].launches is 2; accepted are 1 to 1"},
+    {"\"launches\":1", "\"launches\":0", "repeats[0].launches is 0; accepted are 1 to 1"},
+    {"\"rounds\":\"ceildiv(M, 64)\"", "\"rounds\":4", "repeats[0].rounds is an integer"},
+    {"\"rounds\":\"ceildiv(M, 64)\"", "\"times\":\"4\"", "repeats[0].times is not a known field"},
+    {"\"repeats\":[{", "\"repeats\":[{\"first\":0,\"launches\":1,\"rounds\":\"2\"},{",
+     "repeats[1].first is 0; accepted are 1 to 0"},
     {"\"early_start\":true", "\"early_start\":1", "launches[0].early_start is an integer"},
 };
 

@@ -119,8 +119,40 @@ START_TEST(an_empty_tensor_has_no_strides) {
 }
 END_TEST
 
+/* Launches 1 and 2 of four, once for each three of N. */
+START_TEST(repeated_launches_take_turns) {
+  arena a = ARENA_INIT;
+  recipe_call c;
+  const recipe_tensor tensors[] = {tensor("X", "7:1")};
+  const recipe_binding sizes[] = {{"N", 7}, {"BIG", 1 << 20}};
+  ck_assert_int_eq(recipe_call_make(tensors, 1, sizes, 2, 1, &a, &c, NULL), ARKE_OK);
+  recipe r = {.n_launches = 4, .n_repeats = 1, .repeats = {{.first = 1, .n = 2}}};
+  ck_assert_int_eq(recipe_expr_parse(&a, "ceildiv(N, 3)", &r.repeats[0].rounds, NULL), ARKE_OK);
+  static const recipe_turn EXPECTED[] = {{0, 0}, {1, 0}, {2, 0}, {1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 0}};
+  const recipe_turn *turns;
+  int n;
+  ck_assert_int_eq(recipe_turns(&r, &c, &a, &turns, &n, NULL), ARKE_OK);
+  ck_assert_int_eq(n, COUNT_OF(EXPECTED));
+  for (int i = 0; i < n; i++) {
+    ck_assert_int_eq(turns[i].launch, EXPECTED[i].launch);
+    ck_assert_int_eq(turns[i].round, EXPECTED[i].round);
+  }
+  ck_assert_int_eq(value_of(&c, &a, "ROUND"), 0);
+  recipe_call_set_round(&c, 2);
+  ck_assert_int_eq(value_of(&c, &a, "min(3, N - ROUND * 3)"), 1);
+  r.repeats[0].rounds = recipe_const(&a, 0);
+  ck_assert_int_eq(recipe_turns(&r, &c, &a, &turns, &n, NULL), ARKE_OK);
+  ck_assert_int_eq(n, 2);
+  r.repeats[0].rounds = recipe_var(&a, "BIG");
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(recipe_turns(&r, &c, &a, &turns, &n, &err), ARKE_ERR_UNSUPPORTED);
+  ck_assert_msg(strstr(err.text, "launches 1 to 2 would run 1048576 times") != NULL, "%s", err.text);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(names_of_variables_are_taken) {
-  static const char *const TAKEN[] = {"SMS", "LEAD", "LEAD0", "LEAD3"};
+  static const char *const TAKEN[] = {"SMS", "ROUND", "LEAD", "LEAD0", "LEAD3"};
   static const char *const FREE[] = {"M", "LEAD4", "LEAD00", "SMS1", "LEADS", "L"};
   for (size_t i = 0; i < COUNT_OF(TAKEN); i++) ck_assert_msg(recipe_name_is_taken(TAKEN[i]), "%s", TAKEN[i]);
   for (size_t i = 0; i < COUNT_OF(FREE); i++) ck_assert_msg(!recipe_name_is_taken(FREE[i]), "%s", FREE[i]);
@@ -132,6 +164,7 @@ TCase *recipe_call_tests(void) {
   tcase_add_loop_test(t, leading_axes_collapse_together, 0, COUNT_OF(LEADING));
   tcase_add_test(t, variables_are_numbered_by_the_signature);
   tcase_add_test(t, an_empty_tensor_has_no_strides);
+  tcase_add_test(t, repeated_launches_take_turns);
   tcase_add_test(t, names_of_variables_are_taken);
   return t;
 }

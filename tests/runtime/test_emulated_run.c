@@ -110,6 +110,37 @@ START_TEST(a_plan_runs_on_host_memory) {
 }
 END_TEST
 
+/* Slices of 32 elements, the last one of 4; what `prepare` leaves is for all of them. */
+START_TEST(a_slice_runs_at_a_time) {
+  static const char *const EDITS[][2] = {
+      {"\"tensor\":0}", "\"tensor\":0,\"offset\":\"ROUND * 128\"}"},
+      {"\"tensor\":1}", "\"tensor\":1,\"offset\":\"ROUND * 128\"}"},
+      {"N + 0", "min(32, N - ROUND * 32)"},
+      {"ceildiv(N, 64)", "1"},
+      {"\"workspace_bytes\"",
+       "\"repeats\":[{\"first\":1,\"launches\":1,\"rounds\":\"ceildiv(N, 32)\"}],\"workspace_bytes\""},
+  };
+  char text[4096];
+  snprintf(text, sizeof text, "%s", RECIPE);
+  for (size_t i = 0; i < COUNT_OF(EDITS); i++) {
+    char before[4096];
+    memcpy(before, text, sizeof text);
+    const char *place = strstr(before, EDITS[i][0]);
+    ck_assert_ptr_nonnull(place);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(place - before), before, EDITS[i][1],
+             place + strlen(EDITS[i][0]));
+  }
+  emulated e;
+  arke_error err = ARKE_ERROR_INIT;
+  emulated_open(&e, text);
+  ck_assert_int_eq(arke_plan_describe(e.plan).launches, 1 + 4);
+  memset(e.y, 0, N * sizeof(float));
+  ck_assert_msg(arke_run(e.plan, e.list, 2, NULL, e.workspace, &err) == ARKE_OK, "%s", err.text);
+  for (int i = 0; i < N; i++) ck_assert_float_eq(e.y[i], 2.0f * (float)i + 1.5f);
+  emulated_close(&e);
+}
+END_TEST
+
 START_TEST(input_and_output_may_share_memory) {
   emulated e;
   arke_error err = ARKE_ERROR_INIT;
@@ -176,6 +207,7 @@ TCase *emulated_run_tests(void) {
   tcase_set_timeout(t, 60);
   tcase_add_checked_fixture(t, fixture_enter, fixture_leave);
   tcase_add_test(t, a_plan_runs_on_host_memory);
+  tcase_add_test(t, a_slice_runs_at_a_time);
   tcase_add_test(t, input_and_output_may_share_memory);
   tcase_add_test(t, a_fault_names_the_tensor_and_does_not_stick);
   tcase_add_test(t, threads_take_turns);
