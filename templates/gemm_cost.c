@@ -29,12 +29,15 @@ static const double wave_weight = 0.85;
 static const double stream_ns = 5000, stream_sum_ns = 0.18;
 /* What STREAM_K=2 costs: two barriers of a cluster, and sums that go from one SM to another; guesses. */
 static const double split_ns = 600, split_sum_ns = 0.03;
-/* From a partial sum's last product to the next one's first, besides an addition a clock: fitted to 10
- * configurations of 8-bit floats. */
+/* From a partial sum's last product to the next one's first, besides an addition a clock, where nobody else
+ * adds: fitted to 10 configurations of 8-bit floats. */
 static const double part_clocks = 140;
+/* The same of two consumers of a tile, which add at once: fitted to 3 tiles with a scale a tensor on an H200.
+ * What scales of blocks in shared memory add to a stage, by 5 tiles there. */
+static const double part_ns = 40, addition_ns = 1.2, staged_scales_ns = 80;
 /* From asking for a stage's scales to multiplying them, where consumers ask for them themselves: what three
  * tiles on an H200 took beyond their products (80, 167 and 217 ns of 837, 603 and 502). */
-static const double scale_latency_ns = 460;
+static const double scale_latency_ns = 400;
 /* A stage that two CTAs must both have left takes a little longer. */
 static const double cluster_factor = 1.004;
 
@@ -92,17 +95,21 @@ static double smem_bytes(const gemm_plan *plan) {
 /* Scales within the sum that a thread asks for under a stage's products, and waits for before the next ones:
  * of two groups the other one's hide half of that. */
 static double scales_ns(const gemm_plan *plan, double products_ns) {
-  if (plan->match.block == 0 || plan->scales_staged) return 0;
+  if (plan->match.block == 0 || (plan->scales_staged && plan->turns)) return 0;
+  if (plan->scales_staged) return staged_scales_ns;
   bool alone = plan->pingpong || plan->consumers == 1;
   return fmax(0, scale_latency_ns - products_ns / (alone ? 1 : 2));
 }
 
-/* A group that multiplies alone multiplies nothing while it adds. */
-static double adding_ns(const gemm_plan *plan, double clock_hz) {
+/* A group that multiplies alone multiplies nothing while it adds. Two of a tile add at once, or, in turn,
+ * each under the products of the other. */
+static double adding_ns(const gemm_plan *plan, double clock_hz, double products_ns) {
   bool alone = plan->pingpong || plan->consumers == 1;
-  if (plan->part_n == 0 || !alone) return 0;
+  if (plan->part_n == 0) return 0;
   double parts = parts_of(plan) * plan->group_rows / 64;
-  return (plan->accumulators + part_clocks * parts) / clock_hz * 1e9;
+  double own = (plan->accumulators + part_clocks * parts) / clock_hz * 1e9;
+  if (alone) return own;
+  return plan->turns ? fmax(0, own - products_ns / 2) : part_ns * parts + addition_ns * plan->accumulators;
 }
 
 static double step_ns(const cost_inputs *in) {
@@ -121,7 +128,7 @@ static double step_ns(const cost_inputs *in) {
   double sum =
       pow(math, power) + pow(smem, power) + pow(l2, power) + pow(copies, power) + pow(sharers, power);
   double products = pow(sum, 1 / power) * (plan->sharers > 1 ? cluster_factor : 1);
-  return products + adding_ns(plan, in->rates->clock_hz) + scales_ns(plan, products);
+  return products + adding_ns(plan, in->rates->clock_hz, products) + scales_ns(plan, products);
 }
 
 static double tensor_bytes(const gemm_match *match, uint64_t accesses) {
