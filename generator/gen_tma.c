@@ -119,6 +119,13 @@ void gen_tma_store(gen_builder *b, gen_value map, const gen_value *at, int rank,
   strbuf_free(&constraints);
 }
 
+void gen_bulk_add(gen_builder *b, gen_value global, gen_value shared, int bytes) {
+  char text[128];
+  snprintf(text, sizeof text, "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [$0], [$1], %d;",
+           bytes);
+  gen_asm(b, b->none, text, "l,r", (gen_value[]){global, shared}, 2, GEN_ASM_MEMORY);
+}
+
 void gen_tma_store_commit(gen_builder *b) {
   gen_asm(b, b->none, "cp.async.bulk.commit_group;", "", NULL, 0, GEN_ASM_MEMORY);
 }
@@ -126,5 +133,11 @@ void gen_tma_store_commit(gen_builder *b) {
 void gen_tma_store_wait_read(gen_builder *b, int pending) {
   char text[64];
   snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %d;", pending);
+  gen_asm(b, b->none, text, "", NULL, 0, GEN_ASM_MEMORY);
+}
+
+void gen_tma_store_wait(gen_builder *b, int pending) {
+  char text[64];
+  snprintf(text, sizeof text, "cp.async.bulk.wait_group %d;", pending);
   gen_asm(b, b->none, text, "", NULL, 0, GEN_ASM_MEMORY);
 }

@@ -27,9 +27,14 @@ void gen_bulk_load_cached(gen_builder *b, gen_value shared, gen_value global, in
                           gen_cache cache);
 /* Source bytes must have been made visible by gen_fence_async_shared and a barrier. */
 void gen_tma_store(gen_builder *b, gen_value map, const gen_value *at, int rank, gen_value shared);
+/* Adds `bytes` of f32 (a multiple of 16, as are both addresses), one after the other, to what global memory
+ * (i64) has, element by element as atomics do. Bytes and groups as for stores. */
+void gen_bulk_add(gen_builder *b, gen_value global, gen_value shared, int bytes);
 /* Stores since the last commit of this thread form a group. */
 void gen_tma_store_commit(gen_builder *b);
 /* Waits, in the committing thread, until at most `pending` of its groups still read shared memory. */
 void gen_tma_store_wait_read(gen_builder *b, int pending);
+/* The same until they have written, too. */
+void gen_tma_store_wait(gen_builder *b, int pending);
 
 #endif

@@ -6,7 +6,9 @@
  * One kernel has tiles of queries and walks the keys they see, for dQ; it leaves e and l for another one with
  * tiles of keys, which walks the queries that see them, of all heads that share the keys, for dK and dV. P is
  * computed in both: seven products instead of five, for which sums stay in registers in a fixed order, and
- * nothing is added up in memory. Shared by backward_*.c. */
+ * nothing is added up in memory. Or (ONE) the kernel with tiles of keys multiplies for dQ, too, and adds what
+ * a tile has to sums in memory, tile after tile in a fixed order: five products, and traffic for them.
+ * Shared by backward_*.c. */
 #ifndef ARKE_TEMPLATES_BACKWARD_H
 #define ARKE_TEMPLATES_BACKWARD_H
 
@@ -54,6 +56,8 @@ void backward_print(const backward_match *m, strbuf *out);
   X(K_OVERLAP, "1: a step's sums of dK are multiplied with the scores of the next one", 0, 1)                \
   X(SPLIT, "parts of the heads that share keys; their sums are added up by one kernel more", 1, 2, 4, 8, 16) \
   X(GROUP, "heads whose tiles are walked together, longest first; 0: all", 0, 1, 4, 16)                      \
+  X(ONE, "1: one kernel multiplies for all three; sums of dQ are in memory, and tiles of keys take turns",   \
+    0, 1)                                                                                                    \
   X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)
 
 typedef enum backward_param {
@@ -82,6 +86,7 @@ typedef struct backward_pass {
   attention_tile rows[2], columns[2];
   bool overlap;    /* a step's last product is issued with the scores of the next */
   bool prefetched; /* rows of O are brought into the L2 cache before they are read */
+  bool updates;    /* adds what its rows have to sums of dQ in memory */
   bool copied[2]; /* the output leaves through the place of the rows, by a tensor copy; else from registers */
 } backward_pass;
 
@@ -91,6 +96,7 @@ typedef struct backward_plan {
   backward_pass passes[BACKWARD_PASSES];
   int split, group;
   bool persistent;
+  bool one;    /* passes[0] has no steps: it leaves l and e, and zeroes for dQ's sums */
   bool masked; /* not all queries see all keys */
   bool wide_offsets;
   lanes_options rows;        /* of l, e's sum aside, and of bounds */
@@ -101,6 +107,10 @@ typedef struct backward_plan {
 /* The plan of a configuration, or why the hardware cannot run it. */
 template_reason backward_plan_make(const backward_match *m, const target *t, const config *c,
                                    backward_plan *plan);
+/* Of a pass that adds to sums of dQ in memory: dS of a step in shared memory, one of two places; what a step
+ * adds. */
+int backward_slopes_bytes(const backward_pass *p);
+int backward_update_bytes(const backward_pass *p);
 /* Loops of a pass: its rows' and its columns'; the columns of an operand or an output. */
 int backward_row_loop(const backward_match *m, int side);
 int backward_column_loop(const backward_match *m, int side);

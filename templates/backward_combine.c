@@ -1,4 +1,5 @@
-/* The kernel that adds up the parts of dK or dV, in the order of the heads, and evaluates the output. */
+/* The kernels that add up the parts of dK or dV, in the order of the heads, and evaluate the output; and the
+ * one that evaluates dQ from the sums that the kernel of ONE has made. */
 #include "generator/gen_barrier.h"
 #include "generator/gen_memory.h"
 #include "templates/backward_emit.h"
@@ -58,26 +59,57 @@ static arke_status sum_of(void *user, const ir_expr *x, gen_value *values, arke_
   return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that the gradients' template has not");
 }
 
+/* Four columns of a row of dQ, which groups have sent in the order that their threads have them
+ * (backward_update_send): of two neighbouring threads half of 16 bytes each. */
+static void load_queries(gen_builder *b, const combine_kernel *k, gen_value batch, gen_value row,
+                         gen_value column, gen_value *sums) {
+  int width = k->columns / k->plan->passes[1].consumers;
+  gen_value first = gen_add(b, gen_mul(b, batch, gen_param(b, k->padded)), gen_and(b, row, gen_i32(b, ~63)));
+  gen_value group = gen_udiv(b, column, gen_i32(b, width));
+  gen_value within = gen_sub(b, column, gen_mul_imm(b, group, width));
+  gen_value warp = gen_and(b, gen_lshr(b, row, gen_i32(b, 4)), gen_i32(b, 3));
+  gen_value thread = gen_add(b, gen_mul_imm(b, warp, 32), gen_mul_imm(b, gen_and(b, row, gen_i32(b, 7)), 4));
+  thread = gen_add(b, thread, gen_and(b, gen_lshr(b, within, gen_i32(b, 1)), gen_i32(b, 2)));
+  gen_value i = gen_mul_imm(b, gen_lshr(b, within, gen_i32(b, 4)), 2);
+  i = gen_add(b, i, gen_and(b, gen_lshr(b, row, gen_i32(b, 3)), gen_i32(b, 1)));
+  gen_value at = gen_mul_imm(b, gen_add(b, gen_mul_imm(b, i, 128), thread), 16);
+  at = gen_add(b, at, gen_and(b, within, gen_i32(b, 8))); /* bytes, for 8 columns are 2 floats there */
+  at = gen_add(b, at, gen_mul_imm(b, group, 64 * (int64_t)width * 4));
+  gen_value from = gen_mul_imm(b, gen_zext(b, first, GEN_I64), (int64_t)k->columns * 4);
+  from = gen_add(b, gen_add(b, gen_param(b, k->partials), from), gen_zext(b, at, GEN_I64));
+  for (int half = 0; half < 2; half++) {
+    gen_value pair = gen_load_global(b, GEN_F32, 2, gen_add_imm(b, from, 16 * (int64_t)half), true);
+    for (int v = 0; v < 2; v++) sums[2 * half + v] = gen_lane(b, pair, v);
+  }
+}
+
+/* Of all parts, in their order. */
+static void load_parts(gen_builder *b, const combine_kernel *k, gen_value batch, gen_value row,
+                       gen_value column, gen_value *sums) {
+  gen_value parts[MOST_PARTS];
+  for (int i = 0; i < k->plan->split; i++)
+    parts[i] = gen_load_global(b, GEN_F32, WIDTH,
+                               backward_partial(b, gen_param(b, k->partials), gen_i32(b, i),
+                                                gen_param(b, k->batches), batch, gen_param(b, k->padded), row,
+                                                k->columns, column),
+                               true);
+  for (int i = 0; i < k->plan->split; i++)
+    for (int v = 0; v < WIDTH; v++) {
+      gen_value x = gen_lane(b, parts[i], v);
+      sums[v] = i == 0 ? x : gen_fadd(b, sums[v], x);
+    }
+}
+
 static arke_status combine(gen_builder *b, const combine_kernel *k, gen_value item, arke_error *err) {
   const backward_match *m = k->plan->match;
   const contraction_loops *batch = &m->batch[k->p->side];
   int runs = k->columns / WIDTH, n;
   gen_value column = gen_mul_imm(b, gen_urem(b, item, gen_i32(b, runs)), WIDTH);
   gen_value row = gen_udiv(b, item, gen_i32(b, runs)), rows = gen_param(b, k->rows);
-  gen_value number = gen_udiv(b, row, rows), parts[MOST_PARTS], values[LANES_MAX];
+  gen_value number = gen_udiv(b, row, rows), values[LANES_MAX];
   row = gen_urem(b, row, rows);
   combiner c = {.m = m};
-  for (int i = 0; i < k->plan->split; i++)
-    parts[i] = gen_load_global(b, GEN_F32, WIDTH,
-                               backward_partial(b, gen_param(b, k->partials), gen_i32(b, i),
-                                                gen_param(b, k->batches), number, gen_param(b, k->padded),
-                                                row, k->columns, column),
-                               true);
-  for (int i = 0; i < k->plan->split; i++)
-    for (int v = 0; v < WIDTH; v++) {
-      gen_value x = gen_lane(b, parts[i], v);
-      c.sums[v] = i == 0 ? x : gen_fadd(b, c.sums[v], x);
-    }
+  (k->p->side == BACKWARD_QUERIES ? load_queries : load_parts)(b, k, number, row, column, c.sums);
   lanes_options o = k->options;
   lanes *l;
   o.user = &c;
@@ -116,18 +148,20 @@ static arke_status emit(gen_builder *b, const target *t, void *user, arke_error 
 
 arke_status backward_make_combine(const backward_plan *plan, const backward_pass *p, int which,
                                   const recipe_expr *partials, arena *a, kernel_launch *l, arke_error *err) {
-  static const char *const names[] = {"backward_combine_keys", "backward_combine_values"};
+  static const char *const names[] = {"backward_combine_queries", "backward_combine_keys",
+                                      "backward_combine_values"};
   const backward_match *m = plan->match;
   combine_kernel *k = ARENA_NEW(a, combine_kernel);
   if (!k) return error_memory(err, "generate");
+  int number = p->side == BACKWARD_QUERIES ? 0 : 1 + which;
   *k = (combine_kernel){.plan = plan, .p = p, .a = a, .which = which, .columns = columns_of(plan, which)};
-  *l = (kernel_launch){.name = names[which],
+  *l = (kernel_launch){.name = names[number],
                        .threads = THREADS,
                        .early_start = true,
                        .args = {.a = a},
                        .emit = emit,
                        .user = k};
-  k->options = plan->epilogue[1 + which];
+  k->options = plan->epilogue[number];
   k->options.width = WIDTH;
   k->options.wide = lanes_wide(&m->form, &k->options);
   const recipe_expr *rows = kernel_extent(&m->form, backward_row_loop(m, p->side), a);

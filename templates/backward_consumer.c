@@ -27,6 +27,7 @@ typedef struct consumer {
   backward_reads *reads;
   gen_value sums[2][MOST_SUMS];
   gen_value words[MOST_WORDS]; /* what the step before has left to multiply */
+  backward_update update;      /* where it is in shared memory, and goes into dQ, too */
 } consumer;
 
 /* --- products --- */
@@ -58,6 +59,7 @@ static void set_up(consumer *c) {
     for (int k = 0; k < c->outer[i].k_steps; k++) c->outer[i].b.step_offset[k] = k * 16 * 128;
     c->n_sums[i] = p->sums[i] ? width / 2 : 0;
   }
+  if (p->updates) backward_update_set_up(e, c->group, &c->update);
 }
 
 /* Index of the stage before. */
@@ -97,7 +99,11 @@ static void pack(consumer *c, const gen_value *s, gen_value *words) {
 static gen_value needs_mask(consumer *c, gen_value column) {
   gen_builder *b = c->e->b;
   gen_value past = gen_compare(b, GEN_SGT, gen_add_imm(b, column, c->e->p->block_columns), c->own.all_below);
-  return gen_or(b, past, gen_compare(b, GEN_SLT, column, c->own.all_from));
+  past = gen_or(b, past, gen_compare(b, GEN_SLT, column, c->own.all_from));
+  if (!c->e->p->updates) return past;
+  gen_value last = gen_add(b, c->at.first, gen_add_imm(b, gen_mul_imm(b, c->group, 64), 63));
+  gen_value rows = backward_extent(c->e, backward_row_loop(c->e->m, c->e->p->side));
+  return gen_or(b, past, gen_compare(b, GEN_UGE, last, rows));
 }
 
 static arke_status mask_where_needed(consumer *c, gen_value needed, gen_value column, gen_value *x,
@@ -156,9 +162,26 @@ static int last_sums(const consumer *c) {
   return c->e->p->sums[0] ? 0 : 1;
 }
 
+/* What the last step of stage `index` has left. */
+static void issue_left(consumer *c, gen_value index) {
+  if (!c->e->p->updates) {
+    issue_sums(c, last_sums(c), c->words, index);
+    return;
+  }
+  gen_value columns = stage_of(c->e->b, c->sum_descriptor[0], index, c->e->p->columns[0].bytes);
+  backward_update_issue_keys(c->e, &c->update, columns, c->sums[0]);
+}
+
+/* The sums of dQ of the step before `w`; `after`: groups of products issued since. */
+static void send_update(consumer *c, const backward_walk *w, int after) {
+  backward_walk before = backward_walk_previous(c->e, &c->at, w);
+  gen_wgmma_wait(c->e->b, after, c->update.sums, c->update.n);
+  backward_update_send(c->e, &c->at, &c->rows, &before, &c->update);
+}
+
 static void finish_words(consumer *c, gen_value index) {
   int last = last_sums(c);
-  issue_sums(c, last, c->words, index);
+  issue_left(c, index);
   gen_wgmma_wait(c->e->b, 0, c->sums[last], c->n_sums[last]);
   release_columns(c, last, index);
 }
@@ -177,8 +200,10 @@ static arke_status issue_products(consumer *c, const backward_walk *w, bool firs
   gen_builder *b = e->b;
   bool before = e->p->overlap && !first, with = e->p->sums[0];
   gen_pipeline_wait(b, &e->of_columns[0], c->stage);
+  if (before && e->p->updates) backward_update_issue(e, &c->update);
   issue_product(c, 0, s);
-  if (before) issue_sums(c, last_sums(c), c->words, previous_stage(c));
+  if (before) issue_left(c, previous_stage(c));
+  if (before && e->p->updates) send_update(c, w, 2);
   gen_pipeline_wait(b, &e->of_columns[1], c->stage);
   if (with) issue_product(c, 1, slopes);
   release_rows_late(c, w, first);
@@ -210,6 +235,10 @@ static arke_status multiply_step(consumer *c, const backward_walk *w, bool first
     backward_slopes(e, &c->rows, index, s, slopes, c->n_scores);
     TRY(mask_where_needed(c, masked, column, slopes, err));
     pack(c, slopes, c->words);
+  }
+  if (p->updates) {
+    backward_walk sent = backward_walk_previous(e, &c->at, w);
+    backward_update_put(e, &c->at, &c->rows, first ? NULL : &sent, &c->update, c->words, c->n_words);
   }
   if (!overlap) finish_words(c, index);
   if (both) gen_wgmma_wait(b, 0, c->sums[1], c->n_sums[1]);
@@ -244,7 +273,7 @@ static void find_rows(consumer *c) {
 
 /* What a loop over steps carries. */
 typedef struct carried {
-  gen_value v[4 + 2 * MOST_SUMS + MOST_WORDS];
+  gen_value v[5 + 2 * MOST_SUMS + MOST_WORDS];
   int n;
 } carried;
 
@@ -256,8 +285,11 @@ static void put(const consumer *c, const backward_walk *w, carried *to) {
   if (w->heads) to->v[to->n++] = w->heads;
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < c->n_sums[i]; k++) to->v[to->n++] = c->sums[i][k];
-  if (!c->e->p->overlap) return;
-  for (int i = 0; i < c->n_words; i++) to->v[to->n++] = c->words[i];
+  if (c->e->p->updates) {
+    to->v[to->n++] = c->update.place;
+  } else if (c->e->p->overlap) {
+    for (int i = 0; i < c->n_words; i++) to->v[to->n++] = c->words[i];
+  }
 }
 
 static void get(consumer *c, const carried *from, backward_walk *w) {
@@ -267,8 +299,11 @@ static void get(consumer *c, const carried *from, backward_walk *w) {
   if (w->heads) w->heads = from->v[n++];
   for (int i = 0; i < 2; i++)
     for (int k = 0; k < c->n_sums[i]; k++) c->sums[i][k] = from->v[n++];
-  if (!c->e->p->overlap) return;
-  for (int i = 0; i < c->n_words; i++) c->words[i] = from->v[n++];
+  if (c->e->p->updates) {
+    c->update.place = from->v[n++];
+  } else if (c->e->p->overlap) {
+    for (int i = 0; i < c->n_words; i++) c->words[i] = from->v[n++];
+  }
 }
 
 /* Steps before the group's own, or behind them, in which its rows meet nothing: their stages go back as they
@@ -300,9 +335,11 @@ static void pass_steps(consumer *c, backward_walk *w, bool before) {
   c->stage = (gen_stage){v[0], v[1]};
 }
 
-/* Whether the columns that rows meet have such an end: an upper one, or a lower one. */
+/* Whether the columns that rows meet have such an end: an upper one, or a lower one. With updates all groups
+ * walk all of the tile's steps, since each has columns of dQ. */
 static bool has_bound(const consumer *c, bool upper) {
   const attention_bounds *bounds = &c->e->m->seen[c->e->p->side];
+  if (c->e->p->updates) return false;
   for (int i = 0; i < bounds->n; i++)
     if (bounds->list[i].upper == upper) return true;
   return false;
@@ -316,6 +353,21 @@ static gen_value goes_on(consumer *c, const backward_walk *w) {
   if (!w->heads) return own;
   gen_value last = gen_compare_imm(b, GEN_EQ, w->heads, 1), more = gen_compare_imm(b, GEN_NE, w->heads, 0);
   return gen_select(b, last, own, more);
+}
+
+/* The last step's products, and its sums of dQ; then all groups are through with the tile's keys, in whose
+ * place dK goes. */
+static void finish_update(consumer *c, const backward_walk *w) {
+  backward_emitter *e = c->e;
+  gen_builder *b = e->b;
+  backward_walk last = backward_walk_previous(e, &c->at, w);
+  backward_update_issue(e, &c->update);
+  issue_left(c, previous_stage(c));
+  send_update(c, w, 1);
+  gen_wgmma_wait(b, 0, c->sums[0], c->n_sums[0]);
+  release_columns(c, 0, previous_stage(c));
+  backward_update_publish(e, &c->at, &c->rows, &last, &c->update);
+  gen_named_sync(b, gen_i32(b, BACKWARD_ALL_BARRIER), 128 * e->p->consumers);
 }
 
 static arke_status multiply_steps(consumer *c, arke_error *err) {
@@ -345,7 +397,11 @@ static arke_status multiply_steps(consumer *c, arke_error *err) {
     gen_loop_end_while(b, &steps, more);
   }
   get(c, &in, &w);
-  if (overlap) finish_words(c, previous_stage(c));
+  if (e->p->updates) {
+    finish_update(c, &w);
+  } else if (overlap) {
+    finish_words(c, previous_stage(c));
+  }
   if (has_bound(c, true)) pass_steps(c, &w, false);
   return ARKE_OK;
 }
@@ -356,6 +412,10 @@ static arke_status consume_tile(consumer *c, arke_error *err) {
   TRY(backward_locate(e, backward_item(e, c->round), &c->at, err));
   TRY(backward_group_steps(e, &c->at, c->group, &c->own, err));
   find_rows(c);
+  if (e->p->updates) {
+    gen_value shared = gen_sub(b, c->rows.shared[0], gen_mul_imm(b, c->group, 64 * 128));
+    TRY(backward_update_start(e, &c->at, &c->rows, shared, &c->update, err));
+  }
   if (e->p->side == BACKWARD_QUERIES) TRY(backward_rows_read(e, &c->at, &c->rows, &c->reads, err));
   gen_pipeline_wait(b, &e->of_rows, backward_tile_stage(e, c->round, false));
   if (!e->p->overlap) TRY(finish_rows(c, err)); /* else under the first products */
@@ -382,24 +442,27 @@ static void drain(consumer *c) {
 }
 
 arke_status backward_emit_consumer(backward_emitter *e, gen_value group, gen_value thread, arke_error *err) {
-  enum { ROUND, INDEX, PARITY, CARRIED };
+  enum { ROUND, INDEX, PARITY, PLACE, CARRIED };
   gen_builder *b = e->b;
   consumer *c = ARENA_NEW(e->k->a, consumer);
   if (!c) return error_memory(err, "generate");
   *c = (consumer){.e = e, .group = group, .thread = thread, .rows = {.group = group, .thread = thread}};
   set_up(c);
   gen_stage start = gen_pipeline_consumer_start(b);
-  gen_value v[CARRIED] = {[ROUND] = gen_i32(b, 0), [INDEX] = start.index, [PARITY] = start.parity};
+  gen_value v[CARRIED] = {
+      [ROUND] = gen_i32(b, 0), [INDEX] = start.index, [PARITY] = start.parity, [PLACE] = gen_i32(b, 0)};
   gen_loop items;
-  gen_loop_begin(b, &items, v, CARRIED);
+  gen_loop_begin(b, &items, v, e->p->updates ? CARRIED : PLACE);
   gen_value item = backward_item(e, v[ROUND]);
   gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
   c->round = v[ROUND];
   c->stage = (gen_stage){v[INDEX], v[PARITY]};
+  c->update.place = v[PLACE];
   TRY(consume_tile(c, err));
   v[ROUND] = gen_add_imm(b, v[ROUND], 1);
   v[INDEX] = c->stage.index;
   v[PARITY] = c->stage.parity;
+  v[PLACE] = c->update.place;
   gen_loop_end(b, &items);
   if (e->p->copied[0] || e->p->copied[1]) drain(c);
   return ARKE_OK;

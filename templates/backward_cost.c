@@ -22,6 +22,9 @@ static const double overlapped = 0.7;      /* of what one group shows where its 
 static const double not_ahead = 1.3, not_ahead_of_two = 1.1;
 /* CTAs that take every so-many-th tile of groups of heads get lengths that are alike, time and again. */
 static const double uneven_groups = 1.6;
+/* Not measured yet: of a step in which one kernel multiplies for all three, what its groups' meetings show;
+ * how fast the L2 cache adds, of its rate. */
+static const double meetings_ns = 100, adding = 0.5;
 
 /* A bound's value for a row, without what tensors say. */
 static double bound_value(const ir_form *form, const attention_bound *b, double row) {
@@ -60,11 +63,12 @@ static double step_time(const backward_pass *p, const target_rates *rates) {
   double scores = (double)p->block_rows * p->block_columns;
   double first = p->columns[0].columns, second = p->columns[1].columns;
   double flops = 2 * scores * (first + (p->sums[0] ? first + second : 0) + (p->sums[1] ? second : 0));
+  if (p->updates) flops += 2 * scores * first;
   /* Narrow products read more of shared memory than it gives. */
   double math = flops / (rates->f16_flops_per_s * sustained / sms) * 1e9 * (1 + narrow / p->block_columns);
   double other = (scores / exp_per_clock + scores * instructions / lanes_per_clock) * ns_per_clock;
   double exposed = shown[groups] * (p->overlap ? overlapped : 1) * fmin(math, other);
-  return fmax(math, other) + exposed + step_ns;
+  return fmax(math, other) + exposed + step_ns + (p->updates ? meetings_ns : 0);
 }
 
 static double pass_time(const backward_plan *plan, const backward_pass *p, const target_rates *rates) {
@@ -95,6 +99,7 @@ static double pass_time(const backward_plan *plan, const backward_pass *p, const
   double math = steps * step_time(p, rates) * p->resident * waits * uneven + between;
   double traffic = 2.0 * (p->columns[0].columns + p->columns[1].columns) *
                    (all * p->block_columns + tiles * p->block_rows * 2) * heads;
+  if (p->updates) traffic += all * heads * p->block_columns * p->columns[0].columns * 4 / adding;
   return fmax(math, traffic / rates->l2_bytes_per_s * 1e9) + rates->launch_ns;
 }
 
@@ -109,8 +114,21 @@ static double combine_time(const backward_plan *plan, const target_rates *rates)
   return 2 * rates->launch_ns + keys * columns * plan->split * 8 / rates->dram_bytes_per_s * 1e9;
 }
 
+/* Around the kernel that multiplies for all three: O and dO are read and zeroes written; then sums of dQ are
+ * read and dQ written. */
+static double around_one(const backward_plan *plan, const target_rates *rates) {
+  const backward_match *m = plan->match;
+  double queries = (double)ir_form_extent(&m->form, m->query);
+  for (int i = 0; i < m->batch[BACKWARD_QUERIES].n; i++)
+    queries *= (double)ir_form_extent(&m->form, m->batch[BACKWARD_QUERIES].loops[i]);
+  double bytes =
+      10 * (double)ir_form_extent(&m->form, m->depth) + 4 * (double)ir_form_extent(&m->form, m->wide);
+  return 2 * rates->launch_ns + queries * bytes / rates->dram_bytes_per_s * 1e9;
+}
+
 double backward_plan_cost_ns(const backward_plan *plan, const target_rates *rates) {
   double ns = combine_time(plan, rates);
-  for (int i = 0; i < plan->n_passes; i++) ns += pass_time(plan, &plan->passes[i], rates);
+  if (plan->one) ns += around_one(plan, rates);
+  for (int i = plan->one ? 1 : 0; i < plan->n_passes; i++) ns += pass_time(plan, &plan->passes[i], rates);
   return ns;
 }

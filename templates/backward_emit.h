@@ -18,6 +18,7 @@ typedef struct backward_kernel {
   int ratio, per_part;        /* i32: query heads that share a head of keys; of them in a part */
   int lse, dot, pitch;        /* l and e of a row of queries in the workspace; i32: of one head to the next */
   int partials[2];            /* sums of parts in the workspace */
+  int dq, turns;              /* sums of dQ there, and which tile has added to a step of a group last */
   int rest[ATTENTION_BOUNDS]; /* i32: of bounds, what sizes alone tell; -1: more than those */
   lanes_args row_slots, dot_slots, epilogue_slots[3];
 } backward_kernel;
@@ -30,7 +31,7 @@ typedef struct backward_emitter {
   const backward_pass *p;
   const backward_match *m;
   gen_value map_rows[2], map_columns[2], map_out[2]; /* i64 */
-  gen_value smem_rows, smem_columns[2], smem_statistics[2];
+  gen_value smem_rows, smem_columns[2], smem_statistics[2], smem_slopes, smem_update;
   gen_pipeline of_rows, of_columns[2];
   lanes *l; /* of subscripts, bounds and l; its loops of the batch are those of the tile at hand */
 } backward_emitter;
@@ -63,6 +64,13 @@ arke_status backward_group_steps(backward_emitter *e, const backward_place *at, 
 /* The columns that a row meets, from *from to below *below, inside the tensor. */
 arke_status backward_row_columns(backward_emitter *e, gen_value row, gen_value *from, gen_value *below,
                                  arke_error *err);
+/* Steps of the tile of the head that comes before in the order of items, none where there is no such tile;
+ * its number less that of the tile at hand. */
+arke_status backward_tile_before(backward_emitter *e, const backward_place *at, backward_steps *steps,
+                                 arke_error *err);
+int backward_number_before(const backward_emitter *e);
+/* A query's row in the workspace, where every head has `pitch` of them. `head` NULL: the tile's. */
+gen_value backward_query_row(backward_emitter *e, const backward_place *at, gen_value head, gen_value query);
 /* i64 address of what the workspace keeps of a query, `base` being one of the kernel's pointers. */
 gen_value backward_statistic(backward_emitter *e, const backward_place *at, gen_value head, gen_value query,
                              int base);
@@ -81,6 +89,8 @@ backward_walk backward_walk_start(const backward_place *at);
 gen_value backward_walk_goes_on(backward_emitter *e, const backward_place *at,
                                 const backward_walk *w); /* i1 */
 backward_walk backward_walk_next(backward_emitter *e, const backward_place *at, const backward_walk *w);
+/* The step before. */
+backward_walk backward_walk_previous(backward_emitter *e, const backward_place *at, const backward_walk *w);
 /* The query head that steps are of, which becomes that of e->l; NULL: the tile's. */
 gen_value backward_walk_head(backward_emitter *e, const backward_place *at, const backward_walk *w);
 
@@ -106,6 +116,48 @@ arke_status backward_rows_read(backward_emitter *e, const backward_place *at, co
                                backward_reads **reads, arke_error *err);
 arke_status backward_rows_finish(backward_emitter *e, const backward_place *at, backward_rows *rows,
                                  backward_reads *reads, arke_error *err);
+
+/* The kernel of ONE that comes first: l and e of all queries, and zeroes for what is added up. */
+arke_status backward_emit_statistics(gen_builder *b, const target *t, void *user, arke_error *err);
+
+enum {
+  BACKWARD_GROUP_BARRIER = 1,
+  BACKWARD_ALL_BARRIER = 5
+}; /* named ones: a group each; of all consumers */
+
+/* Words of 16 columns at a time to where the group's rows of a tile are (backward_store.c). */
+void backward_put_words(backward_emitter *e, const backward_rows *rows, const attention_tile *tile,
+                        gen_value shared, const gen_value *words, int n_words);
+
+/* A group's part of dQ in the kernel of dK and dV: all 64 queries of a step, some of dQ's columns
+ * (backward_update.c). dS of a step is in one of two places, in turn: `place` is the one of the next step. */
+typedef struct backward_update {
+  gen_wgmma by_queries, by_keys; /* dS times K; dS by keys times Q */
+  gen_value slopes[2], keys; /* i64: dS of the first place by queries and by keys; the group's columns of K */
+  gen_value place;           /* 0 or 1 */
+  gen_value row;             /* of the tile's first head in the workspace */
+  gen_value begin, end;      /* steps of the tile before */
+  int n;
+  gen_value sums[64];
+} backward_update;
+
+void backward_update_set_up(backward_emitter *e, gen_value group, backward_update *u);
+/* For a tile whose keys are at `shared`. */
+arke_status backward_update_start(backward_emitter *e, const backward_place *at, const backward_rows *rows,
+                                  gen_value shared, backward_update *u, arke_error *err);
+/* dS of a step, as words of two queries, which all groups have when it returns; `sent` is the step whose sums
+ * are on their way, NULL: there is none. */
+void backward_update_put(backward_emitter *e, const backward_place *at, const backward_rows *rows,
+                         const backward_walk *sent, backward_update *u, const gen_value *words, int n_words);
+/* Products of the last dS that was put: a group of products each. */
+void backward_update_issue(backward_emitter *e, backward_update *u);
+void backward_update_issue_keys(backward_emitter *e, backward_update *u, gen_value columns, gen_value *sums);
+/* Sends the sums of `step` off, whose products have been waited for. */
+void backward_update_send(backward_emitter *e, const backward_place *at, const backward_rows *rows,
+                          const backward_walk *step, const backward_update *u);
+/* Waits until they have arrived, and lets the next tile go on. */
+void backward_update_publish(backward_emitter *e, const backward_place *at, const backward_rows *rows,
+                             const backward_walk *step, const backward_update *u);
 
 /* Products become P, and P and slopes become dS, in place (backward_scores.c). `stage` is the index of the
  * step's stage; `column` that of its first column. */

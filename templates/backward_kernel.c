@@ -63,6 +63,12 @@ static void place_shared(backward_emitter *e) {
     e->smem_columns[i] = gen_add_imm(b, e->smem_rows, at);
     at += p->stages * p->columns[i].bytes;
   }
+  if (p->updates) {
+    e->smem_slopes = gen_add_imm(b, e->smem_rows, at);
+    at += 2 * backward_slopes_bytes(p);
+    e->smem_update = gen_add_imm(b, e->smem_rows, at);
+    at += backward_update_bytes(p);
+  }
   for (int i = 0; i < 2; i++) {
     e->smem_statistics[i] = gen_add_imm(b, e->smem_rows, at);
     at += p->stages * p->block_columns * 4;

@@ -7,12 +7,13 @@ enum {
   L2_PROMOTION_256 = 3,
   SWIZZLE_128 = 3,
   MOST_INDEX = (1 << 30) - 4096,
-  MOST_LAUNCHES = BACKWARD_PASSES + 2
+  MOST_LAUNCHES = BACKWARD_PASSES + 3
 };
 
-/* The workspace: l and e of all queries, then the parts of dK and of dV. */
+/* The workspace: l and e of all queries, sums of dQ and turns of tiles where one kernel makes those, then the
+ * parts of dK and of dV. */
 typedef struct workspace {
-  const recipe_expr *pitch, *lse, *dot, *partials[2], *bytes;
+  const recipe_expr *pitch, *lse, *dot, *dq, *turns, *partials[2], *bytes;
 } workspace;
 
 static const recipe_expr *times(arena *a, const recipe_expr *x, const recipe_expr *y) {
@@ -29,6 +30,13 @@ static workspace make_workspace(const backward_plan *plan, arena *a) {
   const recipe_expr *rows = times(a, backward_batches(plan, BACKWARD_QUERIES, a), w.pitch);
   w.dot = times(a, rows, recipe_const(a, 4));
   w.bytes = times(a, rows, recipe_const(a, 8));
+  if (plan->one) {
+    int64_t depth = ir_form_extent(&plan->match->form, plan->match->depth);
+    w.dq = w.bytes;
+    w.turns = plus(a, w.dq, times(a, rows, recipe_const(a, 4 * depth)));
+    /* 4 bytes for each group and 64 rows: 16 of them at most */
+    w.bytes = plus(a, w.turns, rows);
+  }
   for (int i = 1; i < plan->n_passes && plan->split > 1; i++)
     for (int which = 0; which < 2; which++) {
       if (!plan->passes[i].sums[which]) continue;
@@ -147,9 +155,10 @@ static arke_status make_launch(const backward_plan *plan, const backward_pass *p
                        .smem_bytes = recipe_const(a, p->smem_bytes),
                        .early_start = true,
                        .args = {.a = a},
-                       .emit = backward_emit,
+                       .emit = p->sums[0] || p->sums[1] ? backward_emit : backward_emit_statistics,
                        .user = k};
-  declare_maps(plan, p, k, a, &l->args);
+  bool steps = p->sums[0] || p->sums[1];
+  if (steps) declare_maps(plan, p, k, a, &l->args);
   for (int i = 0; i < m->form.n_loops; i++)
     k->extents[i] = kernel_args_i32(&l->args, kernel_extent(&m->form, i, a));
   const recipe_expr *heads = backward_batches(plan, p->side, a),
@@ -175,6 +184,10 @@ static arke_status make_launch(const backward_plan *plan, const backward_pass *p
   k->lse = kernel_args_workspace(&l->args, w->lse);
   k->dot = kernel_args_workspace(&l->args, w->dot);
   k->pitch = kernel_args_i32(&l->args, w->pitch);
+  if (plan->one) {
+    k->dq = kernel_args_workspace(&l->args, w->dq);
+    k->turns = kernel_args_workspace(&l->args, w->turns);
+  }
   for (int i = 0; i < 2; i++)
     if (p->side == BACKWARD_KEYS && p->sums[i] && w->partials[i])
       k->partials[i] = kernel_args_workspace(&l->args, w->partials[i]);
@@ -185,7 +198,7 @@ static arke_status make_launch(const backward_plan *plan, const backward_pass *p
     if (p->sums[i]) lanes_declare(&m->form, &plan->epilogue[number], &l->args, &k->epilogue_slots[number]);
   }
   l->grid[0] = items;
-  if (plan->persistent) {
+  if (plan->persistent && steps) {
     const recipe_expr *ctas = times(a, recipe_var(a, "SMS"), recipe_const(a, p->resident));
     l->grid[0] = recipe_binary(a, RECIPE_MIN, ctas, items);
   }
@@ -198,7 +211,9 @@ static arke_status make_launches(const backward_plan *plan, const workspace *w, 
   static const char *const names[] = {"backward_queries", "backward_keys", "backward_values"};
   *n = 0;
   for (int i = 0; i < plan->n_passes; i++)
-    TRY(make_launch(plan, &plan->passes[i], w, names[i], a, rules, &l[(*n)++], err));
+    TRY(make_launch(plan, &plan->passes[i], w, i == 0 && plan->one ? "backward_statistics" : names[i], a,
+                    rules, &l[(*n)++], err));
+  if (plan->one) TRY(backward_make_combine(plan, &plan->passes[0], 0, w->dq, a, &l[(*n)++], err));
   for (int i = 1; i < plan->n_passes && plan->split > 1; i++)
     for (int which = 0; which < 2; which++)
       if (plan->passes[i].sums[which])

@@ -126,6 +126,15 @@ arke_status backward_group_steps(backward_emitter *e, const backward_place *at, 
 
 /* --- items --- */
 
+/* Whether the last tiles of a head come first: the longest, or, where tiles add to the same sums in turn,
+ * those that meet the first columns of others last. */
+static bool walks_down(const backward_emitter *e) {
+  const attention_bounds *bounds = &e->m->seen[e->p->side];
+  for (int i = 0; i < bounds->n; i++)
+    if (bounds->list[i].query > 0 && (bounds->list[i].upper || e->p->updates)) return true;
+  return false;
+}
+
 /* Head and tile of an item: heads of a group together, their longest tiles first. */
 static void find_tile(backward_emitter *e, gen_value item, gen_value *head, gen_value *tile) {
   gen_builder *b = e->b;
@@ -141,10 +150,7 @@ static void find_tile(backward_emitter *e, gen_value item, gen_value *head, gen_
     *tile = gen_udiv(b, within, size);
     *head = gen_add(b, first, gen_sub(b, within, gen_mul(b, *tile, size)));
   }
-  const attention_bounds *bounds = &e->m->seen[e->p->side];
-  bool last_is_longest = false;
-  for (int i = 0; i < bounds->n; i++) last_is_longest |= bounds->list[i].upper && bounds->list[i].query > 0;
-  if (last_is_longest) *tile = gen_sub(b, gen_add_imm(b, tiles, -1), *tile);
+  if (walks_down(e)) *tile = gen_sub(b, gen_add_imm(b, tiles, -1), *tile);
 }
 
 static void set_loop(backward_emitter *e, backward_place *at, int loop, gen_value value) {
@@ -192,6 +198,24 @@ arke_status backward_locate(backward_emitter *e, gen_value item, backward_place 
   return find_steps(e, at->first, at->last, &at->steps, err);
 }
 
+int backward_number_before(const backward_emitter *e) {
+  return walks_down(e) ? 1 : -1;
+}
+
+arke_status backward_tile_before(backward_emitter *e, const backward_place *at, backward_steps *steps,
+                                 arke_error *err) {
+  gen_builder *b = e->b;
+  bool down = walks_down(e);
+  int rows = e->p->block_rows;
+  gen_value last = gen_add_imm(b, backward_extent(e, backward_row_loop(e->m, e->p->side)), -1);
+  gen_value exists =
+      down ? gen_compare(b, GEN_ULT, at->last, last) : gen_compare_imm(b, GEN_NE, at->first, 0);
+  gen_value first = gen_select(b, exists, gen_add_imm(b, at->first, down ? rows : -rows), at->first);
+  TRY(find_steps(e, first, gen_umin(b, gen_add_imm(b, first, rows - 1), last), steps, err));
+  steps->end = gen_select(b, exists, steps->end, gen_i32(b, 0));
+  return ARKE_OK;
+}
+
 /* --- steps --- */
 
 backward_walk backward_walk_start(const backward_place *at) {
@@ -212,6 +236,15 @@ backward_walk backward_walk_next(backward_emitter *e, const backward_place *at, 
                          gen_select(b, done, at->steps.begin, next)};
 }
 
+backward_walk backward_walk_previous(backward_emitter *e, const backward_place *at, const backward_walk *w) {
+  gen_builder *b = e->b;
+  gen_value before = gen_add_imm(b, w->step, -1);
+  if (!w->heads) return (backward_walk){NULL, before};
+  gen_value first = gen_compare(b, GEN_EQ, w->step, at->steps.begin);
+  return (backward_walk){gen_add(b, w->heads, gen_zext(b, first, GEN_I32)),
+                         gen_select(b, first, gen_add_imm(b, at->steps.end, -1), before)};
+}
+
 gen_value backward_walk_head(backward_emitter *e, const backward_place *at, const backward_walk *w) {
   if (!w->heads) return NULL;
   gen_value head = gen_sub(e->b, at->head_end, w->heads);
@@ -221,8 +254,7 @@ gen_value backward_walk_head(backward_emitter *e, const backward_place *at, cons
 
 /* --- the workspace --- */
 
-gen_value backward_statistic(backward_emitter *e, const backward_place *at, gen_value head, gen_value query,
-                             int base) {
+gen_value backward_query_row(backward_emitter *e, const backward_place *at, gen_value head, gen_value query) {
   gen_builder *b = e->b;
   const contraction_loops *batch = &e->m->batch[BACKWARD_QUERIES];
   gen_value number = gen_i32(b, 0);
@@ -231,7 +263,13 @@ gen_value backward_statistic(backward_emitter *e, const backward_place *at, gen_
     gen_value value = loop == e->m->head && head ? head : at->loops[loop];
     number = i == 0 ? value : gen_add(b, gen_mul(b, number, backward_extent(e, loop)), value);
   }
-  gen_value row = gen_add(b, gen_mul(b, number, gen_param(b, e->k->pitch)), query);
+  return gen_add(b, gen_mul(b, number, gen_param(b, e->k->pitch)), query);
+}
+
+gen_value backward_statistic(backward_emitter *e, const backward_place *at, gen_value head, gen_value query,
+                             int base) {
+  gen_builder *b = e->b;
+  gen_value row = backward_query_row(e, at, head, query);
   return gen_add(b, gen_param(b, base), gen_mul_imm(b, gen_zext(b, row, GEN_I64), 4));
 }
 

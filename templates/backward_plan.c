@@ -38,9 +38,18 @@ static attention_tile padded_tile(int rows, int64_t columns) {
   return attention_tile_make(rows, (int)(columns + 15) / 16 * 16);
 }
 
+int backward_slopes_bytes(const backward_pass *p) {
+  return p->block_rows * 128;
+}
+
+int backward_update_bytes(const backward_pass *p) {
+  return p->block_columns * p->rows[0].columns * 4;
+}
+
 static int bytes_of(const backward_pass *p, int row_stages) {
   int statistics = p->side == BACKWARD_KEYS ? 2 * p->block_columns * 4 : 0;
-  return row_stages * (p->rows[0].bytes + p->rows[1].bytes) +
+  int update = p->updates ? backward_slopes_bytes(p) * 2 + backward_update_bytes(p) : 0;
+  return update + row_stages * (p->rows[0].bytes + p->rows[1].bytes) +
          p->stages * (p->columns[0].bytes + p->columns[1].bytes + statistics);
 }
 
@@ -123,11 +132,45 @@ static template_reason make_keys(backward_plan *plan, const target *t, const int
                                       .consumers = v[BACKWARD_K_CONSUMERS],
                                       .block_columns = v[BACKWARD_K_BLOCK],
                                       .stages = v[BACKWARD_K_STAGES],
+                                      .updates = plan->one,
                                       .overlap = v[BACKWARD_K_OVERLAP]};
     template_reason reason = make_pass(plan, t, &plan->passes[i]);
     if (reason != TEMPLATE_OK) return reason;
   }
   return TEMPLATE_OK;
+}
+
+/* Whether one kernel can multiply for all three: a group has some of dQ's columns, which are whole panels of
+ * the keys' or the same part of each, and tiles of keys that meet a query follow one another. */
+static template_reason check_one(const backward_plan *plan, const int *v) {
+  const backward_match *m = plan->match;
+  int64_t depth = ir_form_extent(&m->form, m->depth), width = depth / v[BACKWARD_K_CONSUMERS];
+  const attention_bounds *seen = &m->seen[BACKWARD_KEYS];
+  bool same = v[BACKWARD_Q_CONSUMERS] == 1 && v[BACKWARD_Q_BLOCK] == 64 && v[BACKWARD_Q_STAGES] == 1 &&
+              !v[BACKWARD_Q_OVERLAP]; /* of what there is not, one value alone */
+  if (!same || !plan->persistent || !v[BACKWARD_K_OVERLAP] || v[BACKWARD_K_BLOCK] != 64)
+    return TEMPLATE_SCHEDULE;
+  for (int i = 0; i < seen->n; i++)
+    for (int k = 0; k < i; k++)
+      if (seen->list[i].query * seen->list[k].query < 0) return TEMPLATE_SCHEDULE;
+  if (depth % v[BACKWARD_K_CONSUMERS] != 0 || width % 16 != 0) return TEMPLATE_TILE;
+  bool panels = v[BACKWARD_K_CONSUMERS] == 1 || width % 64 == 0 || 64 % width == 0;
+  return panels ? TEMPLATE_OK : TEMPLATE_TILE;
+}
+
+static template_reason make_one(backward_plan *plan, const target *t, const int *v) {
+  template_reason reason = check_one(plan, v);
+  if (reason != TEMPLATE_OK) return reason;
+  plan->passes[0] = (backward_pass){.side = BACKWARD_QUERIES,
+                                    .output = {plan->match->dq, -1},
+                                    .consumers = 1,
+                                    .block_rows = 64,
+                                    .block_columns = 64,
+                                    .threads = 128,
+                                    .resident = 1};
+  reason = make_keys(plan, t, v, true);
+  if (reason == TEMPLATE_OK) set_options(plan);
+  return reason;
 }
 
 template_reason backward_plan_make(const backward_match *m, const target *t, const config *c,
@@ -137,9 +180,11 @@ template_reason backward_plan_make(const backward_match *m, const target *t, con
                           .split = v[BACKWARD_SPLIT],
                           .group = v[BACKWARD_GROUP],
                           .persistent = v[BACKWARD_PERSISTENT],
+                          .one = v[BACKWARD_ONE],
                           .masked = m->seen[0].n > 0};
   int64_t ratio = backward_ratio(m);
   if (plan->split > 1 && (ratio % plan->split != 0 || ratio < plan->split)) return TEMPLATE_SCHEDULE;
+  if (plan->one) return make_one(plan, t, v);
   /* Queries of a step are read from the workspace together, which has tiles of them. */
   if (64 * v[BACKWARD_Q_CONSUMERS] % v[BACKWARD_K_BLOCK] != 0) return TEMPLATE_TILE;
   plan->passes[0] = (backward_pass){.side = BACKWARD_QUERIES,

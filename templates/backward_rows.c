@@ -3,6 +3,7 @@
  * tiles of keys, whose columns they belong to. */
 #include <math.h>
 
+#include "generator/gen_barrier.h"
 #include "generator/gen_memory.h"
 #include "generator/gen_warp.h"
 #include "templates/backward_emit.h"
@@ -84,4 +85,46 @@ arke_status backward_rows_finish(backward_emitter *e, const backward_place *at, 
   }
   lanes_forget(e->l);
   return ARKE_OK;
+}
+
+/* --- by a kernel of their own --- */
+
+/* Sums of dQ, and whose turn it is to add to them. */
+static void clear(backward_emitter *e, const backward_place *at, gen_value thread) {
+  gen_builder *b = e->b;
+  const backward_pass *keys = &e->plan->passes[1];
+  int64_t row_bytes = ir_form_extent(&e->m->form, e->m->depth) * 4;
+  gen_value row = backward_query_row(e, at, NULL, at->first), zero = gen_f32(b, 0);
+  const gen_value zeroes[] = {zero, zero, zero, zero};
+  gen_value to = gen_add(b, gen_param(b, e->k->dq), gen_mul_imm(b, gen_zext(b, row, GEN_I64), row_bytes));
+  to = gen_add(b, to, gen_mul_imm(b, gen_zext(b, thread, GEN_I64), 16));
+  for (int64_t i = 0; i < e->p->block_rows * row_bytes; i += (int64_t)e->p->threads * 16)
+    gen_store_global(b, gen_vector(b, zeroes, 4), gen_add_imm(b, to, i));
+  gen_branch some;
+  gen_if(b, &some, gen_compare_imm(b, GEN_ULT, thread, keys->consumers), NULL, 0);
+  gen_value turn = gen_mul_imm(b, gen_lshr(b, row, gen_i32(b, 6)), keys->consumers);
+  turn = gen_zext(b, gen_add(b, turn, thread), GEN_I64);
+  gen_store_global(b, gen_i32(b, 0), gen_add(b, gen_param(b, e->k->turns), gen_mul_imm(b, turn, 4)));
+  gen_if_end(b, &some);
+}
+
+arke_status backward_emit_statistics(gen_builder *b, const target *t, void *user, arke_error *err) {
+  (void)t;
+  const backward_kernel *k = user;
+  backward_emitter e = {.b = b, .k = k, .plan = k->plan, .p = k->p, .m = k->plan->match};
+  backward_place at;
+  backward_reads *reads;
+  gen_value thread = gen_tid_x(b), lane = gen_and(b, thread, gen_i32(b, 31));
+  TRY(lanes_create(b, &e.m->form, &k->plan->rows, &k->row_slots, k->a, &e.l, err));
+  TRY(backward_locate(&e, gen_ctaid_x(b), &at, err));
+  gen_value row = gen_add(b, gen_mul_imm(b, gen_lshr(b, thread, gen_i32(b, 5)), 16), at.first);
+  row = gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2)));
+  backward_rows rows = {.thread = thread,
+                        .row = {row, gen_add_imm(b, row, 8)},
+                        .column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, LANES_OF_ROW - 1)), 2)};
+  gen_launches_wait(b);
+  gen_launches_release(b);
+  TRY(backward_rows_read(&e, &at, &rows, &reads, err));
+  clear(&e, &at, thread);
+  return backward_rows_finish(&e, &at, &rows, reads, err);
 }

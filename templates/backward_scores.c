@@ -59,12 +59,20 @@ arke_status backward_mask(backward_emitter *e, const backward_rows *rows, gen_va
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->seen[e->p->side];
   gen_value zero = gen_f32(b, 0), first = gen_add(b, column, rows->column);
+  gen_value zero_columns = gen_i32(b, 0);
   bool lower = false;
   for (int i = 0; i < bounds->n; i++) lower |= !bounds->list[i].upper;
   for (int r = 0; r < BACKWARD_ROWS; r++) {
     gen_value from, below;
     /* Pinned, so that bounds take registers here alone, where they are rarely needed. */
     TRY(backward_row_columns(e, gen_pin(b, rows->row[r]), &from, &below, err));
+    /* What a row past the last one has would go into dQ, although its keys are zeroes: not where it is NaN.
+     */
+    if (e->p->updates) {
+      gen_value exists =
+          gen_compare(b, GEN_SLT, rows->row[r], backward_extent(e, backward_row_loop(e->m, e->p->side)));
+      below = gen_select(b, exists, below, zero_columns);
+    }
     below = gen_sub(b, below, first);
     from = gen_sub(b, from, first);
     for (int i = 0; i < n; i++) {

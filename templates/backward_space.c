@@ -102,7 +102,7 @@ static template_reason check_sizes(const backward_plan *plan, int sm_count) {
     loops |= items > (int64_t)sm_count * p->resident;
     several |= ir_form_extent(&m->form, backward_row_loop(m, p->side)) > p->block_rows;
   }
-  if (plan->persistent && !loops) return TEMPLATE_REDUNDANT;
+  if (plan->persistent && !plan->one && !loops) return TEMPLATE_REDUNDANT;
   if (plan->group > 1 && (plan->group >= heads || !several)) return TEMPLATE_REDUNDANT;
   return plan->group == 1 && heads == 1 ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }

@@ -6,7 +6,7 @@
 #include "generator/gen_tma.h"
 #include "templates/backward_emit.h"
 
-enum { FIRST_BARRIER = 1, MOST_WORDS = 64 + 2 }; /* named ones, a group each */
+enum { MOST_WORDS = 64 + 2 };
 
 /* The row whose outputs are evaluated: what the REDUCE node is there. */
 typedef struct stored_row {
@@ -64,8 +64,8 @@ static int n_sums(const backward_emitter *e, int which) {
 /* --- by a copy --- */
 
 /* Words of 16 columns at a time. */
-static void put_words(backward_emitter *e, const backward_rows *rows, const attention_tile *tile,
-                      gen_value shared, const gen_value *words, int n_words) {
+void backward_put_words(backward_emitter *e, const backward_rows *rows, const attention_tile *tile,
+                        gen_value shared, const gen_value *words, int n_words) {
   gen_builder *b = e->b;
   gen_value lane = gen_and(b, rows->thread, gen_i32(b, 31)), warp = gen_lshr(b, rows->thread, gen_i32(b, 5));
   gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_and(b, lane, gen_i32(b, 15)));
@@ -101,9 +101,9 @@ static arke_status copy_output(backward_emitter *e, const backward_place *at, co
       words[i / 2] = gen_pack_halves(b, type, values[0], values[1]);
     }
   }
-  put_words(e, rows, &p->rows[place], rows->shared[place], words, n / 2);
+  backward_put_words(e, rows, &p->rows[place], rows->shared[place], words, n / 2);
   gen_fence_async_shared(b);
-  gen_named_sync(b, gen_add_imm(b, rows->group, FIRST_BARRIER), 128);
+  gen_named_sync(b, gen_add_imm(b, rows->group, BACKWARD_GROUP_BARRIER), 128);
   gen_branch leader;
   gen_value first = gen_add(b, at->first, gen_mul_imm(b, rows->group, 64));
   gen_value exists = gen_compare(b, GEN_SLE, first, at->last);

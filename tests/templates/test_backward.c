@@ -70,9 +70,17 @@ END_TEST
 #define K(consumers, block, stages, overlap)                                                                 \
   ",K_CONSUMERS=" #consumers ",K_BLOCK=" #block ",K_STAGES=" #stages ",K_OVERLAP=" #overlap
 
+/* One kernel for all three. */
+#define ONE(consumers, stages) Q(1, 64, 1, 0) K(consumers, 64, stages, 1) ",ONE=1,PERSISTENT=1"
+
 static const struct {
   const char *op, *bindings, *settings;
 } cases[] = {
+    {catalogued, "T=bf16 B=1 H=2 G=2 S=70 R=100 D=64 E=64", ONE(1, 2)},
+    {catalogued, "T=f16 B=1 H=2 G=1 S=130 R=300 D=128 E=128 causal=true", ONE(2, 3)},
+    {catalogued, "T=bf16 B=2 H=4 G=1 S=200 R=190 D=64 E=96 causal=true left=90 base2=true",
+     ONE(2, 2) ",SPLIT=2"},
+    {alike, "T=f16 B=1 H=2 S=129 R=129 D=80", ONE(1, 3) ",GROUP=1"},
     {catalogued, "T=bf16 B=1 H=2 G=2 S=70 R=100 D=64 E=64", Q(1, 32, 2, 0) K(1, 32, 2, 0) ",PERSISTENT=0"},
     {catalogued, "T=f16 B=2 H=3 G=1 S=65 R=63 D=64 E=64 causal=true",
      Q(1, 48, 2, 1) K(1, 64, 2, 1) ",PERSISTENT=1"},
