@@ -172,11 +172,10 @@ static void issue_left(consumer *c, gen_value index) {
   backward_update_issue_keys(c->e, &c->update, columns, c->sums[0]);
 }
 
-/* The sums of dQ of the step before `w`; `after`: groups of products issued since. */
-static void send_update(consumer *c, const backward_walk *w, int after) {
-  backward_walk before = backward_walk_previous(c->e, &c->at, w);
+/* The sums of dQ of the step before; `after`: groups of products issued since. */
+static void send_update(consumer *c, int after) {
   gen_wgmma_wait(c->e->b, after, c->update.sums, c->update.n);
-  backward_update_send(c->e, &c->at, &c->rows, &before, &c->update);
+  backward_update_send(c->e, &c->rows, &c->update);
 }
 
 static void finish_words(consumer *c, gen_value index) {
@@ -203,7 +202,7 @@ static arke_status issue_products(consumer *c, const backward_walk *w, bool firs
   if (before && e->p->updates) backward_update_issue(e, &c->update);
   issue_product(c, 0, s);
   if (before) issue_left(c, previous_stage(c));
-  if (before && e->p->updates) send_update(c, w, 2);
+  if (before && e->p->updates) send_update(c, 2);
   gen_pipeline_wait(b, &e->of_columns[1], c->stage);
   if (with) issue_product(c, 1, slopes);
   release_rows_late(c, w, first);
@@ -236,10 +235,7 @@ static arke_status multiply_step(consumer *c, const backward_walk *w, bool first
     TRY(mask_where_needed(c, masked, column, slopes, err));
     pack(c, slopes, c->words);
   }
-  if (p->updates) {
-    backward_walk sent = backward_walk_previous(e, &c->at, w);
-    backward_update_put(e, &c->at, &c->rows, first ? NULL : &sent, &c->update, c->words, c->n_words);
-  }
+  if (p->updates) backward_update_put(e, &c->rows, &c->update, c->words, c->n_words);
   if (!overlap) finish_words(c, index);
   if (both) gen_wgmma_wait(b, 0, c->sums[1], c->n_sums[1]);
   release_columns(c, !last, index);
@@ -357,16 +353,14 @@ static gen_value goes_on(consumer *c, const backward_walk *w) {
 
 /* The last step's products, and its sums of dQ; then all groups are through with the tile's keys, in whose
  * place dK goes. */
-static void finish_update(consumer *c, const backward_walk *w) {
+static void finish_update(consumer *c) {
   backward_emitter *e = c->e;
   gen_builder *b = e->b;
-  backward_walk last = backward_walk_previous(e, &c->at, w);
   backward_update_issue(e, &c->update);
   issue_left(c, previous_stage(c));
-  send_update(c, w, 1);
+  send_update(c, 1);
   gen_wgmma_wait(b, 0, c->sums[0], c->n_sums[0]);
   release_columns(c, 0, previous_stage(c));
-  backward_update_publish(e, &c->at, &c->rows, &last, &c->update);
   gen_named_sync(b, gen_i32(b, BACKWARD_ALL_BARRIER), 128 * e->p->consumers);
 }
 
@@ -398,7 +392,7 @@ static arke_status multiply_steps(consumer *c, arke_error *err) {
   }
   get(c, &in, &w);
   if (e->p->updates) {
-    finish_update(c, &w);
+    finish_update(c);
   } else if (overlap) {
     finish_words(c, previous_stage(c));
   }
@@ -414,7 +408,7 @@ static arke_status consume_tile(consumer *c, arke_error *err) {
   find_rows(c);
   if (e->p->updates) {
     gen_value shared = gen_sub(b, c->rows.shared[0], gen_mul_imm(b, c->group, 64 * 128));
-    TRY(backward_update_start(e, &c->at, &c->rows, shared, &c->update, err));
+    backward_update_start(e, &c->rows, shared, &c->update);
   }
   if (e->p->side == BACKWARD_QUERIES) TRY(backward_rows_read(e, &c->at, &c->rows, &c->reads, err));
   gen_pipeline_wait(b, &e->of_rows, backward_tile_stage(e, c->round, false));
@@ -465,5 +459,6 @@ arke_status backward_emit_consumer(backward_emitter *e, gen_value group, gen_val
   v[PLACE] = c->update.place;
   gen_loop_end(b, &items);
   if (e->p->copied[0] || e->p->copied[1]) drain(c);
+  if (e->p->updates) backward_update_free(e, group);
   return ARKE_OK;
 }

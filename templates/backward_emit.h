@@ -89,8 +89,6 @@ backward_walk backward_walk_start(const backward_place *at);
 gen_value backward_walk_goes_on(backward_emitter *e, const backward_place *at,
                                 const backward_walk *w); /* i1 */
 backward_walk backward_walk_next(backward_emitter *e, const backward_place *at, const backward_walk *w);
-/* The step before. */
-backward_walk backward_walk_previous(backward_emitter *e, const backward_place *at, const backward_walk *w);
 /* The query head that steps are of, which becomes that of e->l; NULL: the tile's. */
 gen_value backward_walk_head(backward_emitter *e, const backward_place *at, const backward_walk *w);
 
@@ -135,29 +133,26 @@ typedef struct backward_update {
   gen_wgmma by_queries, by_keys; /* dS times K; dS by keys times Q */
   gen_value slopes[2], keys; /* i64: dS of the first place by queries and by keys; the group's columns of K */
   gen_value place;           /* 0 or 1 */
-  gen_value row;             /* of the tile's first head in the workspace */
-  gen_value begin, end;      /* steps of the tile before */
   int n;
   gen_value sums[64];
 } backward_update;
 
 void backward_update_set_up(backward_emitter *e, gen_value group, backward_update *u);
 /* For a tile whose keys are at `shared`. */
-arke_status backward_update_start(backward_emitter *e, const backward_place *at, const backward_rows *rows,
-                                  gen_value shared, backward_update *u, arke_error *err);
-/* dS of a step, as words of two queries, which all groups have when it returns; `sent` is the step whose sums
- * are on their way, NULL: there is none. */
-void backward_update_put(backward_emitter *e, const backward_place *at, const backward_rows *rows,
-                         const backward_walk *sent, backward_update *u, const gen_value *words, int n_words);
+void backward_update_start(backward_emitter *e, const backward_rows *rows, gen_value shared,
+                           backward_update *u);
+/* dS of a step, as words of two queries, which all groups have when it returns. */
+void backward_update_put(backward_emitter *e, const backward_rows *rows, backward_update *u,
+                         const gen_value *words, int n_words);
 /* Products of the last dS that was put: a group of products each. */
 void backward_update_issue(backward_emitter *e, backward_update *u);
 void backward_update_issue_keys(backward_emitter *e, backward_update *u, gen_value columns, gen_value *sums);
-/* Sends the sums of `step` off, whose products have been waited for. */
-void backward_update_send(backward_emitter *e, const backward_place *at, const backward_rows *rows,
-                          const backward_walk *step, const backward_update *u);
-/* Waits until they have arrived, and lets the next tile go on. */
-void backward_update_publish(backward_emitter *e, const backward_place *at, const backward_rows *rows,
-                             const backward_walk *step, const backward_update *u);
+/* Hands a step's sums, whose products have been waited for, to the group's sender. */
+void backward_update_send(backward_emitter *e, const backward_rows *rows, const backward_update *u);
+/* Waits until the place of what was sent last is free. */
+void backward_update_free(backward_emitter *e, gen_value group);
+/* The sender's part: a warp, of which one lane acts. */
+arke_status backward_emit_sender(backward_emitter *e, gen_value group, gen_value lane, arke_error *err);
 
 /* Products become P, and P and slopes become dS, in place (backward_scores.c). `stage` is the index of the
  * step's stage; `column` that of its first column. */

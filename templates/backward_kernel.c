@@ -34,6 +34,19 @@ static void set_up_barriers(backward_emitter *e, gen_value thread) {
   gen_cta_sync(b);
 }
 
+/* A warp of the producer's group for each consumer, behind the first one. */
+static arke_status emit_senders(backward_emitter *e, gen_value thread, arke_error *err) {
+  gen_builder *b = e->b;
+  int consumers = e->p->consumers;
+  gen_value warp = gen_warp_uniform(b, gen_lshr(b, thread, gen_i32(b, 5)));
+  gen_value group = gen_add_imm(b, warp, -(int64_t)consumers * WARPS - 1);
+  gen_branch sender;
+  gen_if(b, &sender, gen_compare_imm(b, GEN_ULT, group, consumers), NULL, 0);
+  TRY(backward_emit_sender(e, group, gen_and(b, thread, gen_i32(b, 31)), err));
+  gen_if_end(b, &sender);
+  return ARKE_OK;
+}
+
 static arke_status emit_roles(backward_emitter *e, gen_value thread, arke_error *err) {
   gen_builder *b = e->b;
   int consumers = e->p->consumers;
@@ -46,6 +59,7 @@ static arke_status emit_roles(backward_emitter *e, gen_value thread, arke_error 
   gen_if(b, &one_thread, gen_compare_imm(b, GEN_EQ, thread, (int64_t)consumers * 128), NULL, 0);
   TRY(backward_emit_producer(e, err));
   gen_if_end(b, &one_thread);
+  if (e->p->updates) TRY(emit_senders(e, thread, err));
   gen_else(b, &producer);
   if (move_registers) gen_registers_grow(b, split.consumer);
   TRY(backward_emit_consumer(e, group, gen_and(b, thread, gen_i32(b, 127)), err));

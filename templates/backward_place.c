@@ -236,15 +236,6 @@ backward_walk backward_walk_next(backward_emitter *e, const backward_place *at, 
                          gen_select(b, done, at->steps.begin, next)};
 }
 
-backward_walk backward_walk_previous(backward_emitter *e, const backward_place *at, const backward_walk *w) {
-  gen_builder *b = e->b;
-  gen_value before = gen_add_imm(b, w->step, -1);
-  if (!w->heads) return (backward_walk){NULL, before};
-  gen_value first = gen_compare(b, GEN_EQ, w->step, at->steps.begin);
-  return (backward_walk){gen_add(b, w->heads, gen_zext(b, first, GEN_I32)),
-                         gen_select(b, first, gen_add_imm(b, at->steps.end, -1), before)};
-}
-
 gen_value backward_walk_head(backward_emitter *e, const backward_place *at, const backward_walk *w) {
   if (!w->heads) return NULL;
   gen_value head = gen_sub(e->b, at->head_end, w->heads);

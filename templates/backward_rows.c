@@ -116,14 +116,14 @@ arke_status backward_emit_statistics(gen_builder *b, const target *t, void *user
   backward_reads *reads;
   gen_value thread = gen_tid_x(b), lane = gen_and(b, thread, gen_i32(b, 31));
   TRY(lanes_create(b, &e.m->form, &k->plan->rows, &k->row_slots, k->a, &e.l, err));
+  gen_launches_wait(b);
+  gen_launches_release(b);
   TRY(backward_locate(&e, gen_ctaid_x(b), &at, err));
   gen_value row = gen_add(b, gen_mul_imm(b, gen_lshr(b, thread, gen_i32(b, 5)), 16), at.first);
   row = gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2)));
   backward_rows rows = {.thread = thread,
                         .row = {row, gen_add_imm(b, row, 8)},
                         .column = gen_mul_imm(b, gen_and(b, lane, gen_i32(b, LANES_OF_ROW - 1)), 2)};
-  gen_launches_wait(b);
-  gen_launches_release(b);
   TRY(backward_rows_read(&e, &at, &rows, &reads, err));
   clear(&e, &at, thread);
   return backward_rows_finish(&e, &at, &rows, reads, err);

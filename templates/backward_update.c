@@ -52,20 +52,14 @@ void backward_update_set_up(backward_emitter *e, gen_value group, backward_updat
   u->slopes[1] = attention_tile_descriptor(b, own, 16);
 }
 
-arke_status backward_update_start(backward_emitter *e, const backward_place *at, const backward_rows *rows,
-                                  gen_value shared, backward_update *u, arke_error *err) {
+void backward_update_start(backward_emitter *e, const backward_rows *rows, gen_value shared,
+                           backward_update *u) {
   gen_builder *b = e->b;
-  backward_steps before;
   int panel_bytes = e->p->rows[0].panel_bytes;
   gen_value column = gen_mul_imm(b, rows->group, width_of(e));
   gen_value panel = gen_lshr(b, column, gen_i32(b, 6)), within = gen_and(b, column, gen_i32(b, 63));
   gen_value offset = gen_add(b, gen_mul_imm(b, panel, panel_bytes), gen_mul_imm(b, within, 2));
   u->keys = attention_tile_descriptor(b, gen_add(b, shared, offset), panel_bytes);
-  u->row = backward_query_row(e, at, NULL, gen_i32(b, 0));
-  TRY(backward_tile_before(e, at, &before, err));
-  u->begin = before.begin;
-  u->end = before.end;
-  return ARKE_OK;
 }
 
 static gen_value in_place(backward_emitter *e, gen_value first, gen_value place) {
@@ -90,95 +84,8 @@ void backward_update_issue_keys(backward_emitter *e, backward_update *u, gen_val
                   sums);
 }
 
-/* --- sending --- */
-
-static gen_value is_leader(backward_emitter *e, const backward_rows *rows) {
-  return gen_compare_imm(e->b, GEN_EQ, rows->thread, 0);
-}
-
-/* The first row of a step in the workspace, from the tile's, which is fewer registers than its place. */
-static gen_value first_row(backward_emitter *e, const backward_place *at, const backward_walk *step,
-                           const backward_update *u) {
-  gen_builder *b = e->b;
-  const contraction_loops *batch = &e->m->batch[BACKWARD_QUERIES];
-  gen_value row = gen_add(b, u->row, gen_mul_imm(b, step->step, e->p->block_columns));
-  if (!step->heads) return row;
-  gen_value stride = gen_param(b, e->k->pitch);
-  for (int i = batch->n - 1; i >= 0 && batch->loops[i] != e->m->head; i--)
-    stride = gen_mul(b, stride, backward_extent(e, batch->loops[i]));
-  return gen_add(b, row, gen_mul(b, gen_sub(b, at->heads, step->heads), stride));
-}
-
-/* The tile's number, from 1 on: 0 is none. */
-static gen_value number_of(backward_emitter *e, const backward_place *at) {
-  gen_builder *b = e->b;
-  return gen_add_imm(b, gen_udiv(b, at->first, gen_i32(b, e->p->block_rows)), 1);
-}
-
-/* i64 address: which tile has added to the group's part of these rows. */
-static gen_value turn_at(backward_emitter *e, const backward_rows *rows, gen_value row) {
-  gen_builder *b = e->b;
-  gen_value block = gen_lshr(b, row, gen_i32(b, 6));
-  gen_value index = gen_add(b, gen_mul_imm(b, block, e->p->consumers), rows->group);
-  return gen_add(b, gen_param(b, e->k->turns), gen_mul_imm(b, gen_zext(b, index, GEN_I64), 4));
-}
-
-static void wait_for_turn(backward_emitter *e, const backward_place *at, const backward_rows *rows,
-                          const backward_walk *step, const backward_update *u, gen_value row) {
-  gen_builder *b = e->b;
-  gen_branch waits;
-  gen_loop again;
-  gen_value met =
-      gen_and(b, gen_compare(b, GEN_UGE, step->step, u->begin), gen_compare(b, GEN_ULT, step->step, u->end));
-  gen_if(b, &waits, met, NULL, 0);
-  gen_value turn = turn_at(e, rows, row);
-  gen_value before = gen_add_imm(b, number_of(e, at), backward_number_before(e));
-  gen_loop_begin(b, &again, NULL, 0);
-  gen_value number = gen_load_ordered(b, GEN_ACQUIRE, GEN_I32, turn);
-  gen_loop_end_while(b, &again, gen_compare(b, GEN_NE, number, before));
-  gen_fence_async(b);
-  gen_if_end(b, &waits);
-}
-
-void backward_update_send(backward_emitter *e, const backward_place *at, const backward_rows *rows,
-                          const backward_walk *step, const backward_update *u) {
-  gen_builder *b = e->b;
-  gen_value shared = gen_add(b, e->smem_update, gen_mul_imm(b, rows->group, group_bytes(e)));
-  gen_value to = gen_add(b, shared, gen_mul_imm(b, gen_pin(b, rows->thread), 16));
-  gen_branch leader;
-  /* The 16 bytes i of thread t are columns 16 (i / 2) + 2 (t % 4), the next, and those 8 behind, of row
-   * 16 (t / 32) + t % 32 / 4 + 8 (i % 2): backward_combine.c reads them. */
-  for (int i = 0; i < u->n / 4; i++) {
-    const gen_value *s = &u->sums[i / 2 * 8 + i % 2 * 2];
-    const gen_value four[] = {s[0], s[1], s[4], s[5]};
-    gen_store_shared(b, gen_vector(b, four, 4), gen_add_imm(b, to, (int64_t)i * 128 * 16));
-  }
-  gen_fence_async_shared(b);
-  gen_named_sync(b, gen_add_imm(b, rows->group, BACKWARD_GROUP_BARRIER), 128);
-  gen_if(b, &leader, is_leader(e, rows), NULL, 0);
-  gen_value row = first_row(e, at, step, u);
-  wait_for_turn(e, at, rows, step, u, row);
-  gen_value global = gen_mul_imm(b, gen_zext(b, row, GEN_I64), (int64_t)depth_of(e) * 4);
-  global = gen_add(b, gen_add(b, gen_param(b, e->k->dq), global),
-                   gen_zext(b, gen_mul_imm(b, rows->group, group_bytes(e)), GEN_I64));
-  gen_bulk_add(b, global, shared, group_bytes(e));
-  gen_tma_store_commit(b);
-  gen_if_end(b, &leader);
-}
-
-void backward_update_publish(backward_emitter *e, const backward_place *at, const backward_rows *rows,
-                             const backward_walk *step, const backward_update *u) {
-  gen_builder *b = e->b;
-  gen_branch leader;
-  gen_if(b, &leader, is_leader(e, rows), NULL, 0);
-  gen_tma_store_wait(b, 0);
-  gen_fence_async(b);
-  gen_store_ordered(b, GEN_RELEASE, number_of(e, at), turn_at(e, rows, first_row(e, at, step, u)));
-  gen_if_end(b, &leader);
-}
-
-void backward_update_put(backward_emitter *e, const backward_place *at, const backward_rows *rows,
-                         const backward_walk *sent, backward_update *u, const gen_value *words, int n_words) {
+void backward_update_put(backward_emitter *e, const backward_rows *rows, backward_update *u,
+                         const gen_value *words, int n_words) {
   gen_builder *b = e->b;
   const attention_tile slopes = attention_tile_make(e->p->block_rows, e->p->block_columns);
   gen_value shared = gen_add(b, e->smem_slopes, gen_mul_imm(b, rows->group, 64 * 128));
@@ -187,7 +94,143 @@ void backward_update_put(backward_emitter *e, const backward_place *at, const ba
   here.thread = gen_pin(b, rows->thread); /* addresses take registers here alone */
   backward_put_words(e, &here, &slopes, shared, words, n_words);
   gen_fence_async_shared(b);
-  if (sent) backward_update_publish(e, at, rows, sent, u);
   gen_named_sync(b, gen_i32(b, BACKWARD_ALL_BARRIER), 128 * e->p->consumers);
   u->place = last_place(e, u);
+}
+
+/* --- to memory --- */
+
+/* A group and its sender: sums are there; their place is free. */
+enum { FULL_BARRIER = BACKWARD_ALL_BARRIER + 1, EMPTY_BARRIER = FULL_BARRIER + 3, MEETING = 128 + 32 };
+
+static gen_value place_of(backward_emitter *e, gen_value group) {
+  return gen_add(e->b, e->smem_update, gen_mul_imm(e->b, group, group_bytes(e)));
+}
+
+void backward_update_free(backward_emitter *e, gen_value group) {
+  gen_named_sync(e->b, gen_add_imm(e->b, group, EMPTY_BARRIER), MEETING);
+}
+
+void backward_update_send(backward_emitter *e, const backward_rows *rows, const backward_update *u) {
+  gen_builder *b = e->b;
+  gen_value to = gen_add(b, place_of(e, rows->group), gen_mul_imm(b, gen_pin(b, rows->thread), 16));
+  backward_update_free(e, rows->group);
+  /* The 16 bytes i of thread t are columns 16 (i / 2) + 2 (t % 4), the next, and those 8 behind, of row
+   * 16 (t / 32) + t % 32 / 4 + 8 (i % 2): backward_combine.c reads them. */
+  for (int i = 0; i < u->n / 4; i++) {
+    const gen_value *s = &u->sums[i / 2 * 8 + i % 2 * 2];
+    const gen_value four[] = {s[0], s[1], s[4], s[5]};
+    gen_store_shared(b, gen_vector(b, four, 4), gen_add_imm(b, to, (int64_t)i * 128 * 16));
+  }
+  gen_fence_async_shared(b);
+  gen_named_arrive(b, gen_add_imm(b, rows->group, FULL_BARRIER), MEETING);
+}
+
+/* What the sender of a group knows of its tile. */
+typedef struct sender {
+  backward_emitter *e;
+  gen_value group, leader; /* i1: the lane that acts */
+  backward_place at;
+  backward_steps before; /* of the tile that is before this one */
+  gen_value row;         /* of the tile's first head in the workspace */
+} sender;
+
+/* The first row of a step in the workspace. */
+static gen_value first_row(sender *s, const backward_walk *step) {
+  gen_builder *b = s->e->b;
+  const contraction_loops *batch = &s->e->m->batch[BACKWARD_QUERIES];
+  gen_value row = gen_add(b, s->row, gen_mul_imm(b, step->step, s->e->p->block_columns));
+  if (!step->heads) return row;
+  gen_value stride = gen_param(b, s->e->k->pitch);
+  for (int i = batch->n - 1; i >= 0 && batch->loops[i] != s->e->m->head; i--)
+    stride = gen_mul(b, stride, backward_extent(s->e, batch->loops[i]));
+  return gen_add(b, row, gen_mul(b, gen_sub(b, s->at.heads, step->heads), stride));
+}
+
+/* i64 address: which tile has added to the group's part of these rows. */
+static gen_value turn_at(sender *s, gen_value row) {
+  gen_builder *b = s->e->b;
+  gen_value block = gen_lshr(b, row, gen_i32(b, 6));
+  gen_value index = gen_add(b, gen_mul_imm(b, block, s->e->p->consumers), s->group);
+  return gen_add(b, gen_param(b, s->e->k->turns), gen_mul_imm(b, gen_zext(b, index, GEN_I64), 4));
+}
+
+/* The tile's number, from 1 on: 0 is none. */
+static gen_value number_of(sender *s) {
+  gen_builder *b = s->e->b;
+  return gen_add_imm(b, gen_udiv(b, s->at.first, gen_i32(b, s->e->p->block_rows)), 1);
+}
+
+static void wait_for_turn(sender *s, const backward_walk *step, gen_value turn) {
+  gen_builder *b = s->e->b;
+  gen_branch waits;
+  gen_loop again;
+  gen_value met = gen_and(b, gen_compare(b, GEN_UGE, step->step, s->before.begin),
+                          gen_compare(b, GEN_ULT, step->step, s->before.end));
+  gen_if(b, &waits, gen_and(b, met, s->leader), NULL, 0);
+  gen_value before = gen_add_imm(b, number_of(s), backward_number_before(s->e));
+  gen_loop_begin(b, &again, NULL, 0);
+  gen_value number = gen_load_ordered(b, GEN_ACQUIRE, GEN_I32, turn);
+  gen_loop_end_while(b, &again, gen_compare(b, GEN_NE, number, before));
+  gen_fence_async(b);
+  gen_if_end(b, &waits);
+}
+
+/* Adds a step's sums. Its turn is waited for before they are there. */
+static void send_step(sender *s, const backward_walk *step) {
+  backward_emitter *e = s->e;
+  gen_builder *b = e->b;
+  gen_branch leader;
+  gen_value row = first_row(s, step), turn = turn_at(s, row);
+  wait_for_turn(s, step, turn);
+  gen_named_sync(b, gen_add_imm(b, s->group, FULL_BARRIER), MEETING);
+  gen_if(b, &leader, s->leader, NULL, 0);
+  gen_value to = gen_mul_imm(b, gen_zext(b, row, GEN_I64), (int64_t)depth_of(e) * 4);
+  to = gen_add(b, gen_add(b, gen_param(b, e->k->dq), to),
+               gen_zext(b, gen_mul_imm(b, s->group, group_bytes(e)), GEN_I64));
+  gen_bulk_add(b, to, place_of(e, s->group), group_bytes(e));
+  gen_tma_store_commit(b);
+  gen_tma_store_wait_read(b, 0);
+  gen_if_end(b, &leader);
+  gen_named_arrive(b, gen_add_imm(b, s->group, EMPTY_BARRIER), MEETING);
+  gen_if(b, &leader, s->leader, NULL, 0);
+  gen_tma_store_wait(b, 0);
+  gen_fence_async(b);
+  gen_store_ordered(b, GEN_RELEASE, number_of(s), turn);
+  gen_if_end(b, &leader);
+}
+
+static arke_status send_tile(sender *s, gen_value item, arke_error *err) {
+  backward_emitter *e = s->e;
+  gen_builder *b = e->b;
+  TRY(backward_locate(e, item, &s->at, err));
+  TRY(backward_tile_before(e, &s->at, &s->before, err));
+  s->row = backward_query_row(e, &s->at, NULL, gen_i32(b, 0));
+  backward_walk w = backward_walk_start(&s->at);
+  gen_value in[2] = {w.step, w.heads};
+  int n = w.heads ? 2 : 1;
+  gen_loop steps;
+  gen_loop_begin(b, &steps, in, n);
+  w = (backward_walk){n == 2 ? in[1] : NULL, in[0]};
+  send_step(s, &w);
+  w = backward_walk_next(e, &s->at, &w);
+  in[0] = w.step;
+  if (n == 2) in[1] = w.heads;
+  gen_loop_end_while(b, &steps, backward_walk_goes_on(e, &s->at, &w));
+  return ARKE_OK;
+}
+
+arke_status backward_emit_sender(backward_emitter *e, gen_value group, gen_value lane, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_value round = gen_i32(b, 0);
+  gen_loop items;
+  sender s = {.e = e, .group = group, .leader = gen_compare_imm(b, GEN_EQ, lane, 0)};
+  gen_named_arrive(b, gen_add_imm(b, group, EMPTY_BARRIER), MEETING);
+  gen_loop_begin(b, &items, &round, 1);
+  gen_value item = backward_item(e, round);
+  gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
+  TRY(send_tile(&s, item, err));
+  round = gen_add_imm(b, round, 1);
+  gen_loop_end(b, &items);
+  return ARKE_OK;
 }
