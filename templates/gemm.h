@@ -177,9 +177,11 @@ typedef struct gemm_plan {
   int sums_bytes;     /* of it that travel through a stage at a time */
   bool scales_staged; /* STAGED: scales of blocks come through a ring (gemm_scale_ring.c) */
   int scales_offset;  /* in dynamic shared memory */
-  /* STAGED: panels of what the epilogue reads in a stage, and stages of a tile; 0: it loads them itself. */
+  /* STAGED: bytes of what the epilogue reads of a panel (0: it loads them itself), panels in a stage, and
+   * stages of a tile. Under ping-pong places of each group's own instead, of one panel. */
   bool staged;
-  int read_panels, read_stages, read_panel_bytes;
+  int read_panel_bytes, read_panels, read_stages;
+  int read_places, reads_offset; /* of a group; in dynamic shared memory */
   /* How the epilogue, and indices of operands that are more than loops, are evaluated. */
   product_rows_layout row_parts; /* where rows are reduced (contraction_rows.h) */
   lanes_options epilogue, indices, scales;
@@ -199,8 +201,10 @@ int gemm_split_bytes(const gemm_plan *plan);
 /* STAGED: bytes of a k-step's scales, which GEMM_SCALE_WARPS warps bring into a ring of so many steps. */
 enum { GEMM_SCALE_WARPS = 2, GEMM_SCALE_RING = 8 };
 int gemm_scale_bytes(const gemm_plan *plan);
-/* STAGED: how stages hold what the epilogue reads; false: a panel does not fit one. */
+/* STAGED: how stages hold what the epilogue reads; false: a panel does not fit one. What of shared memory it
+ * takes beside them. */
 bool gemm_place_reads(gemm_plan *plan);
+int gemm_read_place_bytes(const gemm_plan *plan);
 uint64_t gemm_staged_accesses(const gemm_plan *plan); /* bit i: access i */
 /* Copies of a read: a consumer group's rows of a panel are `count` boxes, one after the other. */
 typedef struct gemm_box {

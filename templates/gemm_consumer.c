@@ -244,10 +244,6 @@ static void skip_scales(gemm_consumer *c, gen_value steps) {
   if (e->plan->scales_staged) c->walk.scales = gen_pipeline_skip(e->b, &e->scale_ring, c->walk.scales, steps);
 }
 
-static gen_value stages_of_tile(gemm_emitter *e) {
-  return gen_add_imm(e->b, e->k_steps, e->plan->read_stages);
-}
-
 /* Multiplies in this group's turn, gives the turn to the other one, and stores. */
 static void multiply_in_turn(gemm_consumer *c, int columns, gemm_item item) {
   gemm_emitter *e = c->e;
@@ -255,12 +251,9 @@ static void multiply_in_turn(gemm_consumer *c, int columns, gemm_item item) {
   gen_value acc[GEN_WGMMA_MAX_ACCUMULATORS];
   gen_value last_stage = multiply(c, columns, NULL, item, acc);
   gen_value lane = gen_and(b, c->thread, gen_i32(b, 31)), other = gen_xor(b, c->group, gen_i32(b, 1));
-  gemm_reads_pass(c);
-  gemm_reads_wait(c);
   gen_mbarrier_arrive(b, turn_barrier(e, other), gen_compare_imm(b, GEN_EQ, lane, 0));
   skip_scales(c, e->k_steps);
-  c->walk.stage =
-      gen_pipeline_skip(b, &e->pipeline, c->walk.stage, stages_of_tile(e)); /* the other group's */
+  c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, e->k_steps); /* the other group's */
   gemm_tile tile = finish_products(c, columns, item, last_stage, acc);
   store_tile(c, columns, tile, acc);
 }
@@ -274,15 +267,21 @@ static void consume_pingpong(gemm_consumer *c) {
   gen_builder *b = e->b;
   c->walk.place = gen_add(b, e->unit, gen_mul(b, c->group, e->unit_step));
   c->walk.step = gen_mul_imm(b, e->unit_step, 2);
-  c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, gen_mul(b, c->group, stages_of_tile(e)));
+  c->walk.stage = gen_pipeline_skip(b, &e->pipeline, c->walk.stage, gen_mul(b, c->group, e->k_steps));
   skip_scales(c, gen_mul(b, c->group, e->k_steps));
-  c->walk.n_extra = 1;
-  gen_value *turn = c->walk.extra;
+  bool reads = gemm_reads_apart(e->plan);
+  c->walk.n_extra = reads ? 2 : 1;
+  gen_value *turn = c->walk.extra, *panels = c->walk.extra + 1;
   *turn = gen_xor(b, c->group, gen_i32(b, 1));
+  *panels = gen_i32(b, 0);
   gemm_walk_begin(e, &c->walk);
   gen_value width = width_at(c);
   gen_mbarrier_wait(b, turn_barrier(e, c->group), *turn);
   *turn = gen_xor(b, *turn, gen_i32(b, 1));
+  if (reads) {
+    c->reads.index = *panels;
+    *panels = gemm_reads_behind(e, *panels, e->plan->panels);
+  }
   consume_item(c, gemm_item_at(e, c->walk.place), width, multiply_in_turn);
   gemm_walk_end(e, &c->walk);
 }

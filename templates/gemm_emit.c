@@ -6,6 +6,8 @@
 #include "generator/gen_tma.h"
 
 enum { WARPS_OF_A_GROUP = 4 };
+/* Of the producer's group, a thread of the warp behind those that bring scales. */
+enum { READS_THREAD = 32 * (1 + GEMM_SCALE_WARPS) };
 
 /* What the register file gives each role when two consumer groups share it with the producer's: 128 threads
  * of the one and 256 of the other may hold no more than 65536 registers. */
@@ -30,6 +32,7 @@ static void set_up_barriers(gemm_emitter *e, gen_value thread) {
   if (e->map_y) gen_tma_prefetch_map(b, e->map_y);
   gen_pipeline_init(b, &e->pipeline);
   if (e->plan->scales_staged) gen_pipeline_init(b, &e->scale_ring);
+  if (gemm_reads_apart(e->plan)) gen_pipeline_init(b, &e->reads);
   if (e->plan->pingpong) {
     gen_mbarrier_init(b, e->turns, WARPS_OF_A_GROUP);
     gen_mbarrier_init(b, gen_add_imm(b, e->turns, 8), WARPS_OF_A_GROUP);
@@ -69,6 +72,11 @@ static void emit_roles(gemm_emitter *e, gen_value thread) {
     gen_if_end(b, &one_thread);
   }
   if (plan->scales_staged) emit_scale_warps(e, gen_add_imm(b, thread, -plan->consumers * 128 - 32));
+  if (gemm_reads_apart(plan)) {
+    gen_if(b, &one_thread, gen_compare_imm(b, GEN_EQ, thread, plan->consumers * 128 + READS_THREAD), NULL, 0);
+    gemm_emit_reads(e);
+    gen_if_end(b, &one_thread);
+  }
   gemm_split_meet(e);
   gen_else(b, &producer);
   if (move_registers) gen_registers_grow(b, split.consumer);
@@ -99,6 +107,8 @@ static void emit_kernel(gemm_emitter *e) {
                       plan->sharers);
   if (plan->match.gathered) e->pipeline.fills += 128; /* threads of the producer's warp group */
   if (plan->scales_staged) gemm_scale_ring_declare(e);
+  if (gemm_reads_apart(plan))
+    gen_pipeline_create(b, &e->reads, "reads", plan->consumers * plan->read_places, 1, 1);
   if (plan->pingpong) e->turns = gen_shared_static(b, "turns", 16, 8);
   gen_value thread = gen_tid_x(b);
   gemm_tiles_init(e);

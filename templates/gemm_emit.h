@@ -34,8 +34,9 @@ typedef struct gemm_emitter {
   gen_value batches;           /* matrices; NULL: there is one */
   gemm_stream stream;
   gen_pipeline pipeline, scale_ring;
-  gen_value turns; /* ping-pong: first of two mbarriers, whose phase is a group's turn */
-  gen_value even;  /* EVEN: the table of rectangles (gemm_even.c) */
+  gen_pipeline reads; /* ping-pong with STAGED: a ring of each group, one after the other */
+  gen_value turns;    /* ping-pong: first of two mbarriers, whose phase is a group's turn */
+  gen_value even;     /* EVEN: the table of rectangles (gemm_even.c) */
   /* The fragment whose epilogue is evaluated (gemm_epilogue.c). */
   const gen_value *sums; /* the accumulators of a sum lie `sum_stride` apart */
   int sum_stride;
@@ -164,11 +165,11 @@ typedef struct gemm_epilogue {
   int next;                          /* where the next chunk's go */
   gen_value first_row, first_column; /* this thread's in the tile */
   gen_value group, thread, barrier;  /* of the consumer group */
-  gen_stage stage;                   /* STAGED: the first one with what is read */
+  gen_stage stage;                   /* STAGED: where the first panel is */
   /* The same of fragment i, as packed counts them, from 2 i on: what gemm_emitter.given points to. */
   gen_value given[GEMM_READS][GEN_WGMMA_MAX_ACCUMULATORS];
 } gemm_epilogue;
-/* `group`, `thread`: as for gemm_emit_consumer; `reads`: the stage behind those of the tile's products. */
+/* `group`, `thread`: as for gemm_emit_consumer; `reads`: gemm_consumer's. */
 void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen_value thread,
                          gen_stage reads, gemm_tile tile, int columns);
 /* `acc`: the group's accumulators of all sums, row tile by row tile, sum by sum in it. packed[i] holds
@@ -216,16 +217,19 @@ typedef struct gemm_consumer {
   gemm_store store;
   gemm_epilogue epilogue;
   gemm_walk walk;
-  gen_stage reads; /* STAGED: the first stage with what the epilogue of the tile at hand reads */
+  gen_stage reads; /* STAGED: where the epilogue of the tile at hand finds its first panel */
 } gemm_consumer;
 
 /* STAGED: moves the walk's stage over those of reads, which `c->reads` names from then on; gives them back
  * unread, for an item that has no epilogue. */
 void gemm_reads_pass(gemm_consumer *c);
-/* Waits until all of them have arrived. Under ping-pong, before the other group gets its turn: its next
- * stages follow in the ring, and a wait tells one round of the ring from the next, no more. */
-void gemm_reads_wait(gemm_consumer *c);
 void gemm_reads_drop(gemm_consumer *c);
+/* Under ping-pong panels of reads come to places of the group's own, by one thread of the producer's warp
+ * group that does nothing else (gemm_emit_reads). Whether there are such; a group counts its panels modulo
+ * two rounds of its places, from 0 on, and `gemm_consumer.reads` has the count as its index. */
+bool gemm_reads_apart(const gemm_plan *plan);
+void gemm_emit_reads(gemm_emitter *e);
+gen_value gemm_reads_behind(gemm_emitter *e, gen_value count, int panels);
 
 /* A finished tile that is stored while the next is multiplied. */
 typedef struct gemm_pending {

@@ -150,7 +150,7 @@ static void evaluate_chunk(gemm_emitter *e, gemm_epilogue *p, int begin, const g
   dtype type = ir_tensor_dtype(form->problem, form->accesses[match->y.access].tensor);
   int sums = per_sum(p->columns), end = end_of_chunk(e->plan, p->columns, begin);
   e->sum_stride = sums;
-  if (e->plan->read_stages > 0) gemm_reads_take(e, p, begin * BLOCK / e->plan->panel_n, begin, end);
+  if (e->plan->read_panel_bytes > 0) gemm_reads_take(e, p, begin * BLOCK / e->plan->panel_n, begin, end);
   for (int i = 0; i < fragments_of(e->plan, begin, end) && e->status == ARKE_OK; i++) {
     fragment f = fragment_at(begin, end, i);
     const gen_value *of_f = acc + f.tile * match->n_sums * sums + 4 * f.block + 2 * f.half;
@@ -199,7 +199,7 @@ void gemm_epilogue_panel(gemm_emitter *e, gemm_epilogue *p, int panel, const gen
     if (next < p->columns / BLOCK) load_chunk(e, p, next);
     evaluate_chunk(e, p, begin, acc, packed);
   }
-  if (e->plan->read_stages > 0) gemm_reads_release(e, p, panel);
+  if (e->plan->read_panel_bytes > 0) gemm_reads_release(e, p, panel);
   /* After a failure nothing is kept; what follows wants values all the same. */
   for (int i = 0; i < e->plan->accumulators / e->plan->match.n_sums / 2 && e->status != ARKE_OK; i++)
     packed[i] = gen_i32(e->b, 0);

@@ -102,7 +102,7 @@ static void declare(gemm_kernel *k, kernel_args *args) {
     int m = plan->block_m, n = plan->block_n;
     bool turned = match->reads_transposed[i];
     recipe_tensormap map = gemm_map(match, view, turned ? m : n, turned ? n : m, GEN_SWIZZLE_NONE, a);
-    if (plan->read_stages > 0 && match->reads_staged[i]) {
+    if (plan->read_panel_bytes > 0 && match->reads_staged[i]) {
       gemm_box box = gemm_read_box(plan, i);
       map = gemm_map(match, view, box.width, box.height, box.swizzle, a);
     }

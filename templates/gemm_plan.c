@@ -59,6 +59,7 @@ int gemm_narrowest(const gemm_plan *plan) {
  * Another has as many store buffers beside them as fit, up to one for each panel. */
 static bool place_store_buffers(gemm_plan *plan, const target *t) {
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
+  available -= gemm_read_place_bytes(plan);
   if (plan->scales_staged) available -= GEMM_SCALE_RING * gemm_scale_bytes(plan);
   int stages = plan->stages * plan->stage_bytes, each = plan->consumers * plan->store_buffer_bytes;
   if (plan->match.y.rank == 0) {
@@ -81,8 +82,12 @@ static bool place_store_buffers(gemm_plan *plan, const target *t) {
 }
 
 static bool place_panels(gemm_plan *plan, const target *t, int columns) {
+  enum { MOST_READ_PLACES = 2 };
   shape_panels(plan, columns);
-  return place_store_buffers(plan, t) && (!plan->staged || gemm_place_reads(plan));
+  if (plan->staged && !gemm_place_reads(plan)) return false;
+  for (plan->read_places = MOST_READ_PLACES; plan->read_places > 0; plan->read_places--)
+    if (place_store_buffers(plan, t)) return true;
+  return false;
 }
 
 /* Another CTA's sums come in as many equal parts as make one fit a stage: a part has some accumulators of all
@@ -173,7 +178,8 @@ static int chunk_blocks(const gemm_plan *plan) {
     if (loops >> match->n & 1) words += pair * (loops >> match->m & 1 ? rows : 1);
     if (loops >> match->m & 1) free -= rows * (loops >> match->n & 1 ? 2 : pair / 2); /* addresses, values */
   }
-  int most = plan->read_stages > 0 ? 2 : plan->panel_n / 8, blocks = words > 0 ? free / (2 * words) : most;
+  int most = plan->read_panel_bytes > 0 ? 2 : plan->panel_n / 8,
+      blocks = words > 0 ? free / (2 * words) : most;
   return blocks < 1 ? 1 : blocks > most ? most : blocks;
 }
 
@@ -307,6 +313,11 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   if (!place_panels(plan, t, least < 64 ? 32 : 64) && !place_panels(plan, t, 32))
     return TEMPLATE_SHARED_MEMORY;
   if (least < plan->panel_n) return TEMPLATE_TILE;
+  enum { SWIZZLE_PATTERN = 1024 };
+  if (gemm_read_place_bytes(plan) > 0) {
+    plan->reads_offset = (plan->smem_bytes + SWIZZLE_PATTERN - 1) / SWIZZLE_PATTERN * SWIZZLE_PATTERN;
+    plan->smem_bytes = plan->reads_offset + gemm_read_place_bytes(plan);
+  }
   if (plan->scales_staged) {
     plan->scales_offset = plan->smem_bytes;
     plan->smem_bytes += GEMM_SCALE_RING * gemm_scale_bytes(plan);

@@ -82,7 +82,7 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   gemm_source of_a = gemm_source_of(e, &match->a, e->map_a, tile), of_b[CONTRACTION_SUMS];
   for (int i = 0; i < match->n_sums; i++) of_b[i] = gemm_source_of(e, &match->b[i], e->map_b[i], tile);
   gen_value width = NULL, bytes = NULL;
-  if (plan->packs_columns || (plan->even && plan->read_stages > 0))
+  if (plan->packs_columns || (plan->even && plan->read_panel_bytes > 0))
     width = gemm_even_width_alone(e, item.unit);
   if (plan->packs_columns) {
     int of_column = plan->b.panels * (int)plan->b.swizzle * match->n_sums;

@@ -3,7 +3,12 @@
  * while the last products run, so that no thread waits for memory of its own reads: it takes them from shared
  * memory in the order of its accumulators, 16-bit elements by ldmatrix, the reverse of how tiles are stored.
  * A stage holds some panels of the epilogue, of all reads; in a panel a read has one part after the other for
- * the consumer groups of the tile, which copies bring in boxes one swizzle wide. */
+ * the consumer groups of the tile, which copies bring in boxes one swizzle wide.
+ *
+ * Under ping-pong a tile is stored while the other group multiplies: stages that waited for that would be
+ * missed there (2.4 us a tile on an H200). There is time enough to bring panels one by one, to a place or two
+ * of the group's own when panels before have been read, the first ones long before the tile's products end.
+ */
 #include "generator/gen_barrier.h"
 #include "generator/gen_bits.h"
 #include "generator/gen_convert.h"
@@ -60,17 +65,25 @@ static int offset_of(const gemm_plan *plan, int read) {
 
 bool gemm_place_reads(gemm_plan *plan) {
   plan->read_panel_bytes = offset_of(plan, plan->match.n_reads);
-  if (plan->read_panel_bytes == 0) return true;
+  plan->read_panels = plan->read_stages = 0;
+  if (plan->read_panel_bytes == 0 || plan->pingpong) return true;
   plan->read_panels = plan->stage_bytes / plan->read_panel_bytes;
   if (plan->read_panels == 0) return false;
   plan->read_stages = (plan->panels + plan->read_panels - 1) / plan->read_panels;
-  /* Under ping-pong a tile's all arrive while its last products still have their stage (gemm_reads_wait). */
-  return !plan->pingpong || plan->read_stages < plan->stages;
+  return true;
+}
+
+bool gemm_reads_apart(const gemm_plan *plan) {
+  return plan->read_panel_bytes > 0 && plan->pingpong;
+}
+
+int gemm_read_place_bytes(const gemm_plan *plan) {
+  return gemm_reads_apart(plan) ? plan->consumers * plan->read_places * plan->read_panel_bytes : 0;
 }
 
 uint64_t gemm_staged_accesses(const gemm_plan *plan) {
   uint64_t accesses = 0;
-  for (int i = 0; i < plan->match.n_reads && plan->read_stages > 0; i++)
+  for (int i = 0; i < plan->match.n_reads && plan->read_panel_bytes > 0; i++)
     if (plan->match.reads_staged[i]) accesses |= UINT64_C(1) << plan->match.reads[i].access;
   return accesses;
 }
@@ -110,11 +123,11 @@ static void bring_panel(gemm_emitter *e, gemm_tile tile, gen_value columns, int 
 
 void gemm_reads_fetch(gemm_emitter *e, gemm_tile tile, gen_value columns) {
   const gemm_match *match = &e->plan->match;
-  for (int panel = 0; panel < e->plan->panels && e->plan->read_stages > 0; panel++)
+  for (int panel = 0; panel < e->plan->panels && e->plan->read_panel_bytes > 0; panel++)
     bring_panel(e, tile, columns, panel, NULL, NULL);
   for (int i = 0; i < match->n_reads; i++) {
     gen_value at[GEMM_MAP_RANK];
-    if (e->plan->read_stages > 0 && match->reads_staged[i]) continue;
+    if (e->plan->read_panel_bytes > 0 && match->reads_staged[i]) continue;
     gemm_coordinates(e, &match->reads[i], tile, at);
     gen_tma_prefetch(e->b, gen_param(e->b, e->kernel->map_reads[i]), at, match->reads[i].rank);
   }
@@ -134,6 +147,52 @@ gen_stage gemm_reads_load(gemm_emitter *e, gemm_tile tile, gen_value columns, ge
   return at;
 }
 
+/* --- ping-pong --- */
+
+static gen_value place_at(gemm_emitter *e, gen_stage at) {
+  gen_builder *b = e->b;
+  gen_value own = gen_mul_imm(b, at.index, e->plan->read_panel_bytes);
+  return gen_add_imm(b, gen_add(b, e->smem, own), e->plan->reads_offset);
+}
+
+/* Places are few and a power of two, so that a count of panels modulo two rounds says place and parity. */
+static gen_stage stage_of_count(gemm_emitter *e, gen_value group, gen_value count) {
+  gen_builder *b = e->b;
+  int places = e->plan->read_places;
+  gen_value place = gen_and(b, count, gen_i32(b, places - 1));
+  return (gen_stage){gen_add(b, gen_mul_imm(b, group, places), place),
+                     gen_lshr(b, count, gen_i32(b, places / 2))};
+}
+
+gen_value gemm_reads_behind(gemm_emitter *e, gen_value count, int panels) {
+  gen_builder *b = e->b;
+  return gen_and(b, gen_add_imm(b, count, panels), gen_i32(b, 2 * e->plan->read_places - 1));
+}
+
+/* Tiles are the groups' in turn; both groups have read as many panels when group 0 has its next tile. */
+void gemm_emit_reads(gemm_emitter *e) {
+  gen_builder *b = e->b;
+  gen_value zero = gen_i32(b, 0), one = gen_i32(b, 1);
+  gemm_walk walk = {.place = gemm_first_place(e), .step = e->unit_step, .n_extra = 2};
+  walk.stage = gen_pipeline_producer_start(b); /* of the other ring, which it leaves alone */
+  gen_value *group = walk.extra, *count = walk.extra + 1;
+  *group = *count = zero;
+  gemm_walk_begin(e, &walk);
+  gen_value unit = gemm_item_at(e, walk.place).unit;
+  gemm_tile tile = gemm_tiles_at(e, unit);
+  gen_value columns = e->plan->even ? gemm_even_width_alone(e, unit) : NULL;
+  for (int panel = 0; panel < e->plan->panels; panel++) {
+    gen_stage at = stage_of_count(e, *group, gemm_reads_behind(e, *count, panel));
+    at.parity = gen_xor(b, at.parity, one); /* a fresh barrier counts as released */
+    gen_value full = gen_pipeline_acquire(b, &e->reads, at, e->plan->read_panel_bytes);
+    bring_panel(e, tile, columns, panel, place_at(e, at), full);
+  }
+  gen_value is_second = gen_compare_imm(b, GEN_NE, *group, 0);
+  *count = gen_select(b, is_second, gemm_reads_behind(e, *count, e->plan->panels), *count);
+  *group = gen_xor(b, *group, one);
+  gemm_walk_end(e, &walk);
+}
+
 /* --- a consumer group --- */
 
 void gemm_reads_pass(gemm_consumer *c) {
@@ -141,15 +200,6 @@ void gemm_reads_pass(gemm_consumer *c) {
   c->reads = c->walk.stage;
   for (int i = 0; i < e->plan->read_stages; i++)
     c->walk.stage = gen_pipeline_advance(e->b, &e->pipeline, c->walk.stage);
-}
-
-void gemm_reads_wait(gemm_consumer *c) {
-  gemm_emitter *e = c->e;
-  gen_stage at = c->reads;
-  for (int i = 0; i < e->plan->read_stages; i++) {
-    gen_pipeline_wait(e->b, &e->pipeline, at);
-    at = gen_pipeline_advance(e->b, &e->pipeline, at);
-  }
 }
 
 void gemm_reads_drop(gemm_consumer *c) {
@@ -162,11 +212,21 @@ void gemm_reads_drop(gemm_consumer *c) {
   }
 }
 
-/* The stage that holds a panel. */
+/* Where panels of a tile are, and the one that holds a panel. */
+static const gen_pipeline *ring_of(const gemm_emitter *e) {
+  return gemm_reads_apart(e->plan) ? &e->reads : &e->pipeline;
+}
+
 static gen_stage stage_of(gemm_emitter *e, const gemm_epilogue *p, int panel) {
   gen_stage at = p->stage;
+  if (gemm_reads_apart(e->plan)) /* worked out when it is needed: few registers are left */
+    return stage_of_count(e, gen_pin(e->b, p->group), gemm_reads_behind(e, at.index, panel));
   for (int i = 0; i < panel / e->plan->read_panels; i++) at = gen_pipeline_advance(e->b, &e->pipeline, at);
   return at;
+}
+
+static int number_in_stage(const gemm_plan *plan, int panel) {
+  return plan->read_panels > 0 ? panel % plan->read_panels : 0;
 }
 
 /* 16-bit elements: two blocks of columns and two times 8 rows an instruction. `first`: the panel's first
@@ -225,10 +285,11 @@ void gemm_reads_take(gemm_emitter *e, gemm_epilogue *p, int panel, int begin, in
   const gemm_match *match = &plan->match;
   int first = gemm_panel_column(plan, p->columns, panel) / BLOCK;
   gen_stage at = stage_of(e, p, panel);
-  if (panel % plan->read_panels == 0 && begin == panel * plan->panel_n / BLOCK)
-    gen_pipeline_wait(b, &e->pipeline, at);
-  gen_value place = gen_add(b, e->smem, gen_mul_imm(b, at.index, plan->stage_bytes));
-  place = gen_add_imm(b, place, panel % plan->read_panels * plan->read_panel_bytes);
+  int number = number_in_stage(plan, panel);
+  if (number == 0 && begin == panel * plan->panel_n / BLOCK) gen_pipeline_wait(b, ring_of(e), at);
+  gen_value place = gemm_reads_apart(plan) ? place_at(e, at)
+                                           : gen_add(b, e->smem, gen_mul_imm(b, at.index, plan->stage_bytes));
+  place = gen_add_imm(b, place, number * plan->read_panel_bytes);
   for (int r = 0; r < match->n_reads; r++) {
     if (!match->reads_staged[r]) continue;
     gen_value part = gen_add_imm(b, place, offset_of(plan, r));
@@ -246,13 +307,13 @@ void gemm_reads_take(gemm_emitter *e, gemm_epilogue *p, int panel, int begin, in
 
 void gemm_reads_release(gemm_emitter *e, const gemm_epilogue *p, int panel) {
   const gemm_plan *plan = e->plan;
-  bool last = panel + 1 == plan->panels || (panel + 1) % plan->read_panels == 0;
+  bool last = panel + 1 == plan->panels || number_in_stage(plan, panel + 1) == 0;
   if (!last) return;
   /* Of a narrow tile the last panel may have no columns of its own, which nobody has waited for. */
   bool own = panel * plan->panel_n < p->columns;
-  if (!own && panel % plan->read_panels == 0) gen_pipeline_wait(e->b, &e->pipeline, stage_of(e, p, panel));
+  if (!own && number_in_stage(plan, panel) == 0) gen_pipeline_wait(e->b, ring_of(e), stage_of(e, p, panel));
   gen_named_sync(e->b, p->barrier, 128);
-  gen_pipeline_release(e->b, &e->pipeline, stage_of(e, p, panel).index, p->thread, NULL);
+  gen_pipeline_release(e->b, ring_of(e), stage_of(e, p, panel).index, p->thread, NULL);
 }
 
 arke_status gemm_read_value(void *user, int access, gen_value *elements, arke_error *err) {

@@ -15,6 +15,8 @@ static const kernel_template *gemm(void) {
 
 static const char residual[] = "f(X: T[M,K], W: T[K,N], R: U[M,N], b: f32[N]) -> (Y: V[M,N]) { Y[m,n] = "
                                "R[m,n] + b[n] + sum(k) X[m,k] * W[k,n] }";
+static const char linear_residual[] = "f(X: T[M,K], W: T[N,K], R: T[M,N]) -> (Y: T[M,N]) { Y[m,n] = R[m,n] + "
+                                      "sum(k) X[m,k] * W[n,k] }";
 static const char gate[] = "f(X: T[M,K], W: T[N,K], R: T[M,N], G: f32[M,N]) -> (Y: T[M,N]) { Y[m,n] = "
                            "R[m,n] + silu(G[m,n]) * sum(k) X[m,k] * W[n,k] }";
 static const char turned[] = "f(X: T[M,K], W: T[N,K], R: U[N,M]) -> (Y: T[M,N]) { Y[m,n] = R[n,m] + sum(k) "
@@ -70,6 +72,9 @@ static const template_class classes[] = {
     {residual, "T=bf16 U=bf16 V=bf16 M=201 N=104 K=264", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=0,STREAM_K=1"},
     {residual, "T=bf16 U=bf16 V=bf16 M=200 N=304 K=72", TWO "BLOCK_M=64,BLOCK_N=96,SCHEDULE=1,EVEN=1"},
     {residual, "T=bf16 U=bf16 V=bf16 M=200 N=392 K=72", TWO "BLOCK_M=64,BLOCK_N=144,SCHEDULE=1,EVEN=1"},
+    {linear_residual, "T=bf16 M=700 N=304 K=136",
+     ALL "CONSUMERS=2,PERSISTENT=1,BLOCK_M=128,BLOCK_N=176,STAGES=5,SCHEDULE=1,EVEN=1"},
+    {linear_residual, "T=f16 M=700 N=200 K=72", TWO "BLOCK_M=64,BLOCK_N=184,SCHEDULE=1,SWAP=1"},
     {residual, "T=bf16 U=bf16 V=bf16 M=200 N=304 K=72", ONE "BLOCK_N=168,SCHEDULE=0,PERSISTENT=1"},
     {residual, "T=bf16 U=bf16 V=bf16 M=200 N=72 K=72", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=0,SWAP=1"},
     {residual, "T=bf16 U=bf16 V=bf16 M=208 N=72 K=72", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=2,SWAP=1"},
@@ -156,9 +161,11 @@ static const struct {
   const char *text, *bindings, *settings;
 } large[] = {
     {residual, "T=bf16 U=bf16 V=bf16 M=4096 N=4096 K=4096",
-     "STAGED=1,BLOCK_M=128,BLOCK_N=176,BLOCK_K=64,STAGES=5,CONSUMERS=2,SCHEDULE=1,GROUP=8,EVEN=1"},
+     "STAGED=1,BLOCK_M=128,BLOCK_N=176,BLOCK_K=64,STAGES=4,CONSUMERS=2,SCHEDULE=1,GROUP=8,EVEN=1"},
     {residual, "T=bf16 U=bf16 V=bf16 M=4096 N=4096 K=4096",
-     "STAGED=1,BLOCK_M=128,BLOCK_N=176,BLOCK_K=64,STAGES=5,CONSUMERS=2,SCHEDULE=1,GROUP=8"},
+     "STAGED=1,BLOCK_M=128,BLOCK_N=160,BLOCK_K=64,STAGES=4,CONSUMERS=2,SCHEDULE=1,GROUP=8"},
+    {linear_residual, "T=bf16 M=4096 N=4096 K=4096",
+     "STAGED=1,BLOCK_M=128,BLOCK_N=176,BLOCK_K=64,STAGES=5,CONSUMERS=2,SCHEDULE=1,GROUP=8,EVEN=1,SWAP=1"},
     {residual, "T=bf16 U=f32 V=bf16 M=4096 N=4096 K=4096",
      "STAGED=1,BLOCK_M=128,BLOCK_N=256,BLOCK_K=64,STAGES=4,CONSUMERS=2,SCHEDULE=0,GROUP=8"},
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=7168 G=128 H=56",
