@@ -161,14 +161,14 @@ static gen_value number_of(sender *s) {
   return gen_add_imm(b, gen_udiv(b, s->at.first, gen_i32(b, s->e->p->block_rows)), 1);
 }
 
-static void wait_for_turn(sender *s, const backward_walk *step, gen_value turn) {
+static void wait_for_turn(sender *s, const backward_walk *step, gen_value row) {
   gen_builder *b = s->e->b;
   gen_branch waits;
   gen_loop again;
   gen_value met = gen_and(b, gen_compare(b, GEN_UGE, step->step, s->before.begin),
                           gen_compare(b, GEN_ULT, step->step, s->before.end));
   gen_if(b, &waits, gen_and(b, met, s->leader), NULL, 0);
-  gen_value before = gen_add_imm(b, number_of(s), backward_number_before(s->e));
+  gen_value before = gen_add_imm(b, number_of(s), backward_number_before(s->e)), turn = turn_at(s, row);
   gen_loop_begin(b, &again, NULL, 0);
   gen_value number = gen_load_ordered(b, GEN_ACQUIRE, GEN_I32, turn);
   gen_loop_end_while(b, &again, gen_compare(b, GEN_NE, number, before));
@@ -181,11 +181,12 @@ static void send_step(sender *s, const backward_walk *step) {
   backward_emitter *e = s->e;
   gen_builder *b = e->b;
   gen_branch leader;
-  gen_value row = first_row(s, step), turn = turn_at(s, row);
-  wait_for_turn(s, step, turn);
+  gen_value row = first_row(s, step);
+  wait_for_turn(s, step, gen_pin(b, row));
   gen_named_sync(b, gen_add_imm(b, s->group, FULL_BARRIER), MEETING);
   gen_if(b, &leader, s->leader, NULL, 0);
-  gen_value to = gen_mul_imm(b, gen_zext(b, row, GEN_I64), (int64_t)depth_of(e) * 4);
+  /* Pinned, as the turn's address is computed twice: the producer's group has few registers. */
+  gen_value to = gen_mul_imm(b, gen_zext(b, gen_pin(b, row), GEN_I64), (int64_t)depth_of(e) * 4);
   to = gen_add(b, gen_add(b, gen_param(b, e->k->dq), to),
                gen_zext(b, gen_mul_imm(b, s->group, group_bytes(e)), GEN_I64));
   gen_bulk_add(b, to, place_of(e, s->group), group_bytes(e));
@@ -195,8 +196,7 @@ static void send_step(sender *s, const backward_walk *step) {
   gen_named_arrive(b, gen_add_imm(b, s->group, EMPTY_BARRIER), MEETING);
   gen_if(b, &leader, s->leader, NULL, 0);
   gen_tma_store_wait(b, 0);
-  gen_fence_async(b);
-  gen_store_ordered(b, GEN_RELEASE, number_of(s), turn);
+  gen_store_ordered(b, GEN_RELEASE, number_of(s), turn_at(s, gen_pin(b, row)));
   gen_if_end(b, &leader);
 }
 

@@ -4,6 +4,7 @@
 #ifndef ARKE_TESTS_RUN_VIEWS_H
 #define ARKE_TESTS_RUN_VIEWS_H
 
+#include "base/sha256.h"
 #include "runtime/device.h"
 #include "templates/template.h"
 
@@ -20,10 +21,11 @@ typedef struct run_view {
 typedef struct run_views_result {
   arke_status status;
   arke_error err;
-  int way;                 /* how many recipes were passed over */
-  int64_t elements, wrong; /* compared; outside the tolerance */
-  char first[160];         /* the first wrong element */
-  bool intact;             /* nothing but outputs' elements was written */
+  int way;                       /* how many recipes were passed over */
+  int64_t elements, wrong;       /* compared; outside the tolerance */
+  char first[160];               /* the first wrong element */
+  char outputs[SHA256_HEX_SIZE]; /* hash of what outputs' memory has, one behind the other */
+  bool intact;                   /* nothing but outputs' elements was written */
 } run_views_result;
 
 /* `views` by argument, NULL: all without gaps. `sample` > 0: about so many elements of each output. */
