@@ -72,9 +72,19 @@ static int byte_factors(const ir_problem *p, const ir_expr *e) {
   return t == DTYPE_E4M3 || t == DTYPE_E5M2;
 }
 
+/* A cast that definitions end with only rounds what is stored, which `roundoff` of its type covers. */
+static void note_cast(walk *w, const ir_expr *e) {
+  dtype t = ir_cast_dtype(w->p, e);
+  if (dtype_class_of(t) != DTYPE_CLASS_FLOAT || t == DTYPE_F64) return;
+  const ir_expr *from = e->args[0];
+  if (from->node == IR_READ && w->p->op->tensors[from->id].role != IR_TEMPORARY) return; /* as it is stored */
+  if (dtype_roundoff(t) > w->found.cast) w->found.cast = dtype_roundoff(t);
+}
+
 static void visit(walk *w, const ir_expr *e) {
   w->found.rounds |= node_rounds(w->p, e);
   w->found.bytes |= e->node == IR_REDUCE && e->id == IR_RED_SUM && byte_factors(w->p, e->args[0]) > 1;
+  if (e->node == IR_CAST) note_cast(w, e);
   if (e->node == IR_READ) {
     visit_tensor(w, e->id);
     if (e->has_else) visit(w, e->args[e->n_args - 1]);
@@ -87,7 +97,7 @@ static void visit_tensor(walk *w, int tensor) {
   dtype t = ir_tensor_dtype(w->p, tensor);
   const ir_op *op = w->p->op;
   if (tensor >= MOST_TENSORS) {
-    w->found = (tune_rounding){true, true, false};
+    w->found = (tune_rounding){true, true, false, 0};
     return;
   }
   if (w->seen[tensor]) return;
@@ -98,7 +108,8 @@ static void visit_tensor(walk *w, int tensor) {
     if (d->tensor != tensor && d->tensor2 != tensor) continue;
     /* Updates accumulate in any order. */
     w->found.rounds |= d->update == IR_ADD && has_float(w->p, d->value);
-    visit(w, d->value);
+    bool last = d->value->node == IR_CAST && op->tensors[tensor].role != IR_TEMPORARY;
+    visit(w, last ? d->value->args[0] : d->value);
   }
 }
 

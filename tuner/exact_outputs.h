@@ -9,6 +9,8 @@ typedef struct tune_rounding {
   bool rounds; /* some float arithmetic, function or sum: results differ in their last places */
   bool narrow; /* a float narrower than f64 takes part */
   bool bytes;  /* sums of products of 8-bit floats, which matrix units add with few digits */
+  double
+      cast; /* the largest roundoff of casts of computed values inside; 0: none, but for an output's last */
 } tune_rounding;
 
 tune_rounding tune_rounding_of(const ir_problem *p, int output);

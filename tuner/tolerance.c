@@ -46,6 +46,7 @@ tune_tolerance tune_tolerance_for(const ir_problem *p, int output, bool fast_mat
   tune_tolerance t =
       make(out, ir_reduction_length(p, output), out == DTYPE_F64 && !r.narrow ? 0x1p-53 : 0x1p-24);
   t.exact = !r.rounds;
+  t.cast = r.cast;
   if (r.rounds && r.narrow)
     t.smallest = fmax(t.smallest, t.roundoff > 0x1p-24 ? UNDERFLOW_NARROW : UNDERFLOW);
   if (fast_math && r.rounds) t.accumulation += APPROXIMATE;
@@ -67,6 +68,12 @@ double tune_tolerance_allowed(const tune_tolerance *t, double value, double magn
 
 double tune_tolerance_with_casts(const tune_tolerance *t, double magnitude, double moved) {
   return moved > 0 ? magnitude + 2 * moved / (t->accumulation * t->spread) : magnitude;
+}
+
+double tune_tolerance_guess_magnitude(const tune_tolerance *t, double most) {
+  double magnitude = 2 * most;
+  /* tune_tolerance_between doubles what is added here: the two kernels' casts. */
+  return t->exact || t->cast == 0 ? magnitude : magnitude + t->cast * most / (t->accumulation * t->spread);
 }
 
 /* What a type that saturates can hold of the value: storing the rest is not the kernel's to do. */

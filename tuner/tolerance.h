@@ -16,6 +16,7 @@ typedef struct tune_tolerance {
                                 may lose near 0 */
   double accumulation;       /* u * (4 sqrt(n) + n/4) */
   double spread;             /* 8 / sqrt(n) */
+  double cast;               /* roundoff of casts of computed values inside (tune_rounding); else 0 */
   double updates;            /* of the magnitude, where updates are added in the output's own type; else 0 */
 } tune_tolerance;
 
@@ -34,6 +35,9 @@ bool tune_tolerance_agrees(const tune_tolerance *t, double got, double value, do
 /* The magnitude that also allows for what casts inside may move (ir_evaluator_casts), of the kernel's value
  * and of the reference's. */
 double tune_tolerance_with_casts(const tune_tolerance *t, double magnitude, double moved);
+/* The same where no element was evaluated: `most` is the largest value of an output, which is several times
+ * what sums of terms of random sign come to, and casts inside move those by their roundoff at most. */
+double tune_tolerance_guess_magnitude(const tune_tolerance *t, double most);
 /* How far the outputs of two correct kernels may lie apart, which may err in opposite directions: `relative`
  * times the one's value plus `absolute`. `magnitude`: the largest of the output. */
 void tune_tolerance_between(const tune_tolerance *t, double magnitude, double *relative, double *absolute);

@@ -213,7 +213,7 @@ void tune_expected_guess_magnitude(tune_expected *e, const tune_tensors *t, int 
     double v = fabs(dtype_load(x->type, x->host, i));
     if (isfinite(v) && v > most) most = v;
   }
-  e->magnitude[tensor] = 2 * most;
+  e->magnitude[tensor] = tune_tolerance_guess_magnitude(&e->tolerance[tensor], most);
 }
 
 static void keep_baseline(tune_expected *e, const tune_tensors *t) {

@@ -565,6 +565,46 @@ START_TEST(orders_of_narrow_updates_agree) {
 }
 END_TEST
 
+/* Weighted means whose weights are cast, as attention's, by kernels that cast them with other scales: where
+ * no element of so long a problem is evaluated, the outputs themselves must tell how far they may lie apart.
+ * A kernel that leaves a tile of 64 keys out is found all the same. */
+START_TEST(casts_of_weights_with_other_scales_agree) {
+  enum { TERMS = 8192, OUTPUTS = 400 };
+  arena a = ARENA_INIT;
+  ir_problem p;
+  bind(&a, ir_catalogue_find("multi_latent_attention", NULL)->text, "T=bf16 B=8 S=1 H=128 R=8192 C=512 E=64",
+       &p);
+  tune_tolerance t = tune_tolerance_for(&p, p.op->n_inputs, false);
+  static double got[3][OUTPUTS];
+  double most = 0, furthest = 0, relative, absolute;
+  int caught = 0;
+  for (uint64_t o = 0; o < OUTPUTS; o++) {
+    double sums[3] = {0}, weights = 0;
+    for (uint64_t k = 0; k < TERMS; k++) {
+      double weight = exp(random_normal(2 * o, k) - 4), value = random_normal(2 * o + 1, k);
+      weights += weight;
+      for (int kernel = 0; kernel < 3; kernel++) {
+        double scale = kernel == 1 ? 1.37 : 1;
+        if (kernel < 2 || k >= 64) sums[kernel] += dtype_round(DTYPE_BF16, weight * scale) / scale * value;
+      }
+    }
+    for (int kernel = 0; kernel < 3; kernel++)
+      got[kernel][o] = dtype_round(DTYPE_BF16, sums[kernel] / weights);
+    most = fmax(most, fabs(got[0][o]));
+  }
+  tune_tolerance_between(&t, tune_tolerance_guess_magnitude(&t, most), &relative, &absolute);
+  for (int o = 0; o < OUTPUTS; o++) {
+    double apart = fabs(got[1][o] - got[0][o]), allowed = relative * fabs(got[0][o]) + absolute;
+    ck_assert_msg(apart <= allowed, "%g and %g, allowed %g", got[0][o], got[1][o], allowed);
+    furthest = fmax(furthest, apart / allowed);
+    caught += fabs(got[2][o] - got[0][o]) > allowed;
+  }
+  ck_assert_double_gt(furthest, 0.1);
+  ck_assert_int_gt(caught, OUTPUTS / 2);
+  arena_release(&a);
+}
+END_TEST
+
 /* --- comparing tensors ---------------------------------------------------------------------------------- */
 
 START_TEST(compare_finds_the_first_difference) {
@@ -626,6 +666,7 @@ int main(void) {
   tcase_add_test(c, functions_may_underflow);
   tcase_add_test(c, underflow_is_carried_through_products);
   tcase_add_test(c, orders_of_narrow_updates_agree);
+  tcase_add_test(c, casts_of_weights_with_other_scales_agree);
   tcase_add_test(c, compare_finds_the_first_difference);
   suite_add_tcase(suite, c);
   SRunner *runner = srunner_create(suite);
