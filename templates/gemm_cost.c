@@ -38,6 +38,15 @@ static const double part_ns = 40, addition_ns = 1.2, staged_scales_ns = 80;
 /* From asking for a stage's scales to multiplying them, where consumers ask for them themselves: what three
  * tiles on an H200 took beyond their products (80, 167 and 217 ns of 837, 603 and 502). */
 static const double scale_latency_ns = 400;
+/* The clock of a GPU whose matrix units are busy all the time is as given; where they are for less than the
+ * first share of it, it is this much higher, and as given from the second share on. */
+static const double idle_clock = 1.128, idle_share = 0.5, busy_share = 0.9;
+/* In a single wave, what CTAs that follow one another lose by reading the same columns: of 4 products of 256
+ * rows, what tiles along M took over those along N (1.09 to 1.17). */
+static const double neighbour_factor = 1.1;
+/* Orders of a single wave differ by little: the simpler one first, so that what is tried first is not one
+ * tile in all orders. */
+static const double group_factor = 0.003;
 /* A stage that two CTAs must both have left takes a little longer. */
 static const double cluster_factor = 1.004;
 
@@ -71,10 +80,10 @@ static cost_inputs inputs_of(const gemm_plan *plan, const target_rates *rates) {
   }
   in.tiles_n = (double)gemm_units_n(plan, n) * plan->cluster_n * plan->split;
   in.ctas = fmin(in.tiles_m * in.tiles_n * in.batches, slots_of(plan, rates));
-  double along = plan->raster_n ? in.tiles_n : in.tiles_m;
+  double along = plan->raster_n ? in.tiles_n / plan->split : in.tiles_m;
   double group = plan->group * (plan->raster_n ? plan->cluster_n : plan->cluster_m);
   in.band_along = fmin(group, along);
-  in.band_across = fmax(1, in.ctas / in.band_along);
+  in.band_across = fmax(1, in.ctas / plan->split / in.band_along);
   return in;
 }
 
@@ -128,6 +137,11 @@ static double step_ns(const cost_inputs *in) {
   double sum =
       pow(math, power) + pow(smem, power) + pow(l2, power) + pow(copies, power) + pow(sharers, power);
   double products = pow(sum, 1 / power) * (plan->sharers > 1 ? cluster_factor : 1);
+  double share = math / products * in->ctas / sms;
+  products /= 1 + (idle_clock - 1) * fmax(0, fmin(1, (busy_share - share) / (busy_share - idle_share)));
+  bool single_wave = in->tiles_m * in->tiles_n * in->batches <= in->ctas;
+  if (single_wave && !plan->raster_n && plan->group == 1 && in->tiles_m > 1) products *= neighbour_factor;
+  if (single_wave) products *= 1 + group_factor * log2(plan->group);
   return products + adding_ns(plan, in->rates->clock_hz, products) + scales_ns(plan, products);
 }
 
@@ -150,13 +164,14 @@ static double dram_ns(const cost_inputs *in, double waves) {
   const gemm_plan *plan = in->plan;
   const gemm_match *match = &plan->match;
   const ir_form *form = &match->c->form;
-  double along = plan->raster_n ? in->tiles_n : in->tiles_m,
-         across = plan->raster_n ? in->tiles_m : in->tiles_n;
+  double tiles_n = in->tiles_n / plan->split;
+  double along = plan->raster_n ? tiles_n : in->tiles_m, across = plan->raster_n ? in->tiles_m : tiles_n;
   double columns = (double)plan->block_n * match->n_sums;
   double block_along = plan->raster_n ? columns : plan->block_m;
   double block_across = plan->raster_n ? plan->block_m : columns;
   double covered_across = fmin(in->band_across, across);
-  double covered_along = in->band_across > across ? fmin(along, in->ctas / across) : in->band_along;
+  double covered_along =
+      in->band_across > across ? fmin(along, in->ctas / plan->split / across) : in->band_along;
   double each_wave =
       (covered_along * block_along + covered_across * block_across) * in->k * match->type.bytes;
   uint64_t operands = UINT64_C(1) << match->a.access, others = match->c->epilogue;

@@ -26,7 +26,8 @@ static const double sm_bytes_per_cycle = 68, sm_dram_bytes_per_cycle = 32.5, pai
                     skew = 0.5;
 /* A line that lies outside its tensor is 0, and takes a copy so long. */
 static const double outside_line_ns = 5.3;
-/* Cycles of a stage that no product hides; instructions for a vector of outputs, and for each part of K. */
+/* Cycles of a stage that no product of the same consumer hides; instructions for a vector of outputs, and for
+ * each part of K. */
 static const double stage_cycles = 88, vector_instructions = 47, part_instructions = 60;
 /* How much bounds that come close to the largest one add to it. */
 static const double power = 9;
@@ -93,7 +94,7 @@ double slim_cost_of(const slim_plan *p, const target *t, const target_rates *rat
             .in_flight = (p->stages - 1) * stage_bytes, /* one is multiplied */
             .outside_ns = steps * p->block_k / SLIM_PANEL * fmax(0, p->tokens - tokens) * outside_line_ns,
             .busy_ns = steps * stage / rates->clock_hz * 1e9,
-            .chain_ns = steps * (stage + stage_cycles) / rates->clock_hz * 1e9};
+            .chain_ns = steps * fmax(stage, stage / p->consumers + stage_cycles) / rates->clock_hz * 1e9};
   w.in_flight = fmin(w.in_flight, w.bytes);
   if (p->loads != GEN_CACHE_DEFAULT) w.dram_bytes *= 1 - stream_gain;
   double full = floor(ctas / slots), rest = ctas - full * slots;
