@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "ir/ir.h"
 
-enum { REF_LANES = 256, REF_FEW = 256, REF_MEMO = 1 << 15 };
+enum { REF_LANES = 256, REF_FEW = 256, REF_MEMO = 1 << 17 };
 
 typedef union ref_lane {
   double f;

@@ -11,6 +11,7 @@
 #define REFERENCE_LEAST_S 0.1
 #define REFERENCE_SHARE   0.05 /* of the budget */
 #define COSTLY_S          1.0  /* for one element: a small problem is verified instead */
+#define COSTLY_SHARE      0.02 /* of the budget, if that is less: corners are evaluated whatever it takes */
 #define LOST_IN_A_ROW     3    /* workers lost before any candidate ran: the device itself is at fault */
 
 /* Seconds for the reference: it is not to eat up a short budget. */
@@ -19,12 +20,17 @@ static double reference_s(const tune_run *run) {
   return budget > 0 ? fmin(REFERENCE_S, fmax(REFERENCE_LEAST_S, REFERENCE_SHARE * budget)) : REFERENCE_S;
 }
 
+static bool is_costly(const tune_run *run) {
+  double budget = run->session->options.budget_s;
+  double most = budget > 0 ? fmin(COSTLY_S, COSTLY_SHARE * budget) : COSTLY_S;
+  return tune_run_measures(run) && tune_reference_s(run->problem) > most;
+}
+
 bool tune_device_describe(const tune_run *run, const char *bindings, json_t *body) {
-  bool costly = tune_run_measures(run) && tune_reference_s(run->problem) > COSTLY_S;
   bool memory_bound = tune_is_memory_bound(run->problem, &run->session->rates);
   return json_object_set_new(body, "op", json_string(run->op_text)) == 0 &&
          json_object_set_new(body, "bindings", json_string(bindings)) == 0 &&
-         json_object_set_new(body, "samples", json_integer(costly ? 0 : SAMPLES)) == 0 &&
+         json_object_set_new(body, "samples", json_integer(is_costly(run) ? 0 : SAMPLES)) == 0 &&
          json_object_set_new(body, "fast_math", json_boolean(run->session->options.fast_math)) == 0 &&
          json_object_set_new(body, "memory_bound", json_boolean(memory_bound)) == 0 &&
          json_object_set_new(body, "reference_s", json_real(reference_s(run))) == 0;
@@ -47,7 +53,7 @@ char *tune_trial_verified_at(const tune_trial *t) {
 }
 
 static bool add_small(const tune_trial *t, json_t *item) {
-  if (!tune_run_measures(t->run) || tune_reference_s(t->run->problem) <= COSTLY_S) return true;
+  if (!is_costly(t->run)) return true;
   char *small = tune_trial_reduced(t);
   bool added = small && json_object_set_new(item, "small", json_string(small)) == 0;
   free(small);

@@ -18,21 +18,29 @@ static double now_s(void) {
 
 /* --- places --------------------------------------------------------------------------------------------- */
 
-/* The k-th place to look at: all corners, then in turn the last row of one axis, and anywhere; with `all`,
- * one after the other instead. True for a corner. */
-static bool place(const tune_tensor *x, bool all, uint64_t seed, int64_t k, int64_t coords[LIMIT_RANK]) {
+typedef enum place_kind { PLACE_CORNER, PLACE_TWICE, PLACE_INSIDE } place_kind;
+
+/* The k-th place to look at: all corners, those of a row one after the other, then in turn the last row of
+ * one axis, and anywhere; with `all`, one after the other instead. PLACE_TWICE: a corner that was there. */
+static place_kind place(const tune_tensor *x, bool all, uint64_t seed, int64_t k,
+                        int64_t coords[LIMIT_RANK]) {
   int64_t corners = (int64_t)1 << x->rank;
   if (k < corners) {
-    for (int i = 0; i < x->rank; i++) coords[i] = (k >> i) & 1 ? x->shape[i] - 1 : 0;
-    return true;
+    bool twice = false;
+    for (int i = 0; i < x->rank; i++) {
+      bool end = (k >> (x->rank - 1 - i)) & 1;
+      coords[i] = end ? x->shape[i] - 1 : 0;
+      twice = twice || (end && x->shape[i] == 1);
+    }
+    return twice ? PLACE_TWICE : PLACE_CORNER;
   }
   for (int i = 0; i < x->rank && all; i++) coords[i] = (k - corners) / x->strides[i] % x->shape[i];
-  if (all) return false;
+  if (all) return PLACE_INSIDE;
   for (int i = 0; i < x->rank; i++)
     coords[i] = (int64_t)(random_uniform(seed, (uint64_t)(k * LIMIT_RANK + i)) * (double)x->shape[i]);
   int64_t turn = k % (4 * x->rank + 1); /* a quarter lies in last rows */
   if (turn < x->rank) coords[turn] = x->shape[turn] - 1;
-  return false;
+  return PLACE_INSIDE;
 }
 
 static void print_place(const tune_tensors *t, int tensor, int64_t offset, strbuf *out) {
@@ -61,8 +69,9 @@ static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output,
   int finite = 0;
   for (int64_t k = 0; k < n; k++) {
     int64_t coords[LIMIT_RANK];
-    bool corner = place(x, all, seed, k, coords);
-    if (!corner && now_s() > until) break;
+    place_kind kind = place(x, all, seed, k, coords);
+    if (kind == PLACE_TWICE) continue;
+    if (kind != PLACE_CORNER && now_s() > until) break;
     tune_sample *s = &e->samples[e->n];
     s->output = output;
     s->offset = 0;
