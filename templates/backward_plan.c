@@ -12,7 +12,7 @@
 /* Static shared memory (barriers), rounded up to the alignment of the dynamic part. */
 enum { STATIC_SMEM_BYTES = 1024 };
 /* Registers a consumer thread needs beside sums, scores and operands; more where rows have bounds on both
- * sides and there is something else to keep (l and e of queries, what a step leaves to the next). */
+ * sides and there is something else to keep (l and e of queries, words that a step leaves to the next). */
 enum { OVERHEAD_REGISTERS = 24, BOUND_REGISTERS = 8, OVERLAP_REGISTERS = 4 };
 static const int consumer_registers[] = {0, 232, 240, 160};
 
@@ -87,7 +87,7 @@ static template_reason make_pass(const backward_plan *plan, const target *t, bac
   p->threads = 128 * (p->consumers + 1);
   if (p->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   p->live_registers = p->block_columns / 2 + OVERHEAD_REGISTERS;
-  if ((p->side == BACKWARD_QUERIES || p->overlap) && is_two_sided(&m->seen[0]))
+  if (!p->updates && (p->side == BACKWARD_QUERIES || p->overlap) && is_two_sided(&m->seen[0]))
     p->live_registers += BOUND_REGISTERS;
   if (p->sums[0]) p->live_registers += (int)width[0] / 2 + p->block_columns / 2;
   if (p->sums[1]) p->live_registers += (int)width[1] / 2;

@@ -258,7 +258,7 @@ static const struct {
     {"T=bf16 " LONG "D=64 E=64 causal=true", Q(3, 64, 2, 1) K(3, 32, 2, 1) ",PERSISTENT=1"},
     {"T=bf16 " LONG "D=256 E=256 causal=true", Q(2, 48, 1, 0) K(2, 32, 2, 0) ",PERSISTENT=1"},
     {"T=bf16 " LONG "D=128 E=128 causal=true", ONE(2, 3)},
-    {"T=bf16 " LONG "D=64 E=64 left=300 right=10", ONE(2, 3) ",SPLIT=2"},
+    {"T=bf16 " LONG "D=128 E=128 left=300 right=10", ONE(2, 3) ",SPLIT=2"},
     /* two CTAs would fit an SM, but for their registers */
     {"T=bf16 " LONG "D=256 E=256 causal=true", Q(1, 48, 2, 1) K(1, 32, 2, 1) ",PERSISTENT=1"},
 };
