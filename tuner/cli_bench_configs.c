@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "generator/gen_context.h"
 #include "tuner/cli_bench_parts.h"
 #include "tuner/cli_contest.h"
 #include "tuner/cli_cublas.h"
@@ -16,11 +15,16 @@
 
 #define STAGE "bench"
 
-enum { SAMPLES = 4096, REFERENCE_S = 20, LINE_BYTES = 512 };
+enum { LINE_BYTES = 512 };
+
+/* As a search has it: an element that takes longer than COSTLY_S is not evaluated. */
+#define SAMPLES     4096
+#define REFERENCE_S 1.0
+#define COSTLY_S    1.0
 
 static const char method[] =
-    "the configurations of a file, lowered and loaded in this process and checked against the fp64 "
-    "reference, "
+    "the configurations of a file, compiled by workers as a search does, checked against the fp64 reference "
+    "for as many elements as one second allows and against one another in all, "
     "and the first 8 candidates of cublasLt's heuristics with a workspace of 32 MiB, on the same tensors; "
     "inputs standard normal, rotating through sets that pass twice the L2; CUDA graphs of whole turns "
     "through "
@@ -38,9 +42,10 @@ typedef struct config_match {
   const cli_problem *problem;
   tune_runner runner; /* on a device handle of its own */
   tune_meter meter;
-  gen_context *context;
   cli_cublas cublas;
   tune_candidates candidates;
+  int n_images;
+  cli_image images[CLI_CONTESTANTS_MAX];
   tune_loaded *loaded[CLI_CONTESTANTS_MAX];
   cli_contest contest;
 } config_match;
@@ -50,59 +55,55 @@ static arke_status enqueue(void *user, int set, void *stream, arke_error *err) {
   return tune_launches_enqueue(l->runner->dev, &l->sets[set], stream, err);
 }
 
-static arke_status load(config_match *c, const lowered *code, tune_loaded **l, arke_error *err) {
-  strbuf text = STRBUF_INIT;
+static arke_status load(config_match *c, const tune_message *answer, tune_loaded **l, arke_error *err) {
   tune_verdict v;
   tune_burst burst = {0};
-  arke_status status = recipe_print(&code->recipe, &text, err);
-  if (status == ARKE_OK)
-    status = tune_runner_load(&c->runner, code->ptx, code->ptx_bytes, true, strbuf_text(&text), text.length,
-                              l, &v, err);
-  strbuf_free(&text);
-  if (status == ARKE_OK) status = tune_runner_verify(*l, &v, err);
-  if (status == ARKE_OK) status = tune_runner_burst(*l, &burst, &v, err); /* binds all sets */
+  int64_t cubin = tune_message_integer(answer->body, "cubin", -1);
+  int64_t ptx = tune_message_integer(answer->body, "ptx", -1);
+  int64_t text = tune_message_integer(answer->body, "recipe", -1), code = cubin >= 0 ? cubin : ptx;
+  if (code < 0 || code >= answer->n_blobs || text < 0 || text >= answer->n_blobs)
+    return error_set(err, ARKE_ERR_INTERNAL, STAGE, "the worker's answer holds no kernel");
+  const tune_blob *image = &answer->blobs[code], *recipe_text = &answer->blobs[text];
+  TRY(tune_runner_load(&c->runner, image->data, image->bytes, cubin < 0, recipe_text->data,
+                       recipe_text->bytes, l, &v, err));
+  TRY(tune_runner_verify(*l, &v, err));
+  arke_status status = tune_runner_burst(*l, &burst, &v, err); /* binds all sets */
   tune_burst_release(&c->runner.meter, &burst);
   return status;
 }
 
 /* One that is not feasible, or fails, is reported and left out. */
-static arke_status add_config(config_match *c, const char *text, arke_error *err) {
+static arke_status add_config(config_match *c, cli_image *image, arke_error *err) {
   cli_contest *contest = &c->contest;
   int at = contest->n;
-  int64_t index;
-  if (at == CLI_CONTESTANTS_MAX)
-    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE,
-                     "more than %d configurations and candidates of cuBLAS at a time", CLI_CONTESTANTS_MAX);
-  arke_error failure = ARKE_ERROR_INIT;
-  lowered code = {0};
-  const lower_options options = {.context = c->context};
-  bench *b = c->bench;
-  arke_status status = tune_candidates_admit(&c->candidates, &c->problem->problem, b->target,
-                                             &b->target->rates, text, &index, &failure);
-  if (status == ARKE_OK) {
-    config point;
-    tune_candidate_config(&c->candidates, index, &point);
-    const tune_source *source = &c->candidates.sources[c->candidates.ranked[index].source];
-    status = source->template->lower(&c->problem->problem, b->target, &point, &options, b->memory, &code,
-                                     &failure);
-  }
-  if (status == ARKE_OK) status = load(c, &code, &c->loaded[at], &failure);
+  bool compiled = image->failure.code == ARKE_OK;
+  arke_status status = image->failure.code;
+  if (compiled) status = load(c, &image->answer, &c->loaded[at], &image->failure);
   if (status != ARKE_OK) {
-    cli_complain("%s: %s", text, failure.text);
+    cli_complain("%s: %s", image->text, image->failure.text);
     tune_runner_unload(c->loaded[at]);
     c->loaded[at] = NULL;
-    return status == ARKE_ERR_FAULT || status == ARKE_ERR_TIMEOUT
-               ? error_set(err, status, STAGE, "%s: %s", text, failure.text)
+    return compiled && (status == ARKE_ERR_FAULT || status == ARKE_ERR_TIMEOUT)
+               ? error_set(err, status, STAGE, "%s: %s", image->text, image->failure.text)
                : ARKE_OK;
   }
   contest->list[contest->n++] = (cli_contestant){
-      .name = arena_strdup(b->memory, text),
+      .name = image->text,
       .runnable = {.enqueue = enqueue, .user = c->loaded[at], .n_sets = c->runner.tensors.n_sets}};
   return ARKE_OK;
 }
 
+static arke_status add_configs(config_match *c, arke_error *err) {
+  arke_status status = ARKE_OK;
+  if (c->contest.n + c->n_images > CLI_CONTESTANTS_MAX)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE,
+                     "more than %d configurations and candidates of cuBLAS at a time", CLI_CONTESTANTS_MAX);
+  for (int i = 0; i < c->n_images && status == ARKE_OK; i++) status = add_config(c, &c->images[i], err);
+  return status;
+}
+
 /* A configuration a line; blank lines, and what follows a '#', say nothing. */
-static arke_status add_configs(config_match *c, const char *path, arke_error *err) {
+static arke_status read_configs(config_match *c, const char *path, arke_error *err) {
   FILE *file = fopen(path, "r");
   char line[LINE_BYTES];
   arke_status status = ARKE_OK;
@@ -112,7 +113,12 @@ static arke_status add_configs(config_match *c, const char *path, arke_error *er
     line[strcspn(line, "#\r\n")] = '\0';
     char *text = line + strspn(line, " \t");
     for (size_t n = strlen(text); n > 0 && isspace((unsigned char)text[n - 1]);) text[--n] = '\0';
-    if (text[0] != '\0') status = add_config(c, text, err);
+    if (text[0] == '\0') continue;
+    if (c->n_images == CLI_CONTESTANTS_MAX)
+      status = error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s: more than %d configurations", path,
+                         CLI_CONTESTANTS_MAX);
+    else
+      c->images[c->n_images++].text = arena_strdup(c->bench->memory, text);
   }
   fclose(file);
   return status;
@@ -122,16 +128,18 @@ static arke_status prepare(config_match *c, arke_error *err) {
   bench *b = c->bench;
   device *dev;
   strbuf bindings = STRBUF_INIT;
+  bool costly = tune_reference_s(&c->problem->problem) > COSTLY_S;
   TRY(cli_candidates(&c->problem->problem, b->target, NULL, &c->candidates, err));
-  TRY(gen_context_create(&c->context, err));
+  TRY(cli_bench_images(b, c->problem, &c->candidates, c->images, c->n_images, err));
   TRY(device_open_cuda(b->info.index, &dev, err));
   TRY(tune_runner_open(&c->runner, dev, err));
+  c->runner.target = b->target; /* outputs are compared on the device */
   ir_problem_print_bindings(&c->problem->problem, &bindings);
   const tune_runner_problem what = {
       .op_text = c->problem->spec->text,
       .bindings = strbuf_text(&bindings),
       .seed = b->settings->tune.seed,
-      .reference = {SAMPLES, REFERENCE_S, b->settings->tune.fast_math},
+      .reference = {costly ? 0 : SAMPLES, REFERENCE_S, b->settings->tune.fast_math},
   };
   arke_status status = tune_runner_prepare(&c->runner, &what, err);
   strbuf_free(&bindings);
@@ -153,7 +161,7 @@ static void tear_down(config_match *c) {
   for (int i = 0; i < CLI_CONTESTANTS_MAX; i++) tune_runner_unload(c->loaded[i]);
   cli_cublas_close(&c->cublas);
   if (c->runner.dev != NULL) tune_runner_close(&c->runner);
-  gen_context_destroy(c->context);
+  for (int i = 0; i < c->n_images; i++) tune_message_release(&c->images[i].answer);
   tune_candidates_release(&c->candidates);
 }
 
@@ -190,9 +198,10 @@ static arke_status compare(bench *b, const cli_problem *p, cublas_library *libra
   strbuf title = STRBUF_INIT;
   cli_problem_title(p, &title);
   cli_complain("comparing %s", strbuf_text(&title));
-  arke_status status = prepare(&c, err);
+  arke_status status = read_configs(&c, path, err);
+  if (status == ARKE_OK) status = prepare(&c, err);
   if (status == ARKE_OK) status = add_cublas(&c, library, err);
-  if (status == ARKE_OK) status = add_configs(&c, path, err);
+  if (status == ARKE_OK) status = add_configs(&c, err);
   if (status == ARKE_OK && c.contest.n == 0)
     status = error_set(err, ARKE_ERR_NOT_FOUND, STAGE, "%s: no configuration to compare", path);
   if (status == ARKE_OK) status = cli_bench_time_alike(b, p, &c.meter, &c.contest, err);

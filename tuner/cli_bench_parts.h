@@ -9,6 +9,7 @@
 #include "tuner/cli_tuned.h"
 #include "tuner/measure.h"
 #include "tuner/trial_tensors.h"
+#include "tuner/tune_message.h"
 
 typedef struct bench {
   cli_settings *settings;
@@ -33,6 +34,18 @@ arke_status cli_bench_configs(bench *b, arke_error *err);
  * after a flush where memory is the bound. */
 arke_status cli_bench_time_alike(const bench *b, const cli_problem *p, tune_meter *m, cli_contest *c,
                                  arke_error *err);
+
+/* A configuration on its way into a contest. */
+typedef struct cli_image {
+  const char *text;
+  arke_error failure;  /* of no code: it is compiled */
+  tune_message answer; /* then the compile worker's (compile_worker.c); the caller releases it */
+} cli_image;
+
+/* Compiles them, those of the planned kernel alone, by as many workers as a search has. What fails is told by
+ * image; `candidates` get those that they lack. */
+arke_status cli_bench_images(bench *b, const cli_problem *p, tune_candidates *candidates, cli_image *list,
+                             int n, arke_error *err);
 
 /* The problem's tensors on the GPU, inputs filled, as many sets as pass the L2 twice. */
 arke_status cli_bench_tensors(bench *b, const cli_problem *p, tune_tensors *t, arke_error *err);

@@ -11,5 +11,6 @@ TCase *cli_known_case(void);
 TCase *cli_report_case(void);
 TCase *cli_contest_case(void);
 TCase *cli_fidelity_case(void);
+TCase *cli_images_case(void);
 
 #endif

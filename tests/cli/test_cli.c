@@ -7,6 +7,7 @@
 #include "tests/cli/cli_suites.h"
 #include "tests/support/failing_alloc.h"
 #include "tuner/cli_settings.h"
+#include "tuner/tune.h"
 
 #define PARSE(line, err, ...)                                                                                \
   cli_parse((int)(sizeof((char *[]){"arke-tune", __VA_ARGS__}) / sizeof(char *)),                            \
@@ -187,7 +188,8 @@ TCase *cli_options_case(void) {
   return t;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  tune_worker_main_if_asked(argc, argv);
   Suite *suite = suite_create("cli");
   suite_add_tcase(suite, cli_options_case());
   suite_add_tcase(suite, cli_values_case());
@@ -196,6 +198,7 @@ int main(void) {
   suite_add_tcase(suite, cli_report_case());
   suite_add_tcase(suite, cli_contest_case());
   suite_add_tcase(suite, cli_fidelity_case());
+  suite_add_tcase(suite, cli_images_case());
   SRunner *runner = srunner_create(suite);
   srunner_set_fork_status(runner, CK_FORK);
   srunner_run_all(runner, CK_NORMAL);
