@@ -1,14 +1,14 @@
 /* STAGED: scales within the sum come through shared memory. Two warps of the producer's group evaluate those
  * of the rows and columns of a tile, k-step by k-step, and leave them in a ring of their own, some steps
  * before they multiply anything: a consumer that asked for them itself would wait for the L2 cache, which is
- * busy with tiles, and could not begin to multiply meanwhile. What is asked for is AHEAD steps under way. */
+ * busy with tiles, and could not begin to multiply meanwhile. What is asked for is UNDER_WAY steps ahead. */
 #include "generator/gen_barrier.h"
 #include "generator/gen_memory.h"
 #include "generator/gen_warp.h"
 #include "templates/gemm_emit.h"
 
-enum { WARPS = GEMM_SCALE_WARPS, THREADS = WARPS * 32, AHEAD = 2 };
-enum { MOST = 12, CARRIED = 3 + AHEAD * MOST }; /* values of a thread in a step */
+enum { WARPS = GEMM_SCALE_WARPS, THREADS = WARPS * 32, UNDER_WAY = 2 };
+enum { MOST = 12, CARRIED = 3 + UNDER_WAY * MOST }; /* values of a thread in a step */
 
 /* --- in shared memory: of a step the scales of rows, then those of each sum's segments --- */
 
@@ -90,28 +90,38 @@ static void leave_step(bringer *p, gen_value index, const gen_value *values) {
   gen_if_end(b, &some);
 }
 
+/* A round of the loop takes UNDER_WAY steps, each by registers of its own, which are asked for anew as soon
+ * as they have been left: values that moved on from register to register would be waited for on the way. */
 static gen_stage bring_item(bringer *p, gen_stage at) {
   gemm_emitter *e = p->e;
   gen_builder *b = e->b;
-  gen_value carried[CARRIED] = {gen_i32(b, 0), at.index, at.parity}, *waiting = carried + 3, after[MOST];
-  for (int i = 0; i < AHEAD; i++) {
-    load_step(p, gen_i32(b, i), after);
-    for (int k = 0; k < p->n; k++) waiting[i * p->n + k] = after[k];
+  gen_value carried[CARRIED] = {gen_i32(b, 0), at.index, at.parity}, *waiting = carried + 3, values[MOST];
+  for (int i = 0; i < UNDER_WAY; i++) {
+    load_step(p, gen_i32(b, i), values);
+    for (int k = 0; k < p->n; k++) waiting[i * p->n + k] = values[k];
   }
   gen_value first_lane = gen_compare_imm(b, GEN_EQ, gen_and(b, p->thread, gen_i32(b, 31)), 0);
   gen_loop loop;
-  gen_loop_begin(b, &loop, carried, 3 + AHEAD * p->n);
+  gen_loop_begin(b, &loop, carried, 3 + UNDER_WAY * p->n);
   gen_value step = carried[0];
   at = (gen_stage){carried[1], carried[2]};
-  load_step(p, gen_add_imm(b, step, AHEAD), after);
-  gen_pipeline_wait_free(b, &e->scale_ring, at);
-  leave_step(p, at.index, waiting);
-  gen_warp_sync(b);
-  gen_pipeline_fill(b, &e->scale_ring, at.index, first_lane);
-  at = gen_pipeline_advance(b, &e->scale_ring, at);
-  for (int i = 0; i < AHEAD * p->n; i++)
-    waiting[i] = i < (AHEAD - 1) * p->n ? waiting[i + p->n] : after[i - (AHEAD - 1) * p->n];
-  carried[0] = gen_add_imm(b, step, 1);
+  for (int i = 0; i < UNDER_WAY; i++) {
+    gen_branch exists;
+    gen_value after[] = {at.index, at.parity};
+    gen_if(b, &exists, gen_compare(b, GEN_ULT, gen_add_imm(b, step, i), p->item.steps), after, 2);
+    gen_pipeline_wait_free(b, &e->scale_ring, at);
+    leave_step(p, at.index, waiting + i * p->n);
+    gen_warp_sync(b);
+    gen_pipeline_fill(b, &e->scale_ring, at.index, first_lane);
+    gen_stage next = gen_pipeline_advance(b, &e->scale_ring, at);
+    after[0] = next.index;
+    after[1] = next.parity;
+    gen_if_end(b, &exists);
+    at = (gen_stage){after[0], after[1]};
+    load_step(p, gen_add_imm(b, step, i + UNDER_WAY), values);
+    for (int k = 0; k < p->n; k++) waiting[i * p->n + k] = values[k];
+  }
+  carried[0] = gen_add_imm(b, step, UNDER_WAY);
   carried[1] = at.index;
   carried[2] = at.parity;
   gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], p->item.steps));
