@@ -8,7 +8,7 @@ typedef struct finder {
   const ir_problem *p;
   const ir_definition *def;
   int tensor;
-  bool placed, added, counted, once, skips;
+  bool placed, added, counted, once, skips, collects;
   trial_index_kind compared;                      /* LENGTHS or STARTS; NONE: it is not */
   int64_t places, rows, range, longest, added_to; /* of what `placed`, `counted`, `compared`, … say */
 } finder;
@@ -124,6 +124,7 @@ static void walk_left(finder *f) {
   for (int i = 0; i < d->n_subscripts; i++) {
     bool here = mentions(f, d->subscripts[i]);
     f->once = f->once || (here && d->update == IR_ASSIGN);
+    f->collects = f->collects || (here && d->update != IR_ASSIGN);
     f->skips = f->skips || (here && d->skips);
     walk(f, d->subscripts[i]);
   }
@@ -143,6 +144,9 @@ trial_index trial_index_of(const ir_problem *p, int tensor) {
   if (one_more && (f.counted || f.compared != TRIAL_NONE))
     return (trial_index){TRIAL_OFFSETS, .most = f.counted ? f.rows : f.range, .longest = f.longest};
   if (f.counted) return (trial_index){TRIAL_ENDS, .most = f.rows};
+  /* What is read twice comes from a cache the second time: where it need not be, it is not. */
+  int64_t row = t->rank > 0 ? ir_dim_size(p, t->dims[t->rank - 1]) : 1;
+  f.once = f.once || (!f.collects && row > 1 && row <= f.places);
   if (f.placed) return (trial_index){TRIAL_PLACES, .most = f.places, .once = f.once, .skips = f.skips};
   if (f.added) return (trial_index){TRIAL_STARTS, .most = f.added_to};
   return (trial_index){f.compared, .most = f.range};
@@ -164,17 +168,26 @@ static uint64_t step_over(uint64_t places, uint64_t seed) {
   }
 }
 
-/* Over the whole tensor where it has no more elements than there are places, or those past the places are
- * skipped; else over each row. */
+/* How many in turn have no place in common: the whole tensor where it has no more elements than there are
+ * places, or those past the places are skipped; else as many rows as there are places for, so that rows share
+ * none before nearly all have come. */
+static int64_t pass_of(int64_t elements, int64_t row, const trial_index *x) {
+  if (elements <= x->most || (x->once && x->skips)) return elements;
+  return row > 0 && row <= x->most ? x->most / row * row : row;
+}
+
 static void fill_places(dtype t, void *data, int64_t elements, int64_t row, const trial_index *x,
                         uint64_t seed) {
-  uint64_t places = (uint64_t)(x->most > 0 ? x->most : 1), step = step_over(places, seed);
+  uint64_t places = (uint64_t)(x->most > 0 ? x->most : 1), step = step_over(places, seed), place = 0;
+  int64_t pass = pass_of(elements, row, x), left = 0;
   bool runs_out = x->once && x->skips;
-  if (elements <= x->most || runs_out) row = elements;
-  for (int64_t i = 0; i < elements; i++) {
-    uint64_t start = random_u64(seed, 1 + (uint64_t)(i / row)) % places;
-    unsigned __int128 far = (unsigned __int128)step * (uint64_t)(i % row) + start;
-    double value = (double)(uint64_t)(far % places);
+  for (int64_t i = 0, n_passes = 0; i < elements; i++, left--) {
+    if (left == 0) {
+      left = pass;
+      place = random_u64(seed, 1 + (uint64_t)n_passes++) % places;
+    }
+    double value = (double)place;
+    place = place < places - step % places ? place + step % places : place - (places - step % places);
     if (!x->once) value = floor(random_uniform(seed, (uint64_t)i) * (double)places);
     if (x->skips && random_u64(seed + 1, (uint64_t)i) % 16 == 3) value = -1;
     if (runs_out && i >= x->most) value = -1;

@@ -34,7 +34,8 @@ typedef struct trial_index {
  *   places, where it is part of a subscript ("X[idx[i]]", "X[slots[n] / Z, slots[n] % Z]");
  *   lengths or starts, where an index is compared with it: "k < lens[b]", "j >= first[i]".
  * Places come once where a definition assigns to them, since of equal ones the order of writes would decide,
- * and where they are pages ("table[b,k / Z]"). */
+ * where they are pages ("table[b,k / Z]"), and where a row of them has no more than there are places and
+ * nothing is added up at them: what is read again comes from a cache. */
 trial_index trial_index_of(const ir_problem *p, int tensor);
 /* Fills the tensor, row-major, or the first `elements` of it. */
 void trial_index_fill(const ir_problem *p, int tensor, const trial_index *index, void *data, int64_t elements,

@@ -204,6 +204,63 @@ START_TEST(pages_and_lengths_are_those_of_their_operator) {
 }
 END_TEST
 
+/* Pages and rows that are read come from memory, each time: of a row none repeats, nor in all rows together
+ * while there are others. */
+static const struct {
+  const char *text, *bindings;
+  int tensor;
+  int64_t elements, row, places;
+} READS[] = {
+    {"take(X: T[V,D], idx: i32[N]) -> (Y: T[N,D]) { Y[n,d] = X[idx[n],d] }", "T=f32 V=1000 D=8 N=900", 1, 900,
+     900, 1000},
+    {"take(X: T[V,D], idx: i32[B,N]) -> (Y: T[B,N,D]) { Y[b,n,d] = X[idx[b,n],d] }",
+     "T=f32 V=1000 D=8 B=30 N=30", 1, 900, 30, 1000},
+    {"take(X: T[V,D], idx: i32[B,N]) -> (Y: T[B,N,D]) { Y[b,n,d] = X[idx[b,n],d] }",
+     "T=f32 V=500 D=8 B=30 N=48", 1, 1440, 48, 500},
+    {"pages(X: T[P,Z], table: i32[B,W]) -> (Y: T[B,L]) { Y[b,k] = X[table[b,k / Z],k % Z] }",
+     "T=f32 P=100 Z=4 B=8 W=20 L=80", 1, 160, 20, 100},
+};
+
+START_TEST(places_that_are_read_spread_over_all) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  int64_t n = READS[_i].elements, row = READS[_i].row, places = READS[_i].places;
+  bind(&a, READS[_i].text, READS[_i].bindings, &p);
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    int32_t x[1440];
+    int met[1000] = {0}, in_row[1000] = {0}, most = 0;
+    ck_assert_int_eq(tune_inputs_fill(&p, READS[_i].tensor, x, n, seed, NULL), ARKE_OK);
+    for (int64_t i = 0; i < n; i++) {
+      ck_assert(x[i] >= 0 && x[i] < places);
+      ck_assert_msg(in_row[x[i]] != i / row + 1, "%d comes twice in row %d", x[i], (int)(i / row));
+      in_row[x[i]] = (int)(i / row) + 1;
+      if (++met[x[i]] > most) most = met[x[i]];
+    }
+    int64_t pass = places / row * row;
+    ck_assert_int_le(most, (n + pass - 1) / pass);
+  }
+  arena_release(&a);
+}
+END_TEST
+
+/* Classes of labels, and places that numbers are added up at, come as they come. */
+START_TEST(places_that_collect_repeat) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  int32_t x[300];
+  bool met[1000] = {0};
+  int again = 0;
+  bind(&a, "count(X: T[M], idx: i32[M]) -> (Y: T[N]) { Y[idx[i]] += X[i] }", "T=f32 M=300 N=1000", &p);
+  ck_assert_int_eq(tune_inputs_fill(&p, 1, x, 300, 1, NULL), ARKE_OK);
+  for (int i = 0; i < 300; i++) {
+    again += met[x[i]];
+    met[x[i]] = true;
+  }
+  ck_assert_int_gt(again, 10);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(integers_that_meet_floats_are_small) {
   arena a = ARENA_INIT;
   ir_problem p;
@@ -654,6 +711,8 @@ int main(void) {
   tcase_add_test(c, ends_of_groups_ascend);
   tcase_add_test(c, offsets_of_sequences_cover_them);
   tcase_add_test(c, pages_and_lengths_are_those_of_their_operator);
+  tcase_add_loop_test(c, places_that_are_read_spread_over_all, 0, COUNT_OF(READS));
+  tcase_add_test(c, places_that_collect_repeat);
   tcase_add_test(c, integers_that_meet_floats_are_small);
   tcase_add_loop_test(c, places_that_are_assigned_to_come_once, 0, COUNT_OF(PLACES));
   tcase_add_test(c, long_inputs_repeat_out_of_step);
