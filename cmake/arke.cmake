@@ -53,7 +53,8 @@ function(arke_test name)
     math(EXPR timeout "4 * ${timeout}")
     set_tests_properties(${name} PROPERTIES ENVIRONMENT_MODIFICATION CK_TIMEOUT_MULTIPLIER=set:4)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout})
+  # Where CTest has no times of earlier runs, what may take longest starts first: cores are busy to the end.
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} COST ${timeout})
   if(ARG_TIMEOUT GREATER_EQUAL 600) # every class of configuration of a template
     set_tests_properties(${name} PROPERTIES LABELS long)
   endif()
