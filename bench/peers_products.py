@@ -4,8 +4,8 @@
     bench/peers_products.py --library build/libarke.so --cache tuned.arke [--only groups|loss] [--output products.json]
 
 groups: grouped_linear in bf16, with groups of like sizes and of sizes by skewed dice, beside a loop of torch.mm over the
-groups, torch._grouped_mm, and one torch.mm of as many operations. loss: fused_linear_cross_entropy beside torch.compile
-of the plain form. The cache has been tuned for these shapes before. Times are those of bench/device_times.py: of the
+groups, torch._grouped_mm, and one torch.mm of as many operations. loss: fused_linear_cross_entropy, and with gradients,
+beside torch.compile of the plain form. The cache has been tuned for these shapes before. Times are those of bench/device_times.py: of the
 device alone, so that the loop's launches do not count."""
 import argparse
 import json
@@ -101,6 +101,26 @@ def measure_loss(context, flusher):
         us = medians(contestants, flusher, 3, 1)
     yield {"op": "fused_linear_cross_entropy", "shape": "x".join(map(str, LOSS)), "error": error,
            "workspace_of_logits": plan.workspace_bytes / (rows * columns * 2), "us": us, "config": plan.config}  # fmt: skip
+    yield gradients(context, flusher, plain, x, w, t, loss)
+
+
+def gradients(context, flusher, plain, x, w, t, loss):
+    dx, dw = torch.empty_like(x), torch.empty_like(w)
+    own, plan = runner(context, "fused_linear_cross_entropy_gradients", [x, w, t, loss, dx, dw])
+    leaves = [x.detach().requires_grad_(), w.detach().requires_grad_()]
+    compiled = torch.compile(plain)
+
+    def differentiate(f):
+        return torch.autograd.grad(f(*leaves, t), leaves)
+
+    own()
+    errors = [((a - b).float().norm() / b.float().norm()).item()
+              for a, b in zip((dx, dw), differentiate(compiled))]  # fmt: skip
+    contestants = {"arke": own, "compiled": lambda: differentiate(compiled), "eager": lambda: differentiate(plain)}
+    us = medians(contestants, flusher, 3, 1)
+    return {"op": "fused_linear_cross_entropy_gradients", "shape": "x".join(map(str, LOSS)), "errors": errors,
+            "workspace_of_logits": plan.workspace_bytes / (x.shape[0] * w.shape[0] * 2), "us": us,
+            "config": plan.config}  # fmt: skip
 
 
 def main():

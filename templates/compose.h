@@ -7,7 +7,14 @@
  *
  * So do computed operands of products, where that is cheaper than computing them for every tile anew:
  *
- *   swiglu_packed:  a map stage gates the halves, a product stage of matrix units multiplies by the matrix */
+ *   swiglu_packed:  a map stage gates the halves, a product stage of matrix units multiplies by the matrix
+ *
+ * A temporary over axes that meet in no argument (all rows by all words of a vocabulary) can be larger than
+ * everything the caller has. Such a one is made slice by slice of one axis (compose_slice.c), where SLICE
+ * says how much of it: the stages that write it and read it run for one slice after the other.
+ *
+ *   fused_linear_cross_entropy_gradients:  for each slice of the vocabulary a product stage writes what the
+ *   loss changes by with its logits, one the slice's part of dW, one adds to dX */
 #ifndef ARKE_TEMPLATES_COMPOSE_H
 #define ARKE_TEMPLATES_COMPOSE_H
 
@@ -21,7 +28,10 @@
     "configurations of the stages: 0: their templates' defaults; 1: those that the cost model likes best; "  \
     "more: in the stage that costs most, the model's (PICK - 1)th of all that differ from 1 in one "         \
     "parameter",                                                                                             \
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)                    \
+  X(SLICE,                                                                                                   \
+    "elements of an axis that a temporary over axes which meet in no argument is made for at once; 0: all",  \
+    0, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 
 typedef enum compose_param {
 #define X(NAME, ...) COMPOSE_##NAME,
@@ -38,28 +48,41 @@ typedef struct compose_cut {
   const ir_expr *node;
   const ir_expr *guard; /* where this is false the temporary holds 0: the node is not evaluated there */
   unsigned loops;       /* its dimensions */
+  bool sliced;          /* it holds a slice at a time */
 } compose_cut;
+
+/* How an operator is sliced. */
+typedef struct compose_slices {
+  int64_t size; /* 0: nothing is */
+  int loop;     /* of the form; -1: there is nothing to slice */
+  kernel_slices names;
+} compose_slices;
 
 /* What a stage writes: an output of the form, or a temporary. */
 typedef struct compose_target {
   int output;    /* of the form; -1: a temporary */
   int temporary; /* number of the cut */
   bool is_start; /* what the output's tensor holds before anything is added to it, in place of the output */
-  bool goes_on;  /* a stage before has written the output's tensor: it is added to in place */
+  bool goes_on;  /* a stage before has written it: it is added to in place */
 } compose_target;
 
 typedef struct compose_stage {
   ir_problem problem;
   const kernel_template *k;
   config c;                     /* its template's default */
-  double ns;                    /* that costs, by the target's rates */
+  double ns;                    /* that costs each time, by the target's rates */
   int arguments[LIMIT_TENSORS]; /* kernel_stage.arguments */
+  int n_targets;
+  compose_target targets[COMPOSE_TARGETS];
+  bool repeated;             /* it runs for every slice */
+  int sliced[LIMIT_TENSORS]; /* kernel_stage.sliced */
 } compose_stage;
 
 typedef struct compose_plan {
   const ir_problem *p;
   arena *a;
   ir_form form;
+  compose_slices slices;
   int n_cuts;
   compose_cut cuts[COMPOSE_TEMPORARIES];
   uint64_t made; /* bit i: cut i has a stage that writes it, and others read it */
@@ -70,12 +93,22 @@ typedef struct compose_plan {
 
 /* What a model says; of nothing at all models know no time, but there is a launch. */
 double compose_price(double ns, const target_rates *rates);
-/* The stage's operator, bound to the problem's sizes. ARKE_ERR_UNSUPPORTED where it cannot be written. */
+/* Names for slices that the operator has not. */
+kernel_slices compose_slice_names(const ir_op *op, arena *a);
+/* The stage's operator, bound to the problem's sizes, of a slice where `s->repeated` says so.
+ * ARKE_ERR_UNSUPPORTED where it cannot be written. */
 arke_status compose_write_stage(compose_plan *plan, const compose_target *targets, int n, compose_stage *s,
                                 arke_error *err);
-/* Splits the operator; all memory is the arena's. `reason` is OK or why not, with a sentence in `detail`.
- * Fails for want of memory alone. */
-arke_status compose_split(const ir_problem *p, const target *t, arena *a, compose_plan *plan,
+/* How many slices there are; 1 where nothing is sliced. Times that a stage runs. */
+int64_t compose_rounds(const compose_plan *plan);
+double compose_times(const compose_plan *plan, const compose_stage *s);
+/* Bytes of the largest temporary over axes that meet in no argument, as if whole and in slices of `size`
+ * elements (then of one that is sliced); 0: there is none. */
+double compose_crossing_bytes(const compose_plan *plan, int64_t size);
+/* Splits the operator; all memory is the arena's. `slice` is the parameter; where there is nothing to slice
+ * plan->slices.loop is -1, and the rest is as without it. `reason` is OK or why not, with a sentence in
+ * `detail`. Fails for want of memory alone. */
+arke_status compose_split(const ir_problem *p, const target *t, int slice, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err);
 /* What the stages may be configured as: what their templates judge with, their best points by the model, and
  * the cheapest neighbours of the best of the stage that costs most. */

@@ -70,7 +70,9 @@ static bool cut_rows(compose_splitter *s, const compose_target *targets, int n, 
     if (has_other && m < COMPOSE_TEMPORARIES) list[m++] = e;
   }
   if (s->status != ARKE_OK || m == 0) return false;
-  if (compose_is_met_outside(s, inner, list, m, targets, n)) return false;
+  if (compose_is_met_outside(s, inner, list, m, targets, n) &&
+      !compose_avoids(s, ir_form_free(form, list[0]->args[0])))
+    return false;
   bool cut = true;
   for (int i = 0; i < m && cut; i++) cut = compose_add_cut(s, list[i], NULL, &made[i]);
   if (cut && compose_try_stage(s, made, m)) return true;
@@ -105,7 +107,12 @@ static bool cut_alike(compose_splitter *s, const ir_expr *first, const compose_w
   return false;
 }
 
-/* Makes temporaries of one innermost reduction, with all that are like it; or of the body around it. */
+static double values_of(const compose_splitter *s, const ir_expr *e) {
+  return compose_size_of(s->plan, ir_form_free(&s->plan->form, e));
+}
+
+/* Makes temporaries of one innermost reduction, with all that are like it; or of the body around it. Where
+ * large ones are avoided the one with the fewest values is first: the others may then not be needed. */
 bool compose_cut_some(compose_splitter *s, const compose_target *targets, int n) {
   const ir_form *form = &s->plan->form;
   compose_walker w = {.visit = compose_list_reductions};
@@ -114,8 +121,11 @@ bool compose_cut_some(compose_splitter *s, const compose_target *targets, int n)
   if (cut_rows(s, targets, n, &w)) return true;
   if (s->status != ARKE_OK) return false;
   const ir_expr *first = NULL, *guard = NULL;
-  for (int i = 0; i < w.n && !first; i++)
-    if (!compose_is_root(s->plan, targets, n, w.list[i])) first = w.list[i];
+  for (int i = 0; i < w.n; i++) {
+    const ir_expr *e = w.list[i];
+    if (compose_is_root(s->plan, targets, n, e) || compose_avoids(s, ir_form_free(form, e))) continue;
+    if (!first || (s->plan->slices.size > 0 && values_of(s, e) < values_of(s, first))) first = e;
+  }
   if (!first) return false;
   const ir_expr *body = body_around(s, first, &w, targets, n, &guard);
   bool *wanted = compose_node_flags(s);

@@ -20,7 +20,7 @@ template_reason compose_fits(const ir_problem *p, const target *t, strbuf *detai
   arena a = ARENA_INIT;
   compose_plan plan;
   template_reason reason;
-  if (compose_split(p, t, &a, &plan, &reason, detail, NULL) != ARKE_OK) {
+  if (compose_split(p, t, 0, &a, &plan, &reason, detail, NULL) != ARKE_OK) {
     if (detail) strbuf_add(detail, "out of memory");
     reason = TEMPLATE_OPERATOR;
   }
@@ -28,52 +28,120 @@ template_reason compose_fits(const ir_problem *p, const target *t, strbuf *detai
   return reason;
 }
 
+/* --- slices --- */
+
+/* What a temporary over axes that meet in no argument may have: enough for a slice to keep a device busy, or
+ * a share of what it would have whole. */
+static bool keeps_too_much(const compose_plan *plan) {
+  const double least = 64 << 20, share = compose_crossing_bytes(plan, 0) / 32;
+  return compose_crossing_bytes(plan, plan->slices.size) > (share > least ? share : least);
+}
+
+static bool is_sliced(const compose_plan *plan) {
+  return plan->slices.loop >= 0;
+}
+
+/* The plan for a value of SLICE: where there is nothing to slice, the one for 0. */
+static arke_status split(const ir_problem *p, const target *t, int slice, arena *a, compose_plan *plan,
+                         template_reason *reason, strbuf *detail, arke_error *err) {
+  TRY(compose_split(p, t, slice, a, plan, reason, detail, err));
+  if (slice == 0 || *reason != TEMPLATE_OK || is_sliced(plan)) return ARKE_OK;
+  return compose_split(p, t, 0, a, plan, reason, detail, err);
+}
+
+/* The largest slice that keeps no more than it may. */
 void compose_defaults(const ir_problem *p, const target *t, config *c) {
-  (void)p;
-  (void)t;
+  const space_param *slice = &params[COMPOSE_SLICE];
+  arena a = ARENA_INIT;
+  compose_plan plan;
+  template_reason reason;
   *c = (config){.values = {[COMPOSE_PICK] = 0}};
+  bool more = split(p, t, 0, &a, &plan, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK &&
+              keeps_too_much(&plan);
+  for (int i = 1; i < slice->n_values && more; i++) {
+    more = split(p, t, slice->values[i], &a, &plan, &reason, NULL, NULL) == ARKE_OK &&
+           reason == TEMPLATE_OK && is_sliced(&plan) && (i == 1 || !keeps_too_much(&plan));
+    if (more) c->values[COMPOSE_SLICE] = slice->values[i];
+  }
+  arena_release(&a);
 }
 
 /* --- judging --- */
 
+/* For one value of SLICE. */
 typedef struct prepared {
   template_reason reason;
   compose_plan plan;
   compose_choices *choices;
 } prepared;
 
-const void *compose_prepare(const ir_problem *p, const target *t, arena *a) {
+typedef struct prepared_all {
+  const prepared *of[LIMIT_PARAM_VALUES]; /* by the value's number */
+} prepared_all;
+
+static int slice_number(const config *c) {
+  const space_param *slice = &params[COMPOSE_SLICE];
+  int i = 0;
+  while (i + 1 < slice->n_values && slice->values[i] != c->values[COMPOSE_SLICE]) i++;
+  return i;
+}
+
+static const prepared *prepare(const ir_problem *p, const target *t, int slice, arena *a) {
   prepared *made = ARENA_NEW(a, prepared);
-  if (!made || compose_split(p, t, a, &made->plan, &made->reason, NULL, NULL) != ARKE_OK) return NULL;
+  if (!made || split(p, t, slice, a, &made->plan, &made->reason, NULL, NULL) != ARKE_OK) return NULL;
   if (made->reason == TEMPLATE_OK) made->choices = compose_choose(&made->plan, t, a);
   return made->reason == TEMPLATE_OK && !made->choices ? NULL : made;
+}
+
+const void *compose_prepare(const ir_problem *p, const target *t, arena *a) {
+  const space_param *slice = &params[COMPOSE_SLICE];
+  prepared_all *all = ARENA_NEW(a, prepared_all);
+  if (!all) return NULL;
+  for (int i = 0; i < slice->n_values; i++) {
+    /* What cannot be sliced, or has nothing to slice, is the same for all values. */
+    bool same = i > 1 && !is_sliced(&all->of[1]->plan);
+    all->of[i] = same ? all->of[1] : prepare(p, t, slice->values[i], a);
+    if (!all->of[i]) return NULL;
+  }
+  return all;
 }
 
 double compose_price(double ns, const target_rates *rates) {
   return ns > 0 ? ns : rates->launch_ns;
 }
 
+/* All times that it runs. */
 static double stage_ns(const prepared *made, int i, const target *t, const target_rates *rates,
                        const config *c) {
-  const kernel_template *k = made->plan.stages[i]->k;
+  const compose_stage *s = made->plan.stages[i];
   double ns = 0;
-  k->judge(made->choices->prepared[i], t, rates, c, &ns);
-  return compose_price(ns, rates);
+  s->k->judge(made->choices->prepared[i], t, rates, c, &ns);
+  return compose_price(ns, rates) * compose_times(&made->plan, s);
+}
+
+/* Whether no other value of SLICE keeps less. */
+static bool keeps_least(const prepared_all *all, int number) {
+  return number == 1 || (number == 0 && !is_sliced(&all->of[1]->plan));
 }
 
 template_reason compose_judge(const void *of, const target *t, const target_rates *rates, const config *c,
                               double *ns) {
-  const prepared *made = of;
+  const prepared_all *all = of;
+  int number = slice_number(c);
+  const prepared *made = all->of[number];
   config stages[COMPOSE_STAGES];
   if (made->reason != TEMPLATE_OK) return made->reason;
-  bool own = compose_pick(made->choices, c, stages);
+  if (!keeps_least(all, number) && is_sliced(&all->of[1]->plan) && keeps_too_much(&made->plan))
+    return TEMPLATE_WORKSPACE;
+  bool own = compose_pick(made->choices, c, stages) || c->values[COMPOSE_PICK] == 0;
+  if (number > 0 && (!is_sliced(&made->plan) || compose_rounds(&made->plan) < 2)) own = false;
   *ns = 0;
   for (int i = 0; i < made->plan.n_stages; i++) *ns += stage_ns(made, i, t, rates, &stages[i]);
-  return own || c->values[COMPOSE_PICK] == 0 ? TEMPLATE_OK : TEMPLATE_REDUNDANT;
+  return own ? TEMPLATE_OK : TEMPLATE_REDUNDANT;
 }
 
 int compose_parts(const ir_problem *p, const target *t, const config *c, arena *a, template_part *parts) {
-  const prepared *made = compose_prepare(p, t, a);
+  const prepared *made = prepare(p, t, c->values[COMPOSE_SLICE], a);
   config stages[COMPOSE_STAGES];
   if (!made || made->reason != TEMPLATE_OK) return 0;
   compose_pick(made->choices, c, stages);
@@ -124,7 +192,7 @@ static arke_status add_any_way(const compose_stage *s, const target *t, const lo
 
 arke_status compose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                          arena *a, kernel_way *ways, int *n, arke_error *err) {
-  const prepared *made = compose_prepare(p, t, a);
+  const prepared *made = prepare(p, t, c->values[COMPOSE_SLICE], a);
   way_list *own = ARENA_NEW_N(a, way_list, COMPOSE_STAGES);
   kernel_stage stages[COMPOSE_STAGES];
   config configs[COMPOSE_STAGES];
@@ -137,12 +205,17 @@ arke_status compose_ways(const ir_problem *p, const target *t, const config *c, 
     const compose_stage *s = plan->stages[i];
     const char *prefix = arena_printf(a, "stage%d_", i);
     if (!prefix) return error_memory(err, STAGE);
-    stages[i] = (kernel_stage){
-        .prefix = prefix, .problem = &s->problem, .ways = own[i].ways, .arguments = s->arguments};
+    stages[i] = (kernel_stage){.prefix = prefix,
+                               .problem = &s->problem,
+                               .ways = own[i].ways,
+                               .arguments = s->arguments,
+                               .repeated = s->repeated,
+                               .sliced = s->sliced};
     TRY(s->k->ways(&s->problem, t, &configs[i], options, a, own[i].ways, &stages[i].n, err));
     TRY(add_any_way(s, t, options, a, own[i].ways, &stages[i].n, err));
   }
-  return kernel_join(p, stages, plan->n_stages, plan->temporaries, plan->n_cuts, a, ways, n, err);
+  return kernel_join(p, stages, plan->n_stages, plan->temporaries, plan->n_cuts,
+                     is_sliced(plan) ? &plan->slices.names : NULL, a, ways, n, err);
 }
 
 arke_status compose_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
@@ -192,6 +265,14 @@ void compose_reduced_problem(const ir_problem *p, const target *t, const config 
   for (int i = 0; i < n; i++) reduce_axes(&parts[i], t, sm_count, reduced, known);
   for (int i = 0; i < p->op->n_axes; i++)
     if (!known[i]) reduced->sizes[i] = small_size(p->sizes[i]);
+  const prepared *made = n > 0 ? prepare(p, t, c->values[COMPOSE_SLICE], &a) : NULL;
+  if (made && is_sliced(&made->plan)) { /* a full slice and a part of one */
+    const compose_slices *x = &made->plan.slices;
+    int axis = made->plan.form.loops[x->loop].dims[0].axis;
+    int64_t all = p->sizes[axis];
+    reduced->sizes[axis] =
+        all <= x->size ? all : x->size + small_size(all % x->size ? all % x->size : x->size);
+  }
   for (int i = 0; i < p->lead_rank; i++) reduced->lead[i] = p->lead[i] < 3 ? p->lead[i] : 3;
   arena_release(&a);
 }

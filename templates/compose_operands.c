@@ -1,6 +1,8 @@
 /* Operands of products that would be computed again for every tile that multiplies them: as temporaries they
  * are computed once, and lie as matrix units and tensor copies take them. Both ways are right; the cost model
  * tells which is cheaper. */
+#include <math.h>
+
 #include "templates/compose_split.h"
 
 static bool is_read(const ir_expr *e) {
@@ -9,7 +11,7 @@ static bool is_read(const ir_expr *e) {
 }
 
 /* A rounded value: only that can lie in memory without more bytes than what it is made of, or other results.
- */
+ * Of what is sliced there is never much. */
 static bool is_rounded(const compose_plan *plan, const ir_expr *e) {
   return e->node == IR_CAST && dtype_bits(ir_cast_dtype(plan->p, e)) <= 16 && !is_read(e);
 }
@@ -27,7 +29,9 @@ static void add_factors(const compose_plan *plan, const ir_expr *e, unsigned ter
     add_factors(plan, e->args[1], term, found);
     return;
   }
-  if (!is_rounded(plan, e) || (ir_form_free(&plan->form, e) & term) == term) return;
+  unsigned loops = ir_form_free(&plan->form, e);
+  bool apart = is_rounded(plan, e) || (plan->slices.size > 0 && compose_crosses(plan, loops) && !is_read(e));
+  if (!apart || (loops & term) == term) return;
   for (int i = 0; i < plan->n_cuts; i++)
     if (plan->cuts[i].node == e) return;
   for (int i = 0; i < found->n; i++)
@@ -63,7 +67,9 @@ bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n
   bool apart = true;
   for (int i = 0; i < operands.n && apart; i++)
     apart = compose_add_cut(s, operands.list[i], NULL, &made[n_made++]);
-  apart = apart && compose_solve(s, made, n_made) && compose_try_whole(s, targets, n);
+  apart = apart && compose_solve(s, made, n_made) &&
+          (compose_try_whole(s, targets, n) || (isinf(most_ns) && n > 1 && s->status == ARKE_OK &&
+                                                compose_solve_apart(s, targets, n, compose_solve)));
   double ns = 0;
   for (int i = n_stages; i < plan->n_stages; i++) ns += plan->stages[i]->ns;
   if (apart && ns < most_ns) return true;

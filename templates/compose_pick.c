@@ -70,8 +70,8 @@ compose_choices *compose_choose(const compose_plan *plan, const target *t, arena
     out->prepared[i] = of.prepared;
     out->best[i] = best.c;
     if (!config_equal(s->k->space(t), &best.c, &s->c)) out->differs = true;
-    if (best.ns <= most) continue;
-    most = best.ns;
+    if (best.ns * compose_times(plan, s) <= most) continue;
+    most = best.ns * compose_times(plan, s);
     dearest = of;
     out->dearest = i;
   }

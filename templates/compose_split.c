@@ -1,6 +1,8 @@
 /* Where to split: an operator is taken whole if a template fits; else some of its reductions become
  * temporaries, until what is left fits. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "templates/compose_split.h"
@@ -40,7 +42,7 @@ static const kernel_template *best_template(const ir_problem *p, const target *t
   return best;
 }
 
-bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n) {
+bool compose_try_stage_of(compose_splitter *s, const compose_target *targets, int n, bool repeated) {
   compose_plan *plan = s->plan;
   compose_stage *stage = ARENA_NEW(plan->a, compose_stage);
   arke_error why = ARKE_ERROR_INIT;
@@ -48,12 +50,14 @@ bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n
     s->status = error_memory(s->err, STAGE);
     return false;
   }
+  stage->repeated = repeated;
   arke_status status = compose_write_stage(plan, targets, n, stage, &why);
   if (status == ARKE_ERR_MEMORY) {
     s->status = error_memory(s->err, STAGE);
     return false;
   }
   strbuf_clear(&s->last);
+  if (getenv("DBG")) fprintf(stderr, "try %s\n", status ? why.text : "ok");
   if (status != ARKE_OK) {
     strbuf_add(&s->last, why.text);
     return false;
@@ -61,7 +65,9 @@ bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n
   stage->k = best_template(&stage->problem, s->t, WANTED_STAGE, &stage->c, &stage->ns, &s->last);
   stage->ns = compose_price(stage->ns, &s->t->rates);
   if (!stage->k || plan->n_stages == COMPOSE_STAGES) return false;
+  stage->n_targets = n;
   for (int i = 0; i < n; i++) {
+    stage->targets[i] = targets[i];
     int number = targets[i].temporary;
     if (targets[i].output >= 0) continue;
     plan->made |= UINT64_C(1) << number;
@@ -71,6 +77,10 @@ bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n
   }
   plan->stages[plan->n_stages++] = stage;
   return true;
+}
+
+bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n) {
+  return compose_try_stage_of(s, targets, n, false);
 }
 
 bool compose_try_stage(compose_splitter *s, const compose_target *targets, int n) {
@@ -94,9 +104,8 @@ void compose_undo(compose_plan *plan, int n_stages, uint64_t made) {
   plan->made = made;
 }
 
-/* Each target alone, those of one tensor together. */
-static bool solve_apart(compose_splitter *s, const compose_target *targets, int n,
-                        bool (*by)(compose_splitter *, const compose_target *, int)) {
+bool compose_solve_apart(compose_splitter *s, const compose_target *targets, int n,
+                         bool (*by)(compose_splitter *, const compose_target *, int)) {
   const ir_form *form = &s->plan->form;
   for (int i = 0; i < n; i++) {
     compose_target group[COMPOSE_TARGETS];
@@ -146,7 +155,7 @@ bool compose_solve(compose_splitter *s, const compose_target *targets, int n) {
   compose_undo(plan, n_stages, made);
   plan->n_cuts = n_cuts;
   if (n > 1) {
-    if (solve_apart(s, targets, n, compose_try_stage)) return true;
+    if (compose_solve_apart(s, targets, n, compose_try_stage)) return true;
     compose_undo(plan, n_stages, made);
   }
   if (compose_try_apart(s, targets, n, INFINITY)) return true;
@@ -155,7 +164,7 @@ bool compose_solve(compose_splitter *s, const compose_target *targets, int n) {
   }
   if (n == 1 || s->status != ARKE_OK) return false;
   compose_undo(plan, n_stages, made);
-  return solve_apart(s, targets, n, compose_solve);
+  return compose_solve_apart(s, targets, n, compose_solve);
 }
 
 /* --- the whole --- */
@@ -211,22 +220,29 @@ static bool split_apart(compose_splitter *s, const kernel_template *whole, strbu
   return compose_try_apart(s, targets, plan->form.n_outputs, ns) && in_place_is_safe_across(plan);
 }
 
-arke_status compose_split(const ir_problem *p, const target *t, arena *a, compose_plan *plan,
+arke_status compose_split(const ir_problem *p, const target *t, int slice, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err) {
   compose_splitter s = {.plan = plan, .t = t, .last = STRBUF_INIT, .err = err, .status = ARKE_OK};
   strbuf why = STRBUF_INIT;
   config c;
   double ns;
-  *plan = (compose_plan){.p = p, .a = a};
+  *plan = (compose_plan){.p = p, .a = a, .slices = {.size = slice, .loop = -1}};
   *reason = TEMPLATE_OPERATOR;
   const kernel_template *whole = best_template(p, t, WANTED_ANY, &c, &ns, &s.last);
+  plan->slices.names = compose_slice_names(p->op, a);
   arke_error form = ARKE_ERROR_INIT;
   s.status = ir_form_make(p, a, &plan->form, &form);
+  if (s.status == ARKE_OK && (!plan->slices.names.axis || !plan->slices.names.begin))
+    s.status = ARKE_ERR_MEMORY;
   if (s.status == ARKE_ERR_UNSUPPORTED) {
     if (!whole) strbuf_add(&why, form.text);
     s.status = ARKE_OK;
   } else if (s.status == ARKE_OK) {
     bool split = whole ? split_apart(&s, whole, &why) : split_all(&s, &why);
+    if (split && slice > 0 && !compose_slice(&s)) {
+      split = false;
+      strbuf_add(&why, strbuf_text(&s.last));
+    }
     if (split) *reason = TEMPLATE_OK;
   }
   if (detail && *reason != TEMPLATE_OK) strbuf_add(detail, strbuf_text(&why));

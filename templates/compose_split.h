@@ -1,5 +1,6 @@
 /* Between the files that split an operator: compose_split.c (the order in which things are tried),
- * compose_cut.c and compose_operands.c (what becomes a temporary) and compose_uses.c (what needs what). */
+ * compose_cut.c and compose_operands.c (what becomes a temporary), compose_slice.c (what is sliced) and
+ * compose_uses.c (what needs what). */
 #ifndef ARKE_TEMPLATES_COMPOSE_SPLIT_H
 #define ARKE_TEMPLATES_COMPOSE_SPLIT_H
 
@@ -67,11 +68,25 @@ bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n
 
 /* One stage for the targets; false: no template takes it. */
 bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n);
-/* The same, or with computed operands apart where that is cheaper. */
+/* The same, of slices where `repeated`. */
+bool compose_try_stage_of(compose_splitter *s, const compose_target *targets, int n, bool repeated);
+/* compose_try_whole, or with computed operands apart where that is cheaper. */
 bool compose_try_stage(compose_splitter *s, const compose_target *targets, int n);
 /* Stages for the targets and for what they need. */
 bool compose_solve(compose_splitter *s, const compose_target *targets, int n);
+/* Each target alone, those of one tensor together, by compose_try_stage or compose_solve. */
+bool compose_solve_apart(compose_splitter *s, const compose_target *targets, int n,
+                         bool (*by)(compose_splitter *, const compose_target *, int));
 /* Forgets stages and temporaries that were made since. */
 void compose_undo(compose_plan *plan, int n_stages, uint64_t made);
+
+/* --- slices (compose_slice.c) --- */
+
+/* Whether values over these loops lie in no argument: there is no argument with all of them. */
+bool compose_crosses(const compose_plan *plan, unsigned loops);
+/* Whether the splitter must do without such values whole: they are computed again rather than kept. */
+bool compose_avoids(const compose_splitter *s, unsigned loops);
+/* Slices what the stages keep of such values. False: it cannot be, or memory ran out. */
+bool compose_slice(compose_splitter *s);
 
 #endif

@@ -13,6 +13,11 @@ typedef struct writer {
   const compose_plan *plan;
   const ir_form *form;
   const char *index, *temporary, *inner; /* what these names begin with */
+  int slice;                             /* loop that has one slice here; -1: none */
+  unsigned sliced[LIMIT_TENSORS],
+      whole[LIMIT_TENSORS]; /* dimensions of arguments that it stands alone in; others */
+  unsigned sizes, declared; /* axes that expressions have, and that tensors have */
+  bool begins;              /* where the slice begins is used */
   strbuf definitions;
   uint64_t inputs, cuts; /* read: arguments of the whole; temporaries */
   unsigned attrs;
@@ -58,6 +63,10 @@ static const char *free_name(const ir_op *op, const char *name, arena *a) {
   return own;
 }
 
+kernel_slices compose_slice_names(const ir_op *op, arena *a) {
+  return (kernel_slices){.axis = free_name(op, "slice", a), .begin = free_name(op, "begin", a)};
+}
+
 /* "[...,i0,i2]" of a set of loops; nothing where there are none. */
 static void add_loops(writer *w, strbuf *out, unsigned loops) {
   const char *before = "[";
@@ -83,11 +92,16 @@ static void add(writer *w, strbuf *out, const ir_expr *e);
 static void add_place(writer *w, strbuf *out, const ir_access *x) {
   strbuf_add(out, w->plan->p->op->tensors[x->tensor].name);
   for (int s = 0; s < x->n; s++) {
+    const ir_expr *e = x->subscripts[s].e;
     strbuf_add(out, s ? "," : "[");
     if (x->subscripts[s].leading) {
       strbuf_add(out, "...");
+    } else if (e->node == IR_INDEX && e->id == w->slice) {
+      w->sliced[x->tensor] |= 1u << x->subscripts[s].first;
+      strbuf_addf(out, "%s%d", w->index, e->id);
     } else {
-      add(w, out, x->subscripts[s].e);
+      w->whole[x->tensor] |= 1u << x->subscripts[s].first;
+      add(w, out, e);
     }
   }
   if (x->n) strbuf_add(out, "]");
@@ -167,9 +181,17 @@ static void add(writer *w, strbuf *out, const ir_expr *e) {
   case IR_INT: strbuf_addf(out, e->integer < 0 ? "(%lld)" : "%lld", (long long)e->integer); return;
   case IR_INDEX:
     if (w->form->loops[e->id].leading) w->failed = true; /* the notation has no name for it */
-    strbuf_addf(out, "%s%d", w->index, e->id);
+    if (e->id == w->slice) {
+      w->begins = true;
+      strbuf_addf(out, "(%s%d + %s)", w->index, e->id, w->plan->slices.names.begin);
+    } else {
+      strbuf_addf(out, "%s%d", w->index, e->id);
+    }
     return;
-  case IR_SIZE: strbuf_add(out, w->plan->p->op->axes[e->id]); return;
+  case IR_SIZE:
+    w->sizes |= 1u << e->id;
+    strbuf_add(out, w->plan->p->op->axes[e->id]);
+    return;
   case IR_ATTR:
     w->attrs |= 1u << e->id;
     strbuf_add(out, w->plan->p->op->attrs[e->id].name);
@@ -248,19 +270,30 @@ static void define_start(writer *w, const ir_form_output *o) {
   strbuf_addf(&w->definitions, "] = %s; ", starts[o->update]);
 }
 
-static void define_temporary(writer *w, int number) {
+/* In place it is added to; at its start it is 0. */
+static void define_temporary(writer *w, const compose_target *to) {
+  int number = to->temporary;
   const compose_cut *cut = &w->plan->cuts[number];
   strbuf line = STRBUF_INIT;
   strbuf_addf(&line, "%s%d", w->temporary, number);
   add_loops(w, &line, cut->loops);
   strbuf_add(&line, " = ");
-  if (cut->guard) {
+  if (to->goes_on) {
+    strbuf_addf(&line, "%s%d", w->temporary, number);
+    add_loops(w, &line, cut->loops);
+    strbuf_add(&line, " + ");
+  }
+  const ir_expr *guard = to->is_start ? NULL : cut->guard;
+  if (guard) {
     strbuf_add(&line, "(");
-    add(w, &line, cut->guard);
+    add(w, &line, guard);
     strbuf_add(&line, ") ? (");
   }
-  add(w, &line, cut->node);
-  if (cut->guard) strbuf_add(&line, ") : 0");
+  if (to->is_start)
+    strbuf_add(&line, "0");
+  else
+    add(w, &line, cut->node);
+  if (guard) strbuf_add(&line, ") : 0");
   strbuf_addf(&w->definitions, "%s; ", strbuf_text(&line));
   if (strbuf_failed(&line)) w->definitions.failed = true;
   strbuf_free(&line);
@@ -268,14 +301,30 @@ static void define_temporary(writer *w, int number) {
 
 /* --- the signature --- */
 
-static void declare_argument(const ir_problem *p, strbuf *out, int tensor) {
+static void declare_dim(writer *w, strbuf *out, ir_dim d, bool sliced) {
+  if (sliced) {
+    strbuf_add(out, w->plan->slices.names.axis);
+    return;
+  }
+  if (ir_dim_is_axis(d)) w->declared |= 1u << d.axis;
+  ir_dim_print(w->plan->p->op, d, out);
+}
+
+static void declare_argument(writer *w, strbuf *out, int tensor) {
+  const ir_problem *p = w->plan->p;
   const ir_tensor *t = &p->op->tensors[tensor];
   strbuf_addf(out, "%s: %s[%s", t->name, dtype_name(ir_tensor_dtype(p, tensor)), t->any_rank ? "..." : "");
   for (int i = 0; i < t->rank; i++) {
     if (i || t->any_rank) strbuf_add(out, ",");
-    ir_dim_print(p->op, t->dims[i], out);
+    declare_dim(w, out, t->dims[i], w->sliced[tensor] >> i & 1);
   }
+  if (w->sliced[tensor] & w->whole[tensor]) w->failed = true; /* it is read past the slice too */
   strbuf_add(out, "]");
+}
+
+/* An axis that the definitions name and no tensor has is declared by a tensor that nothing reads. */
+static void declare_size(strbuf *out, const char *axis, const char *between) {
+  strbuf_addf(out, "%s%s_: u8[%s]", between, axis, axis);
 }
 
 static void declare_temporary(writer *w, strbuf *out, int number) {
@@ -293,7 +342,7 @@ static void declare_temporary(writer *w, strbuf *out, int number) {
       if (leading) {
         strbuf_add(out, "...");
       } else {
-        ir_dim_print(w->plan->p->op, loop->dims[0], out);
+        declare_dim(w, out, loop->dims[0], l == w->slice);
       }
     }
   }
@@ -306,6 +355,39 @@ static void declare_attributes(writer *w, strbuf *out) {
   const ir_op *op = w->plan->p->op;
   for (int i = 0; i < op->n_attrs; i++) {
     if (w->attrs >> i & 1) strbuf_addf(out, " %s: %s", op->attrs[i].name, kinds[op->attrs[i].kind]);
+  }
+}
+
+static bool goes_on(const compose_target *targets, int n, int temporary) {
+  for (int i = 0; i < n; i++)
+    if (targets[i].output < 0 && targets[i].temporary == temporary && targets[i].goes_on) return true;
+  return false;
+}
+
+/* `outputs`: of the whole that are written; `again`: those that stages before have written. */
+static void write_outputs(writer *w, const compose_target *targets, int n, uint64_t outputs, uint64_t again,
+                          strbuf *out) {
+  const ir_op *op = w->plan->p->op;
+  const char *between = "";
+  for (int t = op->n_inputs; t < op->n_args; t++) {
+    if (!(outputs >> t & 1)) continue;
+    strbuf_add(out, between);
+    between = ", ";
+    if (op->tensors[t].alias >= 0 || again >> t & 1) {
+      strbuf_add(out, op->tensors[t].name);
+    } else {
+      declare_argument(w, out, t);
+    }
+  }
+  for (int i = 0; i < n; i++) {
+    if (targets[i].output >= 0) continue;
+    strbuf_add(out, between);
+    between = ", ";
+    if (targets[i].goes_on) {
+      strbuf_addf(out, "%s%d", w->temporary, targets[i].temporary);
+    } else {
+      declare_temporary(w, out, targets[i].temporary);
+    }
   }
 }
 
@@ -328,51 +410,68 @@ static void write_signature(writer *w, const compose_target *targets, int n, str
   for (int t = 0; t < p->op->n_args; t++) {
     if (!(t < p->op->n_inputs ? w->inputs >> t & 1 : again >> t & 1)) continue;
     strbuf_add(out, between);
-    declare_argument(p, out, t);
+    declare_argument(w, out, t);
     between = ", ";
   }
   for (int i = 0; i < w->plan->n_cuts; i++) {
-    if (!(w->cuts >> i & 1)) continue;
+    if (!(w->cuts >> i & 1) && !goes_on(targets, n, i)) continue;
     strbuf_add(out, between);
     declare_temporary(w, out, i);
     between = ", ";
   }
-  strbuf_add(out, ") -> (");
-  between = "";
-  for (int t = p->op->n_inputs; t < p->op->n_args; t++) {
-    if (!(outputs >> t & 1)) continue;
-    strbuf_add(out, between);
+  if (w->begins) {
+    declare_size(out, w->plan->slices.names.begin, between);
     between = ", ";
-    if (p->op->tensors[t].alias >= 0 || again >> t & 1) {
-      strbuf_add(out, p->op->tensors[t].name);
-    } else {
-      declare_argument(p, out, t);
-    }
   }
-  for (int i = 0; i < n; i++) {
-    if (targets[i].output >= 0) continue;
-    strbuf_add(out, between);
+  strbuf outputs_text = STRBUF_INIT;
+  write_outputs(w, targets, n, outputs, again, &outputs_text);
+  for (int i = 0; i < p->op->n_axes; i++) {
+    if (w->slice < 0 || !(w->sizes >> i & 1) || w->declared >> i & 1) continue;
+    declare_size(out, p->op->axes[i], between);
     between = ", ";
-    declare_temporary(w, out, targets[i].temporary);
   }
-  strbuf_add(out, ")");
+  strbuf_addf(out, ") -> (%s)", strbuf_text(&outputs_text));
+  if (strbuf_failed(&outputs_text)) out->failed = true;
+  strbuf_free(&outputs_text);
   declare_attributes(w, out);
 }
 
 /* --- the bound operator --- */
 
-/* Sizes and attributes by their names in the whole. */
-static void bind(const ir_problem *whole, const ir_op *op, ir_problem *p) {
+/* Sizes and attributes by their names in the whole; of slices those of a full one, somewhere. */
+static void bind(const compose_plan *plan, const ir_op *op, ir_problem *p) {
+  const ir_problem *whole = plan->p;
+  const compose_slices *x = &plan->slices;
   *p = (ir_problem){.op = op, .lead_rank = whole->lead_rank};
   memcpy(p->lead, whole->lead, sizeof p->lead);
   for (int i = 0; i < op->n_axes; i++) {
     for (int k = 0; k < whole->op->n_axes; k++)
       if (strcmp(op->axes[i], whole->op->axes[k]) == 0) p->sizes[i] = whole->sizes[k];
+    if (x->loop < 0) continue;
+    int64_t all = ir_form_extent(&plan->form, x->loop);
+    if (strcmp(op->axes[i], x->names.axis) == 0) p->sizes[i] = all < x->size ? all : x->size;
+    if (strcmp(op->axes[i], x->names.begin) == 0) p->sizes[i] = all > x->size ? all - x->size : 1;
   }
   for (int i = 0; i < op->n_attrs; i++) {
     for (int k = 0; k < whole->op->n_attrs; k++)
       if (strcmp(op->attrs[i].name, whole->op->attrs[k].name) == 0) p->attrs[i] = whole->attrs[k];
   }
+}
+
+/* A tensor that only declares an axis (declare_size). */
+static bool is_size(const ir_op *op, int tensor) {
+  const ir_tensor *t = &op->tensors[tensor];
+  const char *axis = t->rank == 1 && ir_dim_is_axis(t->dims[0]) ? op->axes[t->dims[0].axis] : NULL;
+  return axis && strncmp(t->name, axis, strlen(axis)) == 0 && strcmp(t->name + strlen(axis), "_") == 0;
+}
+
+/* Which dimension of a stage's tensor is the slice; -1: none. */
+static int sliced_dimension(const writer *w, const ir_op *op, int tensor) {
+  const ir_tensor *t = &op->tensors[tensor];
+  for (int i = 0; i < t->rank; i++)
+    if (ir_dim_is_axis(t->dims[i]) && strcmp(op->axes[t->dims[i].axis], w->plan->slices.names.axis) == 0)
+      return i;
+  return -1;
 }
 
 static bool find_arguments(const writer *w, compose_stage *s) {
@@ -390,7 +489,9 @@ static bool find_arguments(const writer *w, compose_stage *s) {
       snprintf(text, sizeof text, "%d", k);
       if (strncmp(name, w->temporary, n) == 0 && strcmp(name + n, text) == 0) s->arguments[i] = ~k;
     }
+    if (s->arguments[i] == LIMIT_TENSORS && is_size(op, i)) s->arguments[i] = ~COMPOSE_TEMPORARIES;
     if (s->arguments[i] == LIMIT_TENSORS) return false;
+    s->sliced[i] = w->slice < 0 ? -1 : sliced_dimension(w, op, i);
   }
   return true;
 }
@@ -402,7 +503,7 @@ static arke_status parse(const writer *w, const char *text, compose_stage *s, ar
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   if (status != ARKE_OK)
     return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "a stage does not stand alone: %s", why.text);
-  bind(w->plan->p, op, &s->problem);
+  bind(w->plan, op, &s->problem);
   if (!find_arguments(w, s)) return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "a stage has other tensors");
   return ARKE_OK;
 }
@@ -415,15 +516,16 @@ arke_status compose_write_stage(compose_plan *plan, const compose_target *target
               .index = free_name(op, "i_", plan->a),
               .temporary = free_name(op, "t", plan->a),
               .inner = free_name(op, "r", plan->a)};
-  *s = (compose_stage){0};
+  *s = (compose_stage){.repeated = s->repeated};
+  w.slice = s->repeated ? plan->slices.loop : -1;
   if (!w.index || !w.temporary || !w.inner) return error_memory(err, STAGE);
   for (int i = 0; i < n; i++) {
-    if (targets[i].is_start) {
+    if (targets[i].is_start && targets[i].output >= 0) {
       define_start(&w, &plan->form.outputs[targets[i].output]);
     } else if (targets[i].output >= 0) {
       define_output(&w, &plan->form.outputs[targets[i].output]);
     } else {
-      define_temporary(&w, targets[i].temporary);
+      define_temporary(&w, &targets[i]);
     }
   }
   strbuf text = STRBUF_INIT;

@@ -143,7 +143,7 @@ arke_status scatter_ways(const ir_problem *p, const target *t, const config *c, 
     TRY(part_ways(&m->parts[i], t, c, o, a, own[n_stages].ways, &stages[n_stages].n, err));
     n_stages++;
   }
-  TRY(kernel_join(p, stages, n_stages, NULL, 0, a, ways, n, err));
+  TRY(kernel_join(p, stages, n_stages, NULL, 0, NULL, a, ways, n, err));
   return c->values[SCATTER_ROWS] ? add_rows_way(m, t, c, o, a, ways, n, err) : ARKE_OK;
 }
 

@@ -27,6 +27,7 @@
   X(CLUSTER, cluster, "cluster does not fit the tiles")                                                      \
   X(SCHEDULE, schedule, "the schedule wants two consumers or a persistent grid")                             \
   X(REDUNDANT, redundant, "does the same as a simpler configuration here")                                   \
+  X(WORKSPACE, workspace, "an intermediate would take more memory than it may")                              \
   X(BOUND, bound, "cannot beat the best by the hardware's limits")
 
 typedef enum template_reason {

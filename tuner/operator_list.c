@@ -114,6 +114,7 @@ static const operator_shapes SHAPES[] = {
      NULL,
      "9x40x70",
      {"1x1x1", "3x5x7", "70x24x200", "20x33x131", "5x0x3", "0x4x3"}},
+    {"fused_linear_cross_entropy_gradients", NULL, NULL, "9x16x40", {"1x1x1", "3x5x7", "20x8x33"}},
     {"cross_entropy", NULL, NULL, "9x70", {"1x1", "3x7", "5x128", "2x5003", "150x8", "0x5"}},
     {NULL, "quantize", "M,N", "9x70", {"1x2", "3x8", "4x128", "2x1002", "150x8", "0x4"}},
     {"permute", NULL, "A", "33", {"1", "1000"}},
@@ -140,6 +141,7 @@ static const struct {
     {"topk_selector", "end", {.from = -3, .below = 2}, "N", "N"},
     {"rope_halves", "pos", {.from = 0, .below = 4096}, NULL, NULL},
     {"rope_interleaved", "pos", {.from = 0, .below = 4096}, NULL, NULL},
+    {"fused_linear_cross_entropy_gradients", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
     {"fused_linear_cross_entropy", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
     {"cross_entropy", "t", {.from = 0, .has_other = true, .other = -100}, NULL, "V"},
     /* A scale of a block multiplies its sum: 0 times infinity is in the notation's terms alone. */
