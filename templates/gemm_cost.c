@@ -35,15 +35,18 @@ static const double part_clocks = 140;
 /* The same of two consumers of a tile, which add at once: fitted to 3 tiles with a scale a tensor on an H200.
  * What scales of blocks in shared memory add to a stage, by 5 tiles there. */
 static const double part_ns = 40, addition_ns = 1.2, staged_scales_ns = 80;
+/* What SCHEDULE=3 took longer, of a stage: 1 to 5 % on an H200. */
+static const double turns_factor = 0.03;
 /* From asking for a stage's scales to multiplying them, where consumers ask for them themselves: what three
  * tiles on an H200 took beyond their products (80, 167 and 217 ns of 837, 603 and 502). */
 static const double scale_latency_ns = 400;
 /* The clock of a GPU whose matrix units are busy all the time is as given; where they are for less than the
  * first share of it, it is this much higher, and as given from the second share on. */
 static const double idle_clock = 1.128, idle_share = 0.5, busy_share = 0.9;
-/* In a single wave, what CTAs that follow one another lose by reading the same columns: of 4 products of 256
- * rows, what tiles along M took over those along N (1.09 to 1.17). */
-static const double neighbour_factor = 1.1;
+/* In a single wave, what CTAs that follow one another lose by reading the same columns, for each row of tiles
+ * beyond the first: tiles along M first took 1.0 to 1.17 times as long as along N where there are 2
+ * rows, 1.45 to 1.57 times where there are 4. */
+static const double neighbour_factor = 0.13, most_neighbours = 0.45;
 /* Orders of a single wave differ by little: the simpler one first, so that what is tried first is not one
  * tile in all orders. */
 static const double group_factor = 0.003;
@@ -104,21 +107,22 @@ static double smem_bytes(const gemm_plan *plan) {
 /* Scales within the sum that a thread asks for under a stage's products, and waits for before the next ones:
  * of two groups the other one's hide half of that. */
 static double scales_ns(const gemm_plan *plan, double products_ns) {
-  if (plan->match.block == 0 || (plan->scales_staged && plan->turns)) return 0;
+  if (plan->match.block == 0) return 0;
   if (plan->scales_staged) return staged_scales_ns;
   bool alone = plan->pingpong || plan->consumers == 1;
   return fmax(0, scale_latency_ns - products_ns / (alone ? 1 : 2));
 }
 
-/* A group that multiplies alone multiplies nothing while it adds. Two of a tile add at once, or, in turn,
- * each under the products of the other. */
+/* A group that multiplies alone multiplies nothing while it adds. Two of a tile add at once; taking turns has
+ * not helped. */
 static double adding_ns(const gemm_plan *plan, double clock_hz, double products_ns) {
   bool alone = plan->pingpong || plan->consumers == 1;
   if (plan->part_n == 0) return 0;
   double parts = parts_of(plan) * plan->group_rows / 64;
   double own = (plan->accumulators + part_clocks * parts) / clock_hz * 1e9;
   if (alone) return own;
-  return plan->turns ? fmax(0, own - products_ns / 2) : part_ns * parts + addition_ns * plan->accumulators;
+  double both = part_ns * parts + addition_ns * plan->accumulators;
+  return plan->turns ? both + turns_factor * products_ns : both;
 }
 
 static double step_ns(const cost_inputs *in) {
@@ -140,7 +144,8 @@ static double step_ns(const cost_inputs *in) {
   double share = math / products * in->ctas / sms;
   products /= 1 + (idle_clock - 1) * fmax(0, fmin(1, (busy_share - share) / (busy_share - idle_share)));
   bool single_wave = in->tiles_m * in->tiles_n * in->batches <= in->ctas;
-  if (single_wave && !plan->raster_n && plan->group == 1 && in->tiles_m > 1) products *= neighbour_factor;
+  if (single_wave && !plan->raster_n && plan->group == 1)
+    products *= 1 + fmin(most_neighbours, neighbour_factor * (in->tiles_m - 1));
   if (single_wave) products *= 1 + group_factor * log2(plan->group);
   return products + adding_ns(plan, in->rates->clock_hz, products) + scales_ns(plan, products);
 }

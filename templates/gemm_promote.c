@@ -2,7 +2,7 @@
  * into a partial sum, which is added to the tile's sums in f32, times the scales of its rows, columns and
  * terms. So scales of blocks of terms need not multiply elements, and sums of 8-bit floats, which the unit
  * adds with 13 fraction bits, do not lose more with every stage. While one consumer group adds, the unit is
- * busy with the other's products: under SCHEDULE=3 always, otherwise as far as the groups have come apart. */
+ * busy with the other's products, as far as the groups have come apart. */
 #include "generator/gen_barrier.h"
 #include "generator/gen_convert.h"
 #include "generator/gen_math.h"
