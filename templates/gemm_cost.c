@@ -45,7 +45,7 @@ static const double scale_latency_ns = 400;
 static const double idle_clock = 1.128, idle_share = 0.5, busy_share = 0.9;
 /* In a single wave, what CTAs that follow one another lose by reading the same columns, for each row of tiles
  * beyond the first: tiles along M first took 1.0 to 1.17 times as long as along N where there are 2
- * rows, 1.45 to 1.57 times where there are 4. */
+ * rows, 1.13 to 1.57 times where there are 4. */
 static const double neighbour_factor = 0.13, most_neighbours = 0.45;
 /* Orders of a single wave differ by little: the simpler one first, so that what is tried first is not one
  * tile in all orders. */
