@@ -86,10 +86,8 @@ static arke_status bind_attr(binder *b, int i, const char *value) {
   case IR_ATTR_FLOAT:
     if (strcmp(value + negative, "inf") == 0)
       v = negative ? -INFINITY : INFINITY;
-    else if (strcmp(value, "nan") == 0)
-      v = NAN;
     else if (!text_to_f64(value, &v))
-      return fail_value(b, a->name, value, "a number, inf, -inf or nan is accepted");
+      return fail_value(b, a->name, value, "a number, inf or -inf is accepted");
     break;
   case IR_ATTR_BOOL:
     if (strcmp(value, "true") == 0 || strcmp(value, "1") == 0)
@@ -221,9 +219,9 @@ static arke_status check_bound(binder *b) {
     if (!a->has_default) return fail_names(b, "no value for", a->name);
     b->p->attrs[i] = a->value;
     if (a->formula == NULL) continue;
-    bool whole = a->kind == IR_ATTR_FLOAT;
-    if (!constant(b->p, a->formula, &b->p->attrs[i]) ||
-        !(whole || fabs(b->p->attrs[i]) <= LARGEST_EXACT_INTEGER))
+    bool any = a->kind == IR_ATTR_FLOAT;
+    if (!constant(b->p, a->formula, &b->p->attrs[i]) || isnan(b->p->attrs[i]) ||
+        !(any || fabs(b->p->attrs[i]) <= LARGEST_EXACT_INTEGER))
       return error_set(b->err, ARKE_ERR_ARGUMENT, "bind", "the default of %s has no value for these sizes",
                        a->name);
     if (a->kind == IR_ATTR_BOOL) b->p->attrs[i] = b->p->attrs[i] != 0;
@@ -278,11 +276,26 @@ static arke_status check_subscripts(const ir_problem *p, const ir_expr *e, arke_
   return ARKE_OK;
 }
 
+/* A size divided by a size is how many of one belong to each of the other: heads to a group. A rest would
+ * belong to nothing, and indices divided by the quotient would leave their axes. */
+static arke_status check_quotients(const ir_problem *p, const ir_expr *e, arke_error *err) {
+  for (int i = 0; i < e->n_args; i++) TRY(check_quotients(p, e->args[i], err));
+  if (e->node != IR_OPERATOR || e->id != IR_OP_DIV || e->args[0]->node != IR_SIZE ||
+      e->args[1]->node != IR_SIZE)
+    return ARKE_OK;
+  int64_t all = p->sizes[e->args[0]->id], parts = p->sizes[e->args[1]->id];
+  if (all == 0 || (parts > 0 && all % parts == 0)) return ARKE_OK;
+  const char *name = p->op->axes[e->args[0]->id], *by = p->op->axes[e->args[1]->id];
+  return error_set(err, ARKE_ERR_SHAPE, "bind", "%s=%lld is no multiple of %s=%lld; accepted are multiples",
+                   name, (long long)all, by, (long long)parts);
+}
+
 static arke_status check_problem(const ir_problem *p, arke_error *err) {
   for (int i = 0; i < p->op->n_tensors; i++) TRY(check_tensor(p, i, err));
   for (int i = 0; i < p->op->n_definitions; i++) {
     const ir_definition *d = &p->op->definitions[i];
     TRY(check_subscripts(p, d->value, err));
+    TRY(check_quotients(p, d->value, err));
     for (int s = 0; s < d->n_subscripts; s++) {
       TRY(check_subscripts(p, d->subscripts[s], err));
       if (ir_expr_level(p, d->subscripts[s]) >= LEVEL_F32)

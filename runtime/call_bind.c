@@ -233,6 +233,9 @@ static const arke_attr *given_attr(const call *c, const char *name) {
 /* What the caller gave, as bindings hold it. */
 static arke_status take_given(const declared_attr *d, double given, double *value, arke_error *err) {
   *value = given;
+  if (isnan(given))
+    return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute %s is no number; accepted are numbers",
+                     d->name);
   if (strcmp(d->kind, "bool") == 0) *value = given != 0;
   if (strcmp(d->kind, "int") == 0 && given != floor(given))
     return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute %s is %g; accepted are whole numbers", d->name,

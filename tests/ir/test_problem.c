@@ -157,7 +157,7 @@ START_TEST(bindings_round_trip) {
       "T=bf16 U=i8 ...=4x128 M=7 N=0 a=0.1 b=false c=9007199254740992 d=e4m3",
       "T=bf16 U=i8 ...= M=1 N=0 a=1e-300 b=true c=-9007199254740992 d=e4m3",
       "T=f64 U=bool ...=0 M=1099511627776 N=3 a=-inf b=true c=0 d=f32",
-      "T=f64 U=bool ...=1x2x3x4x5x6x7 M=1 N=3 a=nan b=true c=0 d=i4"};
+      "T=f64 U=bool ...=1x2x3x4x5x6x7 M=1 N=3 a=inf b=true c=0 d=i4"};
   arena a = ARENA_INIT;
   arke_error err = ARKE_ERROR_INIT;
   const ir_op *op;
@@ -174,6 +174,34 @@ START_TEST(bindings_round_trip) {
   ck_assert_int_eq(ir_problem_bind(op, "T=f32 U=f32 ...=2 M=16 N=1", &p, &err), ARKE_OK);
   ck_assert_double_eq(p.attrs[0], 0.25);
   arena_release(&a);
+}
+END_TEST
+
+/* Said before anything is made of the problem, and the same of every operator that divides sizes. */
+START_TEST(uneven_sizes_and_no_numbers_are_refused) {
+  static const struct {
+    const char *op, *bindings, *error;
+  } REFUSED[] = {
+      {"grouped_query_attention", "T=f16 B=1 H=2 G=4 S=3 R=5 D=64",
+       "H=2 is no multiple of G=4; accepted are multiples"},
+      {"grouped_query_attention", "T=f16 B=1 H=5 G=2 S=3 R=5 D=64",
+       "H=5 is no multiple of G=2; accepted are multiples"},
+      {"attention_backward", "T=f16 B=1 H=5 G=0 S=3 R=5 D=64 E=64",
+       "H=5 is no multiple of G=0; accepted are multiples"},
+      {"varlen_attention", "T=f16 N=9 H=6 M=9 G=4 D=64 E=64 B=2",
+       "H=6 is no multiple of G=4; accepted are multiples"},
+      {"rmsnorm", "T=f16 B=4 H=64 eps=nan", "eps=nan: a number, inf or -inf is accepted"},
+  };
+  for (size_t i = 0; i < COUNT_OF(REFUSED); i++) {
+    arena a = ARENA_INIT;
+    arke_error err = ARKE_ERROR_INIT;
+    const ir_op *op;
+    ir_problem p;
+    ck_assert_int_eq(ir_op_parse(&a, ir_catalogue_find(REFUSED[i].op, NULL)->text, &op, &err), ARKE_OK);
+    ck_assert_int_ne(ir_problem_bind(op, REFUSED[i].bindings, &p, &err), ARKE_OK);
+    ck_assert_str_eq(err.text, REFUSED[i].error);
+    arena_release(&a);
+  }
 }
 END_TEST
 
@@ -260,6 +288,7 @@ Suite *problem_suite(void) {
   tcase_add_test(t, families_make_operators);
   tcase_add_test(t, families_refuse);
   tcase_add_test(t, bindings_round_trip);
+  tcase_add_test(t, uneven_sizes_and_no_numbers_are_refused);
   tcase_add_test(t, errors_are_statuses);
   tcase_add_test(t, faults_are_counted);
   tcase_add_test(t, long_texts_are_refused);
