@@ -5,7 +5,7 @@
         plan.run([x, y], stream=torch.cuda.current_stream().cuda_stream)
 
 A tensor is anything with __dlpack__ (PyTorch, CuPy, JAX, NumPy) or a DLTensor of your own; inputs come first, then
-outputs. Functions raise arke.Error with the library's sentence. A plan holds no tensors; its workspace, if it needs one,
+outputs. Functions raise arke.Error with the library's sentence, and so does what is used after it was closed. A plan holds no tensors; its workspace, if it needs one,
 is the caller's (Plan.workspace_bytes)."""
 import ctypes as C
 
@@ -134,10 +134,12 @@ class Context:
         self.lib.arke_workspace_bytes.argtypes = [C.c_void_p]
         self.lib.arke_status_name.restype = C.c_char_p
         self.lib.arke_plan_destroy.argtypes = self.lib.arke_close.argtypes = [C.c_void_p]
-        self.handle = C.c_void_p()
+        self.handle, self.plans = None, set()
+        handle = C.c_void_p()
         options = _Options(cache.encode(), None, DEVICES[device], device_index, strict, allow_modelled, fast_math,
                            check_indices)  # fmt: skip
-        self.call("arke_open", C.byref(options), C.byref(self.handle))
+        self.call("arke_open", C.byref(options), C.byref(handle))
+        self.handle = handle
 
     def call(self, name, *arguments):
         error = _Error()
@@ -146,11 +148,13 @@ class Context:
             raise Error(self.lib.arke_status_name(status).decode(), error.text.decode())
 
     def device(self):
+        self.require_open()
         kind = self.lib.arke_context_device(self.handle)
         return next(name for name, number in DEVICES.items() if number == kind)
 
     def plan(self, op, arrays, attrs=None):
         """The kernels for these tensors (arke_plan_create); `attrs` is a dict of the operator's attributes."""
+        self.require_open()
         call = _call(arrays)
         attrs = attrs or {}
         list_ = (_Attr * len(attrs))(*(_Attr(k.encode(), float(v)) for k, v in attrs.items()))
@@ -158,8 +162,16 @@ class Context:
         self.call("arke_plan_create", self.handle, op.encode(), call.pointers, len(call), list_, len(attrs), C.byref(handle))
         return Plan(self, handle)
 
+    def require_open(self):
+        if self.handle is None:
+            raise Error("ARKE_ERR_ARGUMENT", "the context is closed")
+
     def close(self):
-        """After every plan has been closed."""
+        """Ends its plans, too: none of them can be run afterwards."""
+        if self.handle is None:
+            return
+        for plan in list(self.plans):
+            plan.close()
         self.lib.arke_close(self.handle)
         self.handle = None
 
@@ -174,6 +186,7 @@ class Plan:
     def __init__(self, context, handle):
         self.context = context
         self.handle = handle
+        context.plans.add(self)
         info = context.lib.arke_plan_describe(handle)
         self.match = MATCHES[info.match]
         self.modelled = bool(info.modelled)
@@ -184,10 +197,15 @@ class Plan:
 
     def run(self, arrays, stream=None, workspace=None):
         """Enqueues on `stream` (an integer, as torch's cuda_stream). `workspace`: a device address, 256-byte aligned."""
+        if self.handle is None:
+            raise Error("ARKE_ERR_ARGUMENT", "the plan is closed, or its context")
         call = _call(arrays)
         self.context.call("arke_run", self.handle, call.pointers, len(call), C.c_void_p(stream), C.c_void_p(workspace))
 
     def close(self):
+        if self.handle is None:
+            return
+        self.context.plans.discard(self)
         self.context.lib.arke_plan_destroy(self.handle)
         self.handle = None
 
