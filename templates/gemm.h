@@ -94,9 +94,8 @@ int64_t gemm_extent(const gemm_match *match, int loop); /* in the match's proble
   X(CONSUMERS, "warp groups that multiply", 1, 2)                                                            \
   X(SCHEDULE,                                                                                                \
     "0: consumers share a tile; 1: ping-pong, each has its own and they take turns; 2: as 0, but a tile is " \
-    "stored under the products of the next; 3: as 0, but where sums leave the matrix unit after every "      \
-    "stage, consumers ask for products in turn, so that one adds under the products of the other",           \
-    0, 1, 2, 3)                                                                                              \
+    "stored under the products of the next",                                                                 \
+    0, 1, 2)                                                                                                 \
   X(CLUSTER_M, "CTAs of a cluster along M, which share the tile of B", 1, 2)                                 \
   X(CLUSTER_N, "CTAs of a cluster along N, which share the tile of A", 1, 2)                                 \
   X(RASTER, "0: tiles run along M first, 1: along N first", 0, 1)                                            \
@@ -148,7 +147,6 @@ typedef struct gemm_plan {
   bool pingpong, persistent, raster_n;
   bool deferred;    /* a tile is stored under the products of the next */
   bool stream;      /* the last tiles are split along K (gemm_stream.c) */
-  bool turns;       /* consumers of a tile ask for partial sums in turn (gemm_promote.c) */
   bool even;        /* tiles of several widths fill whole waves (gemm_even.c) */
   int cluster;      /* CTAs of a cluster */
   int sharers;      /* of them, CTAs that share tiles of A or B */

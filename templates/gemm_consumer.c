@@ -226,11 +226,9 @@ static void multiply_and_store(gemm_consumer *c, int columns, gemm_item item) {
 }
 
 static void consume_cooperative(gemm_consumer *c) {
-  gemm_turns_begin(c);
   gemm_walk_begin(c->e, &c->walk);
   consume_item(c, gemm_item_at(c->e, c->walk.place), width_at(c), multiply_and_store);
   gemm_walk_end(c->e, &c->walk);
-  gemm_turns_end(c);
 }
 
 /* --- schedule 1: ping-pong --- */

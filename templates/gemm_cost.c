@@ -35,8 +35,6 @@ static const double part_clocks = 140;
 /* The same of two consumers of a tile, which add at once: fitted to 3 tiles with a scale a tensor on an H200.
  * What scales of blocks in shared memory add to a stage, by 5 tiles there. */
 static const double part_ns = 40, addition_ns = 1.2, staged_scales_ns = 80;
-/* What SCHEDULE=3 took longer, of a stage: 1 to 5 % on an H200. */
-static const double turns_factor = 0.03;
 /* From asking for a stage's scales to multiplying them, where consumers ask for them themselves: what three
  * tiles on an H200 took beyond their products (80, 167 and 217 ns of 837, 603 and 502). */
 static const double scale_latency_ns = 400;
@@ -113,16 +111,15 @@ static double scales_ns(const gemm_plan *plan, double products_ns) {
   return fmax(0, scale_latency_ns - products_ns / (alone ? 1 : 2));
 }
 
-/* A group that multiplies alone multiplies nothing while it adds. Two of a tile add at once; taking turns has
- * not helped. */
-static double adding_ns(const gemm_plan *plan, double clock_hz, double products_ns) {
+/* A group that multiplies alone multiplies nothing while it adds. Two of a tile add at once: where each
+ * waited for its turn, all of it took 1 to 5 % longer. */
+static double adding_ns(const gemm_plan *plan, double clock_hz) {
   bool alone = plan->pingpong || plan->consumers == 1;
   if (plan->part_n == 0) return 0;
   double parts = parts_of(plan) * plan->group_rows / 64;
   double own = (plan->accumulators + part_clocks * parts) / clock_hz * 1e9;
   if (alone) return own;
-  double both = part_ns * parts + addition_ns * plan->accumulators;
-  return plan->turns ? both + turns_factor * products_ns : both;
+  return part_ns * parts + addition_ns * plan->accumulators;
 }
 
 static double step_ns(const cost_inputs *in) {
@@ -147,7 +144,7 @@ static double step_ns(const cost_inputs *in) {
   if (single_wave && !plan->raster_n && plan->group == 1)
     products *= 1 + fmin(most_neighbours, neighbour_factor * (in->tiles_m - 1));
   if (single_wave) products *= 1 + group_factor * log2(plan->group);
-  return products + adding_ns(plan, in->rates->clock_hz, products) + scales_ns(plan, products);
+  return products + adding_ns(plan, in->rates->clock_hz) + scales_ns(plan, products);
 }
 
 static double tensor_bytes(const gemm_match *match, uint64_t accesses) {

@@ -245,11 +245,8 @@ gen_wgmma gemm_products(const gemm_plan *plan, int columns);
 void gemm_descriptors(gemm_consumer *c, gen_value *a, gen_value *b);
 /* Accumulates the stages of `item` in partial sums, which are added to `acc`, where scales are to be
  * multiplied by them (gemm_promote.c). Nothing is left in flight. `pending` (NULL: none) is stored on the
- * way. Before the first item and after the last one of a consumer group, where groups take turns:
- * gemm_turns_begin, gemm_turns_end. */
+ * way. */
 void gemm_promote(gemm_consumer *c, const gemm_pending *pending, gemm_item item, gen_value *acc);
-void gemm_turns_begin(gemm_consumer *c);
-void gemm_turns_end(gemm_consumer *c);
 
 /* The product of an operand's scales, at a row, a column and term k. */
 bool gemm_has_scales(const gemm_plan *plan, int operand);

@@ -101,10 +101,10 @@ static void place_sums(gemm_plan *plan) {
 
 template_reason gemm_check_numbers(const config *c) {
   const int *v = c->values;
-  bool pingpong = v[GEMM_SCHEDULE] == 1, deferred = v[GEMM_SCHEDULE] == 2, turns = v[GEMM_SCHEDULE] == 3;
+  bool pingpong = v[GEMM_SCHEDULE] == 1, deferred = v[GEMM_SCHEDULE] == 2;
   bool stream = v[GEMM_STREAM_K] == 1, split = v[GEMM_STREAM_K] > 1, even = v[GEMM_EVEN],
        persistent = v[GEMM_PERSISTENT];
-  if ((pingpong || turns) && v[GEMM_CONSUMERS] != 2) return TEMPLATE_SCHEDULE;
+  if (pingpong && v[GEMM_CONSUMERS] != 2) return TEMPLATE_SCHEDULE;
   /* A CTA that has one tile has none for a second group, nor a next one to store it under. */
   if ((pingpong || deferred || stream || even) && !persistent) return TEMPLATE_SCHEDULE;
   /* Parts of tiles have unlike lengths; groups that take turns would wait for one another. */
@@ -201,7 +201,7 @@ static template_reason choose_parts(gemm_plan *plan) {
   enum { WIDEST = 192, NARROWEST = 32 };
   const gemm_match *match = &plan->match;
   bool few_digits = match->type.a == DTYPE_E4M3 || match->type.a == DTYPE_E5M2;
-  if (!few_digits && match->block == 0) return plan->turns ? TEMPLATE_SCHEDULE : TEMPLATE_OK;
+  if (!few_digits && match->block == 0) return TEMPLATE_OK;
   if (plan->even) return TEMPLATE_SCHEDULE;
   if (match->block % plan->block_k) return TEMPLATE_TILE;
   if (match->type.bytes == 1 && plan->block_k > 128) return TEMPLATE_TILE;
@@ -259,7 +259,6 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
       .group = v[GEMM_GROUP],
       .pingpong = v[GEMM_SCHEDULE] == 1,
       .deferred = v[GEMM_SCHEDULE] == 2,
-      .turns = v[GEMM_SCHEDULE] == 3,
       .persistent = v[GEMM_PERSISTENT],
       .raster_n = v[GEMM_RASTER],
       .stream = v[GEMM_STREAM_K] == 1,

@@ -2,8 +2,7 @@
  * into a partial sum, which is added to the tile's sums in f32, times the scales of its rows, columns and
  * terms. So scales of blocks of terms need not multiply elements, and sums of 8-bit floats, which the unit
  * adds with 13 fraction bits, do not lose more with every stage. While one consumer group adds, the unit is
- * busy with the other's products, as far as the groups have come apart. */
-#include "generator/gen_barrier.h"
+ * busy with the other's products. */
 #include "generator/gen_convert.h"
 #include "generator/gen_math.h"
 #include "templates/gemm_emit.h"
@@ -147,45 +146,6 @@ static void take_factors(promotion *p, gen_stage at, gen_value *factors) {
   make_factors(p, scales, factors);
 }
 
-/* --- turns --- */
-
-/* Two groups that wait for the same stage ask for its products at once, have them at once, and then both add
- * while the unit has nothing to do. So a group asks when the other one has asked: its products queue behind
- * those, and run while the other one adds. The turn goes on with the request and not with the sums, which
- * would leave the unit idle while the news travels. Both have as many, so that turns alternate across tiles.
- * Group 0 has the first one. */
-enum { TURN_BARRIER = 4, BOTH_GROUPS = 256 };
-
-static gen_value turn_of(gemm_consumer *c, gen_value group) {
-  return gen_add_imm(c->e->b, group, TURN_BARRIER);
-}
-
-static void take_turn(gemm_consumer *c) {
-  if (c->e->plan->turns) gen_named_sync(c->e->b, turn_of(c, c->group), BOTH_GROUPS);
-}
-
-static void give_turn(gemm_consumer *c) {
-  gen_builder *b = c->e->b;
-  if (c->e->plan->turns) gen_named_arrive(b, turn_of(c, gen_xor(b, c->group, gen_i32(b, 1))), BOTH_GROUPS);
-}
-
-static void by_group(gemm_consumer *c, int group, void (*act)(gemm_consumer *c)) {
-  gen_branch branch;
-  if (!c->e->plan->turns) return;
-  gen_if(c->e->b, &branch, gen_compare_imm(c->e->b, GEN_EQ, c->group, group), NULL, 0);
-  act(c);
-  gen_if_end(c->e->b, &branch);
-}
-
-void gemm_turns_begin(gemm_consumer *c) {
-  by_group(c, 1, give_turn);
-}
-
-/* The turn after the last one is group 0's: a barrier must not be left half full. */
-void gemm_turns_end(gemm_consumer *c) {
-  by_group(c, 0, take_turn);
-}
-
 /* The partial sums of a stage, row tile by row tile, part by part in it: registers of one that has been added
  * take the next. `a`, `of_b`: descriptors; `ring`: where the scales are with STAGED. */
 static void add_stage(promotion *p, gen_stage at, gen_stage ring, gen_value *factors, gen_value a,
@@ -201,9 +161,7 @@ static void add_stage(promotion *p, gen_stage at, gen_stage ring, gen_value *fac
   for (int i = 0; i < all; i++) {
     gen_value rows = gen_add_imm(b, a, i / parts * products.a.tile_offset >> 4);
     gen_value columns = gen_add_imm(b, of_b, i % parts * plan->part_n * (int)plan->b.swizzle >> 4);
-    take_turn(p->c);
     gen_wgmma_issue(b, &products, rows, columns, gen_bool(b, false), partial);
-    give_turn(p->c);
     if (i == 0 && plan->scales_staged) take_factors(p, ring, factors);
     gen_wgmma_wait(b, 0, partial, plan->part_n / 2);
     if (i == all - 1) gen_pipeline_release(b, &e->pipeline, at.index, p->c->thread, NULL);

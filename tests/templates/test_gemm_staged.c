@@ -108,15 +108,11 @@ static const template_class classes[] = {
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=200 N=136 G=3 H=2", ONE "BLOCK_N=64,SCHEDULE=0,CLUSTER_N=2"},
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=600 G=2 H=5", TWO "BLOCK_M=128,BLOCK_N=160,SCHEDULE=0"},
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=200 N=136 G=3 H=2", ONE "BLOCK_N=64,SCHEDULE=0,PERSISTENT=0,STREAM_K=2"},
-    {blocks, "T=e4m3 U=e4m3 V=bf16 M=200 N=328 G=5 H=3", TWO "BLOCK_M=128,BLOCK_N=160,SCHEDULE=3"},
-    {blocks, "T=e4m3 U=e4m3 V=bf16 M=300 N=136 G=3 H=2",
-     ALL "STAGES=2,CONSUMERS=2,BLOCK_M=256,BLOCK_N=64,SCHEDULE=3,PERSISTENT=0"},
     {column_blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=600 G=2 H=10", TWO "BLOCK_M=128,BLOCK_N=144,SCHEDULE=0"},
     {rows_alone, "T=e4m3 U=e4m3 V=bf16 M=72 N=136 G=3", ONE "BLOCK_N=96,SCHEDULE=0"},
     {columns_alone, "T=e4m3 U=e4m3 V=bf16 M=72 N=136 G=2", ONE "BLOCK_N=96,SCHEDULE=0"},
     {gated_blocks, "T=e4m3 U=e4m3 M=150 N=136 G=2 H=2", TWO "BLOCK_M=128,BLOCK_N=128,SCHEDULE=0"},
     {grouped_blocks, "T=e4m3 R=200 E=3 N=136 G=3 H=2", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=0"},
-    {grouped_blocks, "T=e4m3 R=200 E=3 N=136 G=3 H=2", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=3"},
 };
 
 START_TEST(classes_are_right) {

@@ -95,11 +95,6 @@ static const template_class classes[] = {
     {tensor, "T=e4m3 U=e5m2 V=bf16 M=200 N=400 K=272", TWO "BLOCK_M=128,BLOCK_N=192,SCHEDULE=0"},
     {rows, "T=e5m2 U=e5m2 V=bf16 M=100 N=400 K=16",
      SHORT "BLOCK_M=128,BLOCK_N=64,STAGES=4,CONSUMERS=2,SCHEDULE=0,PERSISTENT=0"},
-    /* Consumers that ask for partial sums in turn: over one tile and several, over one stage and several. */
-    {tensor, "T=e4m3 U=e4m3 V=bf16 M=200 N=136 K=1040", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=3"},
-    {rows, "T=e4m3 U=e5m2 V=f32 M=300 N=75 K=272", TWO "BLOCK_M=256,BLOCK_N=32,SCHEDULE=3,STREAM_K=1"},
-    {blocks, "T=e4m3 U=e4m3 V=bf16 M=150 N=328 G=1 H=3", TWO "BLOCK_M=128,BLOCK_N=256,SCHEDULE=3"},
-    {gated_blocks, "T=e4m3 U=e4m3 M=150 N=136 G=3 H=2", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=3,CLUSTER_N=2"},
     /* Blocks beyond H: their columns have no terms. */
     {blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=264 G=2 H=1", ONE "BLOCK_N=64"},
     {column_blocks, "T=e4m3 U=e4m3 V=bf16 M=72 N=136 G=3 H=3", ONE "BLOCK_N=64"},
@@ -157,9 +152,6 @@ START_TEST(configurations_that_cannot_be_are_refused) {
       {linear, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 K=4096", "BLOCK_M=256,BLOCK_N=256", TEMPLATE_REGISTERS},
       {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 G=32 H=32", "BLOCK_N=152", TEMPLATE_REGISTERS},
       {whole, "T=i8 U=i8 M=4096 N=4096 K=4096", "BLOCK_N=152,SCHEDULE=0", TEMPLATE_TILE},
-      {whole, "T=i8 U=i8 M=4096 N=4096 K=4096", "SCHEDULE=3,CONSUMERS=2", TEMPLATE_SCHEDULE},
-      {blocks, "T=e4m3 U=e4m3 V=bf16 M=4096 N=4096 G=32 H=32", "BLOCK_M=64,CONSUMERS=1,SCHEDULE=3",
-       TEMPLATE_SCHEDULE},
       {whole, "T=i8 U=i8 M=4096 N=4096 K=4096", "BLOCK_N=176,SCHEDULE=0,EVEN=1", TEMPLATE_TILE},
   };
   for (size_t i = 0; i < COUNT_OF(points); i++) {
