@@ -198,7 +198,9 @@ def check_backward(row):
             attend(row, q, k, v)[0].backward(t["dO"][b, heads].double())
             for got, want in ((t["dQ"][b, heads], q.grad), (t["dK"][b, g : g + 1], k.grad), (t["dV"][b, g : g + 1], v.grad)):
                 worst = max(worst, peers.worst_error(got, want))
-    return worst, 8 * torch.finfo(t["Q"].dtype).eps
+    # The operator is given O as stored. In dO . O its rounding is eps / 4 times the root of the head's size, which the gradient
+    # of a query that sees few keys multiplies by weights of one half, while most gradients are sums of small weights.
+    return worst, 16 * torch.finfo(t["Q"].dtype).eps
 
 
 def expected_write(row):

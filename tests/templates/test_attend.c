@@ -220,7 +220,6 @@ START_TEST(near_misses_are_refused) {
   template_refuses(attend(), not_rounded, "T=bf16 B=1 H=1 S=8 R=8 D=64 E=64", TEMPLATE_DTYPE);
   template_refuses(attend(), matmul, "T=bf16 M=8 N=8 K=8", TEMPLATE_OPERATOR);
   template_refuses(attend(), template_text_of(flash), "T=bf16 B=1 H=1 S=8 R=8 D=1032", TEMPLATE_SIZE);
-  template_refuses(attend(), template_text_of(grouped), "T=bf16 B=1 H=3 G=2 S=8 R=8 D=64", TEMPLATE_SIZE);
 }
 END_TEST
 
