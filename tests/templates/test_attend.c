@@ -209,6 +209,43 @@ START_TEST(defaults_fill_the_device) {
 }
 END_TEST
 
+/* --- what its model says --- */
+
+#define PLAIN    "BLOCK_M=16,WARPS_M=1,HOLD_Q=1,"
+#define COMBINED PLAIN "BLOCK_N=64,STAGES=3,WARPS_E=2,SETS=2,CLUSTER=0,SPLIT=32"
+#define TOGETHER PLAIN "BLOCK_N=64,STAGES=3,WARPS_E=2,SETS=1,CLUSTER=1,SPLIT=8"
+
+/* On an H200. Too few CTAs do not fill the memory; clusters of 8, one CTA to an SM, are not all there at
+ * once. */
+static const struct {
+  const char *bindings, *settings;
+  double us;
+} timed[] = {
+    {"T=f16 B=1 H=32 G=4 S=1 R=1024 D=128", TOGETHER, 5.9},
+    {"T=f16 B=1 H=32 G=4 S=1 R=1024 D=128", PLAIN "BLOCK_N=32,STAGES=3,WARPS_E=4,SETS=2,CLUSTER=1,SPLIT=8",
+     8.9},
+    {"T=f16 B=1 H=32 G=4 S=1 R=8192 D=128", COMBINED, 11.4},
+    {"T=f16 B=1 H=32 G=4 S=1 R=16384 D=128", TOGETHER, 34.2},
+    {"T=f16 B=1 H=32 G=4 S=1 R=262144 D=128", COMBINED, 134.4},
+    {"T=f16 B=1 H=32 G=4 S=1 R=262144 D=128", TOGETHER, 483.4},
+    {"T=bf16 B=1 H=8 G=1 S=1 R=8192 D=256", TOGETHER, 30.5},
+    {"T=bf16 B=16 H=8 G=1 S=1 R=8192 D=256", PLAIN "BLOCK_N=32,STAGES=3,WARPS_E=2,SETS=2,CLUSTER=1,SPLIT=8",
+     56.1},
+    {"T=bf16 B=32 H=32 G=8 S=1 R=4096 D=128", PLAIN "BLOCK_N=16,STAGES=6,WARPS_E=1,SETS=2,CLUSTER=0,SPLIT=1",
+     133.4},
+};
+
+START_TEST(times_are_near_the_measured) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, attend(), template_text_of(grouped), timed[_i].bindings, timed[_i].settings);
+  double us = template_cost_ns(attend(), &c.p, c.t, &c.t->rates, &c.c) / 1e3;
+  ck_assert_msg(fabs(us / timed[_i].us - 1) < 0.2, "%s: %.1f us modelled, %.1f measured", timed[_i].bindings,
+                us, timed[_i].us);
+  arena_release(&a);
+}
+END_TEST
+
 /* --- what it is for --- */
 
 static const char not_rounded[] =
@@ -282,6 +319,7 @@ int main(void) {
   tcase_add_loop_test(tests, small_problems_are_right, 0, 2);
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_loop_test(tests, defaults_fill_the_device, 0, 3);
+  tcase_add_loop_test(tests, times_are_near_the_measured, 0, (int)COUNT_OF(timed));
   tcase_add_test(tests, near_misses_are_refused);
   tcase_add_loop_test(tests, rows_that_share_keys_are_packed, 0, (int)COUNT_OF(packs));
   tcase_add_loop_test(tests, missing_waits_are_found, 0, 2);
