@@ -250,9 +250,7 @@ static void finish(const ref_machine *s, const ref_node *e, accumulator *acc) {
 /* Keeps the lanes where the condition holds. */
 static bool filter(ref_machine *s, ref_definition *d, ref_node *condition, ref_level *level) {
   if (!ref_eval(s, d, condition)) return false;
-  int kept = 0, all = 0;
-  while (all < level->n && condition->v[all * ref_step(condition)].i && !level->dead[all]) all++;
-  if (all == level->n) return true; /* and they stay contiguous, which reads are faster for */
+  int kept = 0;
   for (int l = 0; l < level->n; l++)
     if (condition->v[l * ref_step(condition)].i && !level->dead[l]) level->k[kept++] = ref_k(level, l);
   level->contiguous = false;

@@ -5,8 +5,8 @@
         plan.run([x, y], stream=torch.cuda.current_stream().cuda_stream)
 
 A tensor is anything with __dlpack__ (PyTorch, CuPy, JAX, NumPy) or a DLTensor of your own; inputs come first, then
-outputs. Functions raise arke.Error with the library's sentence, and so does what is used after it was closed. A plan holds no tensors; its workspace, if it needs one,
-is the caller's (Plan.workspace_bytes)."""
+outputs. Functions raise arke.Error with the library's sentence, and so does what is used after it was closed. A plan
+holds no tensors; its workspace, if it needs one, is the caller's (Plan.workspace_bytes)."""
 import ctypes as C
 
 DEVICES = {"auto": 0, "cuda": 1, "emulator": 2}

@@ -194,10 +194,9 @@ static const recipe_repeat *repeat_at(const recipe *r, int launch) {
   return NULL;
 }
 
-arke_status recipe_turns(const recipe *r, const recipe_call *c, arena *a, const recipe_turn **turns, int *n,
-                         arke_error *err) {
-  recipe_turn *list = ARENA_NEW_N(a, recipe_turn, LIMIT_TURNS);
-  if (list == NULL) return error_memory(err, STAGE);
+/* Writes them to `list`; NULL: counts them alone. */
+static arke_status list_turns(const recipe *r, const recipe_call *c, recipe_turn *list, int *n,
+                              arke_error *err) {
   *n = 0;
   for (int i = 0; i < r->n_launches;) {
     const recipe_repeat *repeat = repeat_at(r, i);
@@ -208,10 +207,19 @@ arke_status recipe_turns(const recipe *r, const recipe_call *c, arena *a, const 
       return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE,
                        "launches %d to %d would run %" PRId64 " times; a run has at most %d launches", i,
                        i + of_round - 1, rounds, LIMIT_TURNS);
-    for (int64_t round = 0; round < rounds; round++)
-      for (int k = 0; k < of_round; k++) list[(*n)++] = (recipe_turn){i + k, round};
+    for (int64_t round = 0; round < rounds && list != NULL; round++)
+      for (int k = 0; k < of_round; k++) list[*n + round * of_round + k] = (recipe_turn){i + k, round};
+    *n += (int)rounds * of_round;
     i += of_round;
   }
-  *turns = list;
   return ARKE_OK;
+}
+
+arke_status recipe_turns(const recipe *r, const recipe_call *c, arena *a, const recipe_turn **turns, int *n,
+                         arke_error *err) {
+  TRY(list_turns(r, c, NULL, n, err));
+  recipe_turn *list = ARENA_NEW_N(a, recipe_turn, (size_t)*n + 1);
+  if (list == NULL) return error_memory(err, STAGE);
+  *turns = list;
+  return list_turns(r, c, list, n, err);
 }

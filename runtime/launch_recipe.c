@@ -53,7 +53,6 @@ static arke_status encode(const launcher *l, const recipe_param *p, dtype type, 
   return l->d->ops->tensormap_encode(l->d, &desc, map, l->err);
 }
 
-/* `word` is what is passed, or `map`; little-endian: the first half of a word is an i32. */
 /* Where a parameter over a tensor begins. */
 static arke_status address_of(const launcher *l, const recipe_param *p, device_ptr *address) {
   int64_t offset = 0;
@@ -62,6 +61,7 @@ static arke_status address_of(const launcher *l, const recipe_param *p, device_p
   return ARKE_OK;
 }
 
+/* `word` is what is passed, or `map`; little-endian: the first half of a word is an i32. */
 static arke_status fill(const launcher *l, const recipe_param *p, int64_t *word, device_tensormap *map) {
   device_ptr address;
   switch (p->kind) {
