@@ -18,7 +18,7 @@
 arke_status cli_bench_time_alike(const bench *b, const cli_problem *p, tune_meter *m, cli_contest *c,
                                  arke_error *err) {
   target_rates rates = tune_rates_for(b->target, &b->info);
-  bool cold = tune_is_memory_bound(&p->problem, &rates);
+  bool cold = tune_is_memory_bound(&p->problem, &rates) && !b->settings->line->given[CLI_OPT_BACK_TO_BACK];
   for (int i = 0; i < c->n; i++) c->list[i].runnable.cold = cold;
   return cold ? tune_flush_l2(m, b->info.l2_bytes, err) : ARKE_OK;
 }
@@ -101,17 +101,29 @@ static arke_status measure(bench *b, arke_error *err) {
   return error_set(err, ARKE_ERR_INTERNAL, STAGE, "unknown measurement");
 }
 
-static arke_status report(bench *b, arke_error *err) {
+static arke_status write_report(bench *b, arke_error *err) {
   const char *path = b->settings->line->texts[CLI_OPT_OUTPUT];
+  if (path == NULL) return ARKE_OK;
   char *text = json_dumps(b->report, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
   if (text == NULL) return error_memory(err, STAGE);
-  arke_status status = path == NULL ? ARKE_OK : cli_write_file(path, text, strlen(text), err);
+  arke_status status = cli_replace_file(path, text, strlen(text), err);
   free(text);
-  if (status == ARKE_OK && b->settings->json) {
+  return status;
+}
+
+arke_status cli_bench_so_far(bench *b, arke_error *err) {
+  arke_status status = b->settings->json ? ARKE_OK : cli_print(&b->text, err);
+  strbuf_clear(&b->text);
+  return status == ARKE_OK ? write_report(b, err) : status;
+}
+
+static arke_status report(bench *b, arke_error *err) {
+  TRY(write_report(b, err));
+  if (b->settings->json) {
     strbuf_clear(&b->text);
-    status = cli_json_line(json_incref(b->report), &b->text, err);
+    TRY(cli_json_line(json_incref(b->report), &b->text, err));
   }
-  return status == ARKE_OK ? cli_print(&b->text, err) : status;
+  return cli_print(&b->text, err);
 }
 
 arke_status cli_bench_run(cli_settings *s, arena *a, arke_error *err) {

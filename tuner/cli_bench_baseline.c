@@ -223,6 +223,7 @@ arke_status cli_bench_baseline(bench *b, arke_error *err) {
     status = play_problem(b, &b->problems[i], library, meter, list, &ratio, err);
     logarithms += log(ratio);
     lowest = fmin(lowest, ratio);
+    if (status == ARKE_OK) status = cli_bench_so_far(b, err);
   }
   power_meter_close(meter);
   cublas_close(library);

@@ -30,7 +30,9 @@ static const char method[] =
     "through "
     "the sets between two events, at least 3 ms a sample, one replay unrecorded before each; of problems "
     "that "
-    "memory bounds single runs instead, each after a fill of twice the L2, the median of 9 a sample; round "
+    "memory bounds single runs instead, unless --back-to-back is given, each after a fill of twice the L2 "
+    "and "
+    "reads of it, the median of 9 a sample; round "
     "after "
     "round, in a new random order in each; times are medians over the rounds, baseline_over_this the median "
     "within a round of the time of the contestant with the least median, of cuBLAS's where there are any, "
@@ -224,8 +226,10 @@ arke_status cli_bench_configs(bench *b, arke_error *err) {
   json_object_set_new(b->report, "method", json_string(method));
   json_object_set_new(b->report, "problems", problems);
   arke_status status = ARKE_OK;
-  for (int i = 0; i < b->n_problems && status == ARKE_OK; i++)
+  for (int i = 0; i < b->n_problems && status == ARKE_OK; i++) {
     status = compare(b, &b->problems[i], library, problems, err);
+    if (status == ARKE_OK) status = cli_bench_so_far(b, err);
+  }
   if (library != NULL) cublas_close(library);
   return status;
 }

@@ -30,8 +30,12 @@ arke_status cli_bench_compile(bench *b, arke_error *err);
 arke_status cli_bench_tuning(bench *b, arke_error *err);
 arke_status cli_bench_configs(bench *b, arke_error *err);
 
+/* Between two problems: prints what text has, with --json nothing, and writes what the report has to the file
+ * of --output, so that whoever ends the run keeps it. */
+arke_status cli_bench_so_far(bench *b, arke_error *err);
+
 /* Has the contestants timed as a search for the problem times its candidates (docs/tuning.md): run by run
- * after a flush where memory is the bound. */
+ * after a flush where memory is the bound, unless --back-to-back is given. */
 arke_status cli_bench_time_alike(const bench *b, const cli_problem *p, tune_meter *m, cli_contest *c,
                                  arke_error *err);
 
