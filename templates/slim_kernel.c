@@ -1,9 +1,8 @@
-/* The kernel up to the sums: its place, the producer's thread, the consumers' warp groups. */
+/* The kernel up to the sums: its place, the consumers' warp groups. */
 #include "generator/gen_barrier.h"
 #include "generator/gen_cluster.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
-#include "generator/gen_pipeline.h"
 #include "generator/gen_tma.h"
 #include "generator/gen_warp.h"
 #include "templates/slim.h"
@@ -17,11 +16,15 @@ static void find_place(slim_emitter *e) {
   gen_value tiles = gen_param(b, e->k->token_tiles), steps = gen_param(b, e->k->k_steps);
   gen_value unit = gen_lshr(b, gen_ctaid_x(b), gen_i32(b, 31 - __builtin_clz((unsigned)p->cluster)));
   e->part = gen_and(b, gen_ctaid_x(b), gen_i32(b, p->cluster - 1));
-  e->first_row = gen_mul_imm(b, gen_udiv(b, unit, tiles), p->rows);
+  gen_value row_tile = gen_udiv(b, unit, tiles);
+  e->first_row = gen_mul_imm(b, row_tile, p->rows);
   e->first_token = gen_mul_imm(b, gen_urem(b, unit, tiles), p->tokens);
   gen_value of_parts = gen_i32(b, p->cluster);
   e->begin = gen_udiv(b, gen_mul(b, steps, e->part), of_parts);
   e->end = gen_udiv(b, gen_mul(b, steps, gen_add_imm(b, e->part, 1)), of_parts);
+  if (!p->staggered) return;
+  gen_value any = gen_compare(b, GEN_ULT, e->begin, e->end);
+  e->ahead = gen_urem(b, row_tile, gen_select(b, any, gen_sub(b, e->end, e->begin), gen_i32(b, 1)));
 }
 
 /* Rows of tensors at the tile's beginning. */
@@ -42,41 +45,6 @@ static arke_status find_rows(slim_emitter *e, arke_error *err) {
     if (gen_type_of(e->b, e->places[i]) == GEN_I64) e->places[i] = gen_trunc(e->b, e->places[i], GEN_I32);
   }
   return ARKE_OK;
-}
-
-/* --- the producer --- */
-
-static void load_operand(slim_emitter *e, int operand, gen_value stage, gen_value k, gen_value full) {
-  gen_builder *b = e->b;
-  const slim_operand *o = &e->m->operands[operand];
-  const slim_tile *tile = &e->p->tiles[operand];
-  gen_value row = e->places[operand], map = gen_param(b, e->k->maps[operand]);
-  gen_value inner = o->along_rows ? row : k, outer = o->along_rows ? k : row;
-  for (int i = 0; i < tile->panels; i++) {
-    gen_tma_load_2d_cached(b, gen_add_imm(b, stage, tile->offset + i * tile->panel_bytes), map,
-                           gen_add_imm(b, inner, i * SLIM_PANEL), outer, full,
-                           o->token ? GEN_CACHE_DEFAULT : e->p->loads);
-  }
-}
-
-static void produce(slim_emitter *e, const gen_pipeline *pipeline) {
-  gen_builder *b = e->b;
-  const slim_plan *p = e->p;
-  gen_stage at = gen_pipeline_producer_start(b);
-  gen_value carried[] = {e->begin, at.index, at.parity};
-  gen_loop loop;
-  gen_loop_begin(b, &loop, carried, 3);
-  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], e->end));
-  at = (gen_stage){carried[1], carried[2]};
-  gen_value full = gen_pipeline_acquire(b, pipeline, at, p->copied_bytes);
-  gen_value stage = gen_add(b, e->smem, gen_mul_imm(b, at.index, p->stage_bytes));
-  gen_value k = gen_mul_imm(b, carried[0], p->block_k);
-  for (int i = 0; i < e->m->c.n_operands; i++) load_operand(e, i, stage, k, full);
-  at = gen_pipeline_advance(b, pipeline, at);
-  carried[0] = gen_add_imm(b, carried[0], 1);
-  carried[1] = at.index;
-  carried[2] = at.parity;
-  gen_loop_end(b, &loop);
 }
 
 /* --- consumers --- */
@@ -187,29 +155,6 @@ static void multiply(const consumer *c, gen_value *sums) {
   for (int i = 0; i < n; i++) sums[i] = carried[SUMS + i];
 }
 
-static void consume(slim_emitter *e, const gen_pipeline *pipeline, gen_value group) {
-  gen_builder *b = e->b;
-  int n = e->p->accumulators * e->m->c.n_sums;
-  consumer c = {.e = e, .pipeline = pipeline};
-  c.thread = gen_and(b, gen_tid_x(b), gen_i32(b, SLIM_WARP_GROUP - 1));
-  for (int i = 0; i < e->m->c.n_operands; i++) c.descriptors[i] = descriptor_of(e, i, group);
-  gen_value sums[GEN_WGMMA_MAX_ACCUMULATORS];
-  for (int i = 0; i < n; i++) sums[i] = gen_f32(b, 0);
-  gen_branch some;
-  gen_if(b, &some, gen_compare(b, GEN_ULT, e->begin, e->end), sums, n);
-  multiply(&c, sums);
-  gen_if_end(b, &some);
-  /* All products have read their stages before sums are written over them. */
-  if (e->p->consumers > 1) {
-    gen_named_sync(b, gen_i32(b, 1), e->p->consumers * SLIM_WARP_GROUP);
-  } else {
-    gen_named_sync(b, gen_i32(b, 1), SLIM_WARP_GROUP);
-  }
-  slim_put_sums(e, group, c.thread, sums);
-}
-
-/* --- the whole --- */
-
 /* Lines of the 64-row operand that no token fills, once for all stages, by the consumers' threads. Copies of
  * what lies outside a tensor would do it too, but take 5 ns a line. */
 static void clear_lines(slim_emitter *e, const slim_tile *tile) {
@@ -233,17 +178,36 @@ static void clear_lines(slim_emitter *e, const slim_tile *tile) {
   }
 }
 
+static void meet(slim_emitter *e) {
+  gen_named_sync(e->b, gen_i32(e->b, 1), e->p->consumers * SLIM_WARP_GROUP);
+}
+
+/* Beside the first copies, which go to other lines. */
 static void clear(slim_emitter *e) {
-  gen_builder *b = e->b;
-  gen_branch consumers;
   if (e->p->sum_tokens == e->p->tokens) return;
-  gen_if(b, &consumers, gen_compare_imm(b, GEN_ULT, gen_tid_x(b), e->p->consumers * SLIM_WARP_GROUP), NULL,
-         0);
   for (int i = 0; i < e->m->c.n_operands; i++)
     if (e->m->operands[i].token) clear_lines(e, &e->p->tiles[i]);
-  gen_fence_async_shared(b);
-  gen_if_end(b, &consumers);
+  gen_fence_async_shared(e->b);
+  meet(e);
 }
+
+static void consume(slim_emitter *e, const gen_pipeline *pipeline, gen_value group) {
+  gen_builder *b = e->b;
+  int n = e->p->accumulators * e->m->c.n_sums;
+  consumer c = {.e = e, .pipeline = pipeline};
+  c.thread = gen_and(b, gen_tid_x(b), gen_i32(b, SLIM_WARP_GROUP - 1));
+  for (int i = 0; i < e->m->c.n_operands; i++) c.descriptors[i] = descriptor_of(e, i, group);
+  gen_value sums[GEN_WGMMA_MAX_ACCUMULATORS];
+  for (int i = 0; i < n; i++) sums[i] = gen_f32(b, 0);
+  gen_branch some;
+  gen_if(b, &some, gen_compare(b, GEN_ULT, e->begin, e->end), sums, n);
+  multiply(&c, sums);
+  gen_if_end(b, &some);
+  meet(e); /* all products have read their stages before sums are written over them */
+  slim_put_sums(e, group, c.thread, sums);
+}
+
+/* --- the whole --- */
 
 static void set_up(slim_emitter *e, gen_pipeline *pipeline) {
   gen_builder *b = e->b;
@@ -255,7 +219,6 @@ static void set_up(slim_emitter *e, gen_pipeline *pipeline) {
   gen_mbarrier_init_fence(b);
   gen_if_end(b, &first);
   gen_warp_sync(b);
-  clear(e);
   gen_cta_sync(b);
 }
 
@@ -291,14 +254,23 @@ arke_status slim_emit(gen_builder *b, const target *t, void *user, arke_error *e
   release(e);
   TRY(find_rows(e, err));
   set_up(e, &pipeline);
-  gen_launches_wait(b);
   gen_value group = gen_warp_uniform(b, gen_lshr(b, gen_tid_x(b), gen_i32(b, 7)));
+  gen_value first = gen_compare_imm(b, GEN_EQ, gen_tid_x(b), e->p->consumers * SLIM_WARP_GROUP);
   gen_if(b, &role, gen_compare_imm(b, GEN_EQ, group, e->p->consumers), NULL, 0);
-  gen_if(b, &one, gen_compare_imm(b, GEN_EQ, gen_tid_x(b), e->p->consumers * SLIM_WARP_GROUP), NULL, 0);
-  produce(e, &pipeline);
+  if (e->p->ahead) {
+    gen_if(b, &one, first, NULL, 0);
+    slim_ask_ahead(e);
+    gen_if_end(b, &one);
+    gen_warp_sync(b);
+  }
+  gen_launches_wait(b);
+  gen_if(b, &one, first, NULL, 0);
+  slim_produce(e, &pipeline);
   gen_if_end(b, &one);
   gen_warp_sync(b);
   gen_else(b, &role);
+  clear(e);
+  gen_launches_wait(b);
   consume(e, &pipeline, group);
   gen_if_end(b, &role);
   if (e->p->cluster > 1) {
