@@ -269,6 +269,8 @@ static bool keeps_relative_error(const ir_expr *e) {
     case IR_FN_MIN:
     case IR_FN_MAX:
     case IR_FN_RELU:
+    case IR_FN_TANH: /* |x f'(x) / f(x)| <= 1 */
+    case IR_FN_ERF:
     case IR_FN_WHERE: return true;
     default: return false;
     }

@@ -292,10 +292,20 @@ static gen_value in_haste(gen_builder *b, ir_function f, gen_value x) {
   }
 }
 
+/* The reciprocal of a constant, where it and its products are normal numbers; else NULL. */
+static gen_value recip_of_constant(gen_builder *b, gen_value y) {
+  LLVMBool inexact;
+  if (!LLVMIsAConstantFP(y)) return NULL;
+  double v = LLVMConstRealGetDouble(y, &inexact);
+  return fabs(v) <= 0x1p100 && fabs(v) >= 0x1p-100 ? gen_f32(b, 1 / v) : NULL;
+}
+
 /* A product with the divisor's reciprocal, both scaled to where neither leaves the normal numbers for a
  * quotient that is one: what depends on the divisor alone is computed once for all dividends. */
 gen_value gen_divide(gen_builder *b, gen_accuracy accuracy, gen_value x, gen_value y) {
   if (accuracy < GEN_ACCURACY_NARROW || gen_type_of(b, x) != GEN_F32) return gen_fdiv(b, x, y);
+  gen_value constant = recip_of_constant(b, y);
+  if (constant) return gen_fmul(b, x, constant);
   gen_value size = gen_fabs(b, y), one = gen_f32(b, 1);
   gen_value scale =
       gen_select(b, gen_compare(b, GEN_SGT, size, gen_f32(b, 0x1p100)), gen_f32(b, 0x1p-64), one);

@@ -148,7 +148,7 @@ def main():
           lambda e: (e + mpf("1e-2")) / (log1p(e) / e if e > mpf(10) ** -18 else mpf(1)), 0, 1, 10, 0)
     print("/* --- for results of at most 11 digits --- */")
     table("narrow_tanh", "tanh(x) / x in x^2 for |x| <= 5/8", series(lambda z: tanh(sqrt(z)) / sqrt(z), mpf(1)),
-          lambda z: mpf(1), 0, mpf("0.625") ** 2, 4, 0)
+          lambda z: mpf(1), 0, mpf("0.625") ** 2, 5, 0)
     table("narrow_erf", "erf(x) / x in x^2 for |x| <= 5/8", series(lambda z: erf(sqrt(z)) / sqrt(z), 2 / sqrt(pi)),
           lambda z: mpf(1), 0, mpf("0.625") ** 2, 4, 0)
     table("narrow_sin", "(sin r - r) / r^3 in r^2 for |r| <= 0.9", series(lambda z: (sin(sqrt(z)) - sqrt(z)) / sqrt(z) ** 3, -mpf(1) / 6),

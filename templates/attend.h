@@ -17,7 +17,7 @@
 
 /* X(NAME, meaning, values…): the tiling space, in order. */
 #define ATTEND_PARAMS(X)                                                                                     \
-  X(BLOCK_M, "rows of a tile: queries and heads that share keys", 16, 32, 64, 128)                           \
+  X(BLOCK_M, "rows of a tile: queries and heads that share keys", 8, 16, 32, 64, 128)                        \
   X(BLOCK_N, "keys of a step of a set of warps", 16, 32, 64)                                                 \
   X(STAGES, "steps of K and V in the ring of a set", 2, 3, 4, 6, 8)                                          \
   X(WARPS_M, "warps of a set along the tile's rows", 1, 2, 4, 8)                                             \
@@ -94,9 +94,11 @@ typedef struct attend_plan {
   attend_rows rows;
   int block_m, block_n, stages, warps_m, warps_e, sets, split;
   bool hold_q;
-  bool clustered; /* CTAs that share keys are a cluster */
-  bool copied;    /* tiles by cp.async; else through registers, element by element */
-  int fragments;  /* of 16 rows, of a warp */
+  bool clustered;  /* CTAs that share keys are a cluster */
+  bool copied;     /* tiles by cp.async; else through registers, element by element */
+  int fragments;   /* of 16 rows, of a warp */
+  int thread_rows; /* of a thread: two of a fragment; one where a tile has 8 rows, and half of it is nothing
+                    */
   int set_threads, threads;
   int warp_columns; /* of O */
   int warp_keys;    /* of a step whose scores a warp computes: fewer than all where warps exchange them */

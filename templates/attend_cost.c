@@ -14,7 +14,6 @@ static const double copy_latency_ns = 800, /* from a copy's issue to its bytes *
     mma_clocks = 7,                        /* of a product of a warp, on its quarter of an SM */
     mma_latency_clocks = 30,               /* of one that waits for the one before */
     softmax_clocks = 450,                  /* of a step: exchange of maxima, exponents, waits */
-    body_instructions = 95,                /* of a score that is an expression, such as a soft cap */
     exp_per_clock = 16, smem_bytes_per_clock = 90,   /* of an SM */
     issue_per_clock = 1,                             /* of an SM, whose few warps wait for one another */
     cluster_part_ns = 60, cluster_bytes_per_ns = 18, /* of a CTA from the others' shared memory */
@@ -95,8 +94,17 @@ typedef struct step_time {
       alone; /* ns: of an SM, for all sets of a CTA; of a warp that has a quarter of an SM for itself */
 } step_time;
 
+/* Of a score that is an expression, about: functions in as many digits as weights have, reads with their
+ * addresses. */
+static double instructions_of(const attention_match *m, const ir_expr *e) {
+  double n = e->node == IR_CALL ? 15 : e->node == IR_READ ? 12 : 1;
+  if (e == m->product || e->node == IR_REDUCE) return 1;
+  for (int i = 0; i < e->n_args; i++) n += instructions_of(m, e->args[i]);
+  return n;
+}
+
 static step_time time_of_step(const attend_plan *p, const target_rates *rates) {
-  double keys = p->block_n, warps = p->set_threads / 32.0, rows = 16 * p->fragments;
+  double keys = p->block_n, warps = p->set_threads / 32.0, rows = 8 * p->thread_rows;
   double depth = p->depth, chain = depth / 16 + keys / 16;
   /* Of a warp: products, loads of their operands, scores and copies. */
   double products = p->fragments * (depth / 16 * p->warp_keys / 8 + keys / 16 * p->warp_columns / 8);
@@ -105,7 +113,8 @@ static step_time time_of_step(const attend_plan *p, const target_rates *rates) {
   double scores = rows * keys / 32, vectors = (double)p->stage_bytes / 16 / p->set_threads;
   double instructions = products + loads + 8 * scores + 5 * vectors + 60;
   double evaluated = scores * p->warp_keys / keys;
-  if (p->match->body != p->match->product) instructions += body_instructions * evaluated;
+  if (p->match->body != p->match->product)
+    instructions += instructions_of(p->match, p->match->body) * evaluated;
   if (!p->copied) instructions += 100 * vectors;
   instructions += 2.5 * (double)p->converted_bytes / 2 / p->set_threads;
   double smem = warps * loads * 512 + p->stage_bytes;

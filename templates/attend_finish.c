@@ -138,7 +138,7 @@ arke_status attend_finish(attend_emitter *e, attend_state *state, const gen_valu
   gen_builder *b = e->b;
   int runs = (int)ir_form_extent(&e->m->form, e->m->wide) / e->p->epilogue.width, threads = e->p->threads;
   gen_cta_sync(b);
-  for (int r = 0; r < 2 * e->p->fragments; r++) put_row(e, state, sums, r);
+  for (int r = 0; r < e->p->thread_rows; r++) put_row(e, state, sums, r);
   gen_value first = e->thread;
   if (e->p->clustered) {
     gen_cluster_sync(b);

@@ -224,13 +224,15 @@ arke_status attend_emit(gen_builder *b, const target *t, void *user, arke_error 
   if (!e || !w) return error_memory(err, "generate");
   *e = (attend_emitter){.b = b, .k = k, .p = p, .m = p->match};
   *w = (worker){
-      .e = e, .n_sums = p->fragments * p->warp_columns / 2, .n_rows = 2 * p->fragments, .held = p->hold_q};
+      .e = e, .n_sums = p->fragments * p->warp_columns / 2, .n_rows = p->thread_rows, .held = p->hold_q};
   gen_value exists;
   gen_branch branch;
   lanes_options o = p->scores;
   o.user = e;
   o.reduce = score;
   TRY(lanes_create(b, &p->match->form, &o, &k->score_slots, k->a, &e->l, err));
+  /* Scores become weights, which are rounded. */
+  lanes_want(e->l, p->match->body, gen_accuracy_for(p->match->type));
   find_thread(e);
   gen_launches_release(b);
   gen_launches_wait(b);

@@ -6,13 +6,14 @@ static gen_value bits_of(gen_builder *b, gen_value x, int shift, int mask) {
 }
 
 /* The address that a lane gives for the four matrices at the first row and chunk of a tile: 8 rows further
- * where `row` of the matrix' number (0 … 3) is set, and the next chunk where `chunk` is. */
+ * where bit `row_bit` of the matrix' number (0 … 3) is set, where a tile has them, and the next chunk where
+ * `chunk_bit` is. */
 static gen_value lane_address(attend_emitter *e, const attend_tile *t, gen_value tile, int row_bit,
                               int chunk_bit) {
   gen_builder *b = e->b;
   gen_value in = bits_of(b, e->lane, 0, 7), row = bits_of(b, e->lane, 3 + row_bit, 1),
             chunk = bits_of(b, e->lane, 3 + chunk_bit, 1);
-  row = gen_add(b, in, gen_mul_imm(b, row, 8));
+  row = t->rows > 8 ? gen_add(b, in, gen_mul_imm(b, row, 8)) : in;
   return gen_add(b, tile, gen_add(b, gen_mul_imm(b, row, t->pitch_bytes), gen_mul_imm(b, chunk, 16)));
 }
 
@@ -21,6 +22,8 @@ static gen_mma_type product_type(const attend_emitter *e) {
 }
 
 /* --- queries --- */
+
+/* A tile of 8 rows is there twice in a product, whose second half is not looked at. */
 
 static gen_value query_address(attend_emitter *e, int part) {
   const attend_tile *t = &e->p->tiles[ATTEND_Q + part];
@@ -92,7 +95,8 @@ void attend_multiply_values(attend_emitter *e, const gen_value *s, gen_value sta
     for (int f = 0; f < p->fragments; f++)
       for (int i = 0; i < 4; i++) {
         const gen_value *pair = &s[f * own + 8 * k + 2 * i];
-        weights[f][i] = gen_pack_halves(b, e->m->type, pair[0], pair[1]);
+        bool is_row = i % 2 < p->thread_rows;
+        weights[f][i] = is_row ? gen_pack_halves(b, e->m->type, pair[0], pair[1]) : gen_i32(b, 0);
       }
     for (int n = 0; n < p->warp_columns / 16; n++) {
       gen_value words[4];

@@ -131,7 +131,7 @@ void attend_find_rows(attend_emitter *e) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->bounds;
   gen_value in = gen_add(b, e->warp_row, gen_lshr(b, e->lane, gen_i32(b, 2)));
-  for (int r = 0; r < 2 * e->p->fragments; r++) {
+  for (int r = 0; r < e->p->thread_rows; r++) {
     attend_find_row(e, gen_add(b, e->first_row, gen_add_imm(b, in, 8 * r)), &e->rows[r]);
     e->row_from[r] = gen_i32(b, 0);
     e->row_below[r] = attend_extent(e, e->m->key);

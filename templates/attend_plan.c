@@ -6,6 +6,7 @@ enum {
   MOST_COLUMNS = 1024,
   MOST_CLUSTER = 8, /* CTAs that every GPU with clusters allows */
   MOST_COPIES = 32, /* that a thread issues of a tile in a step */
+  FRAGMENT_ROWS = 16,
   OVERHEAD_REGISTERS = 64,
   STATIC_SMEM_BYTES = 1024
 };
@@ -255,8 +256,9 @@ template_reason attend_plan_make(const attention_match *m, const attend_vectors 
                                  const config *c, attend_plan *p) {
   const int *v = c->values;
   int set_warps = v[ATTEND_WARPS_M] * v[ATTEND_WARPS_E], threads = 32 * set_warps * v[ATTEND_SETS];
-  int fragments = v[ATTEND_BLOCK_M] / (16 * v[ATTEND_WARPS_M]);
-  if (v[ATTEND_BLOCK_M] % (16 * v[ATTEND_WARPS_M]) || fragments > ATTEND_MOST_FRAGMENTS) return TEMPLATE_TILE;
+  int rows = v[ATTEND_BLOCK_M] < FRAGMENT_ROWS ? FRAGMENT_ROWS : v[ATTEND_BLOCK_M];
+  int fragments = rows / (FRAGMENT_ROWS * v[ATTEND_WARPS_M]);
+  if (rows % (FRAGMENT_ROWS * v[ATTEND_WARPS_M]) || fragments > ATTEND_MOST_FRAGMENTS) return TEMPLATE_TILE;
   if (threads > t->max_threads_per_block || threads > 512) return TEMPLATE_THREADS;
   int split = v[ATTEND_SPLIT];
   bool fits = split > 1 && split <= MOST_CLUSTER && (split & (split - 1)) == 0 && t->has.clusters;
@@ -275,6 +277,7 @@ template_reason attend_plan_make(const attention_match *m, const attend_vectors 
                      .wide_offsets = vectors->wide_offsets,
                      .epilogue = vectors->epilogue,
                      .fragments = fragments,
+                     .thread_rows = v[ATTEND_BLOCK_M] < FRAGMENT_ROWS ? 1 : 2 * fragments,
                      .set_threads = 32 * set_warps,
                      .threads = threads};
   /* Scores are exchanged where every warp has some, in sixteens of keys. */

@@ -40,7 +40,7 @@ static arke_status evaluate(attend_emitter *e, gen_value key, gen_value *s, arke
   gen_value last = gen_add_imm(b, e->below, -1), first = first_key(e, key);
   gen_value factor = gen_f32(b, attention_exponent_factor(m));
   lanes_forget(e->l);
-  for (int r = 0; r < 2 * e->p->fragments; r++) {
+  for (int r = 0; r < e->p->thread_rows; r++) {
     attend_set_row(e, e->l, &e->rows[r]);
     for (int i = 0; i < own; i++) {
       gen_value at = gen_add_imm(b, first, column_of(i)), v[LANES_MAX];
@@ -88,7 +88,7 @@ static void mask(attend_emitter *e, gen_value key, const gen_value *holds, gen_v
   gen_builder *b = e->b;
   int own = e->p->warp_keys / 2;
   gen_value none = gen_f32(b, -(double)INFINITY), first = first_key(e, key);
-  for (int r = 0; r < 2 * e->p->fragments; r++) {
+  for (int r = 0; r < e->p->thread_rows; r++) {
     gen_value below = gen_sub(b, e->row_below[r], first), from = gen_sub(b, e->row_from[r], first);
     for (int i = 0; i < own; i++) {
       if (row_of(i) != r % 2) continue;
@@ -141,7 +141,7 @@ void attend_put_scores(attend_emitter *e, const gen_value *s) {
   gen_builder *b = e->b;
   const attend_plan *p = e->p;
   gen_value to = gen_add(b, shared_scores(e), gen_mul_imm(b, e->warp_key, 4));
-  for (int r = 0; r < 2 * p->fragments; r++)
+  for (int r = 0; r < p->thread_rows; r++)
     for (int i = 2 * (r % 2); i < p->warp_keys / 2; i += 4) {
       const gen_value *pair = &s[r / 2 * p->warp_keys / 2 + i];
       gen_store_shared(b, gen_vector(b, pair, 2),
@@ -153,7 +153,7 @@ void attend_get_scores(attend_emitter *e, gen_value *s) {
   gen_builder *b = e->b;
   const attend_plan *p = e->p;
   gen_value from = shared_scores(e);
-  for (int r = 0; r < 2 * p->fragments; r++)
+  for (int r = 0; r < p->thread_rows; r++)
     for (int i = 2 * (r % 2); i < p->block_n / 2; i += 4) {
       int64_t offset = 8 * (int64_t)r * p->scores_pitch_bytes + 8 * (i - 2 * (r % 2));
       gen_value pair = gen_load_shared(b, GEN_F32, 2, gen_add_imm(b, from, offset));
@@ -199,7 +199,7 @@ static gen_value minus_base(gen_builder *b, gen_value base) {
 static void rescale(attend_emitter *e, attend_state *state, gen_value *sums) {
   gen_builder *b = e->b;
   int own = e->p->warp_columns / 2;
-  for (int r = 0; r < 2 * e->p->fragments; r++) {
+  for (int r = 0; r < e->p->thread_rows; r++) {
     gen_value factor = attend_exp2(b, gen_fadd(b, state->base[r], minus_base(b, state->largest[r])));
     state->base[r] = state->largest[r];
     state->total[r] = gen_fmul(b, state->total[r], factor);
@@ -213,7 +213,7 @@ static void rescale(attend_emitter *e, attend_state *state, gen_value *sums) {
 /* Rare after the first steps, so by a branch, which all lanes of a warp take together. */
 static void rescale_where_needed(attend_emitter *e, attend_state *state, gen_value *sums) {
   gen_builder *b = e->b;
-  int rows = 2 * e->p->fragments, n = e->p->fragments * e->p->warp_columns / 2;
+  int rows = e->p->thread_rows, n = e->p->fragments * e->p->warp_columns / 2;
   gen_value grown = NULL, carried[ATTEND_MOST_SUMS + 2 * ATTEND_MOST_ROWS];
   gen_branch branch;
   for (int r = 0; r < rows; r++) {
@@ -242,10 +242,10 @@ void attend_softmax(attend_emitter *e, gen_value *s, attend_state *state, gen_va
   gen_builder *b = e->b;
   int own = e->p->block_n / 2;
   gen_value factor = e->m->body == e->m->product ? gen_f32(b, attention_exponent_factor(e->m)) : NULL;
-  for (int r = 0; r < 2 * e->p->fragments; r++)
+  for (int r = 0; r < e->p->thread_rows; r++)
     state->largest[r] = gen_maximum(b, state->largest[r], largest_of(e, s, r, factor));
   rescale_where_needed(e, state, sums);
-  for (int r = 0; r < 2 * e->p->fragments; r++) {
+  for (int r = 0; r < e->p->thread_rows; r++) {
     gen_value minus = minus_base(b, state->base[r]);
     for (int i = 0; i < own; i++) {
       gen_value *score = &s[r / 2 * own + i];

@@ -28,12 +28,19 @@ static int64_t ceildiv(int64_t x, int64_t y) {
   return (x + y - 1) / y;
 }
 
+/* Of a unit. */
+static int64_t rows_of(const attention_match *m) {
+  attend_rows rows;
+  attend_rows_find(m, &rows);
+  return ir_form_extent(&m->form, m->query) * attend_pack(m, &rows);
+}
+
 /* Whether a smaller tile, fewer parts or fewer stages do the same. */
 static bool redundant(const attend_plan *p, const config *c) {
   const attention_match *m = p->match;
-  int64_t rows = ir_form_extent(&m->form, m->query) * attend_pack(m, &p->rows);
+  int64_t rows = rows_of(m);
   int64_t keys = ir_form_extent(&m->form, m->key), steps = ceildiv(keys, (int64_t)p->block_n * p->sets);
-  if (p->block_m > 16 && p->block_m / 2 >= rows) return true;
+  if (p->block_m > 8 && p->block_m / 2 >= rows) return true;
   if (p->sets > 1 && (int64_t)p->sets * p->block_n / 2 >= keys) return true;
   if (p->block_n > 16 && p->block_n / 2 >= keys) return true;
   if (p->split > 1 && p->split > steps) return true;
@@ -77,7 +84,7 @@ template_reason attend_judge(const void *of, const target *t, const target_rates
 
 /* --- where to start --- */
 
-/* Rows, keys of a step, warps along rows and columns, sets. */
+/* Rows, keys of a step, warps along rows and columns, sets. 16 rows are 8 where there are no more. */
 static const struct {
   int m, n, warps_m, warps_e, sets, hold;
 } starts[] = {
@@ -91,8 +98,8 @@ static const struct {
 };
 static const int start_stages[] = {2, 3, 4, 6};
 
-static config start_at(int i, int stages, int split, int cluster) {
-  return (config){.values = {[ATTEND_BLOCK_M] = starts[i].m,
+static config start_at(int i, int64_t rows, int stages, int split, int cluster) {
+  return (config){.values = {[ATTEND_BLOCK_M] = rows <= 8 && starts[i].m == 16 ? 8 : starts[i].m,
                              [ATTEND_BLOCK_N] = starts[i].n,
                              [ATTEND_STAGES] = stages,
                              [ATTEND_WARPS_M] = starts[i].warps_m,
@@ -118,14 +125,16 @@ void attend_defaults(const ir_problem *p, const target *t, config *best) {
   arena a = ARENA_INIT;
   prepared x;
   double least = INFINITY;
-  *best = start_at(9, 2, 1, 0);
+  int64_t rows = 16;
+  *best = start_at(9, 16, 2, 1, 0);
   prepare(p, t, &a, &x, NULL);
+  if (x.reason == TEMPLATE_OK) rows = rows_of(&x.m);
   const space_param *splits = &params[ATTEND_SPLIT];
   for (int pass = 0; x.reason == TEMPLATE_OK && pass < 2 && least == (double)INFINITY; pass++)
     for (int i = 0; i < (int)COUNT_OF(starts); i++)
       for (size_t s = 0; s < COUNT_OF(start_stages); s++)
         for (int k = 0; k < 2 * splits->n_values; k++) {
-          config here = start_at(i, start_stages[s], splits->values[k / 2], k % 2);
+          config here = start_at(i, rows, start_stages[s], splits->values[k / 2], k % 2);
           try_start(&x, t, &here, pass > 0, &least, best);
         }
   arena_release(&a);

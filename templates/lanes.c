@@ -31,6 +31,11 @@ static void want_accuracies(lanes *l) {
   for (int i = 0; i <= form->n_nodes; i++) l->visited[i] = 0;
 }
 
+void lanes_want(lanes *l, const ir_expr *e, gen_accuracy accuracy) {
+  want_accuracy(l, e, l->o.fast_math ? GEN_ACCURACY_FAST : accuracy);
+  for (int i = 0; i <= l->form->n_nodes; i++) l->visited[i] = 0;
+}
+
 /* --- the evaluator --- */
 
 arke_status lanes_create(gen_builder *b, const ir_form *form, const lanes_options *o, const lanes_args *slots,

@@ -110,6 +110,9 @@ arke_status lanes_eval(lanes *l, const ir_expr *e, gen_value *values, int *n, ar
 /* How exact the value of a node must be for what is stored: for templates that compute functions of their
  * own. */
 gen_accuracy lanes_accuracy(const lanes *l, const ir_expr *e);
+/* In this evaluator e, and what it is made of, need be no more exact than that (or, with fast_math, than the
+ * hardware is), whatever outputs ask for that are made of it. */
+void lanes_want(lanes *l, const ir_expr *e, gen_accuracy accuracy);
 /* Converts (gen_convert) and stores where `active` (i1; NULL: always) holds. n as lanes_eval gave it. Updates
  * other than IR_ASSIGN are atomic. */
 arke_status lanes_store(lanes *l, int output, const gen_value *values, int n, gen_value active,

@@ -318,6 +318,24 @@ START_TEST(functions_are_as_exact_as_their_use) {
 }
 END_TEST
 
+/* What is divided by a constant may be multiplied by its reciprocal, also in a function that keeps relative
+ * errors. */
+START_TEST(narrow_quotients_by_constants_are_products) {
+  static const struct {
+    const char *text;
+    gen_accuracy accuracy;
+    bool divides;
+  } quotients[] = {{"tanh(X[i] / 3.0) * Y[i]", GEN_ACCURACY_NARROW, false},
+                   {"tanh(X[i] / 3.0) * Y[i]", GEN_ACCURACY_FULL, true},
+                   {"sin(X[i] / 3.0) * Y[i]", GEN_ACCURACY_NARROW, true}};
+  arena a = ARENA_INIT;
+  shared_case c = {.accuracy = quotients[_i].accuracy, .a = &a};
+  gen_output k = make_shared(&c, quotients[_i].text, &a);
+  ck_assert_msg((strstr(k.ptx, "div.rn.f32") != NULL) == quotients[_i].divides, "%s", k.ptx);
+  arena_release(&a);
+}
+END_TEST
+
 TCase *expression_tests(void) {
   TCase *tests = tcase_create("expressions");
   tcase_set_timeout(tests, 60);
@@ -325,5 +343,6 @@ TCase *expression_tests(void) {
   tcase_add_loop_test(tests, what_has_no_lowering_says_so, 0, (int)COUNT_OF(unsupported));
   tcase_add_test(tests, a_memo_lowers_a_shared_node_once);
   tcase_add_loop_test(tests, functions_are_as_exact_as_their_use, 0, (int)COUNT_OF(accuracies));
+  tcase_add_loop_test(tests, narrow_quotients_by_constants_are_products, 0, 3);
   return tests;
 }

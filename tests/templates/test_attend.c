@@ -54,6 +54,8 @@ static const char latent[] =
 #define CLUSTERED "CLUSTER=1,BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
 #define SMALL     "CLUSTER=0,BLOCK_M=16,BLOCK_N=16,WARPS_M=1,WARPS_E=1,HOLD_Q=1,"
 
+#define EIGHT "CLUSTER=0,BLOCK_M=8,WARPS_M=1,STAGES=2,SETS=2,"
+
 static const template_class cases[] = {
     {grouped, "T=bf16 B=1 H=4 G=1 S=1 R=255 D=128", SMALL "STAGES=3,SETS=2,SPLIT=2"},
     {grouped, "T=f16 B=1 H=8 G=1 S=1 R=257 D=64", SMALL "STAGES=2,SETS=4,SPLIT=10"},
@@ -65,6 +67,10 @@ static const template_class cases[] = {
     {flash, "T=bf16 B=1 H=1 S=3 R=40 D=512",
      "CLUSTER=0,BLOCK_M=16,BLOCK_N=16,STAGES=2,WARPS_M=1,WARPS_E=4,SETS=1,HOLD_Q=0,SPLIT=2"},
     {flash, "T=bf16 B=1 H=2 S=4 R=1 D=72 softcap=4.0", SMALL "STAGES=2,SETS=2,SPLIT=4"},
+    /* Tiles of 8 rows, of more than there are and of fewer; scores exchanged; queries read again. */
+    {grouped, "T=f16 B=1 H=8 G=2 S=1 R=77 D=64 softcap=20.0", EIGHT "HOLD_Q=1,WARPS_E=1,BLOCK_N=16,SPLIT=2"},
+    {grouped, "T=bf16 B=1 H=6 G=2 S=7 R=45 D=72 causal=true softcap=2.0",
+     EIGHT "HOLD_Q=0,WARPS_E=2,BLOCK_N=32,SPLIT=1"},
     {flash, "T=bf16 B=1 H=2 S=9 R=150 D=64 scale=10000", SMALL "STAGES=2,SETS=2,SPLIT=2"},
     {flash, "T=bf16 B=1 H=1 S=70 R=40 D=64 causal=true", /* queries that see nothing */
      "CLUSTER=0,BLOCK_M=64,BLOCK_N=32,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=1,SPLIT=1"},
