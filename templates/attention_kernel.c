@@ -82,6 +82,8 @@ arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_err
   o.user = &e;
   o.reduce = score;
   TRY(lanes_create(b, &p->match->form, &o, &k->score_slots, k->a, &e.l, err));
+  /* Scores become weights, which are rounded. */
+  lanes_want(e.l, p->match->body, gen_accuracy_for(p->match->type));
   e.map_q = gen_param(b, k->map_q);
   e.map_k = gen_param(b, k->map_k);
   e.map_v = gen_param(b, k->map_v);
