@@ -287,6 +287,8 @@ void attend_defaults(const ir_problem *p, const target *t, config *c);
 const void *attend_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason attend_judge(const void *prepared, const target *t, const target_rates *rates,
                              const config *c, double *ns);
+/* Of a score, beside its product: 0 where it is that. */
+double attend_body_instructions(const attention_match *m);
 double attend_plan_cost_ns(const attend_plan *plan, const target *t, const target_rates *rates);
 arke_status attend_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                         arena *a, kernel_way *ways, int *n, arke_error *err);

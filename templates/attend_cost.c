@@ -94,13 +94,16 @@ typedef struct step_time {
       alone; /* ns: of an SM, for all sets of a CTA; of a warp that has a quarter of an SM for itself */
 } step_time;
 
-/* Of a score that is an expression, about: functions in as many digits as weights have, reads with their
- * addresses. */
+/* About: functions in as many digits as weights have, reads with their addresses. */
 static double instructions_of(const attention_match *m, const ir_expr *e) {
   double n = e->node == IR_CALL ? 15 : e->node == IR_READ ? 12 : 1;
   if (e == m->product || e->node == IR_REDUCE) return 1;
   for (int i = 0; i < e->n_args; i++) n += instructions_of(m, e->args[i]);
   return n;
+}
+
+double attend_body_instructions(const attention_match *m) {
+  return m->body == m->product ? 0 : instructions_of(m, m->body);
 }
 
 static step_time time_of_step(const attend_plan *p, const target_rates *rates) {
@@ -113,8 +116,7 @@ static step_time time_of_step(const attend_plan *p, const target_rates *rates) {
   double scores = rows * keys / 32, vectors = (double)p->stage_bytes / 16 / p->set_threads;
   double instructions = products + loads + 8 * scores + 5 * vectors + 60;
   double evaluated = scores * p->warp_keys / keys;
-  if (p->match->body != p->match->product)
-    instructions += instructions_of(p->match, p->match->body) * evaluated;
+  instructions += attend_body_instructions(p->match) * evaluated;
   if (!p->copied) instructions += 100 * vectors;
   instructions += 2.5 * (double)p->converted_bytes / 2 / p->set_threads;
   double smem = warps * loads * 512 + p->stage_bytes;
@@ -139,8 +141,8 @@ static double resident(const attend_plan *p, const target *t) {
 static double slots_of(const attend_plan *p, const target *t, const target_rates *rates) {
   double each = resident(p, t), sms = rates->sm_count / gpcs;
   if (!p->clustered) return each * rates->sm_count;
-  double more = floor(each * sms * (1 + gpc_spread) / p->split),
-         fewer = floor(each * sms * (1 - gpc_spread) / p->split);
+  double more = each * floor(sms * (1 + gpc_spread) / p->split),
+         fewer = each * floor(sms * (1 - gpc_spread) / p->split);
   return fmax(1, gpcs / 2 * (more + fewer)) * p->split;
 }
 

@@ -2,6 +2,7 @@
  * cost beside them. */
 #include <math.h>
 
+#include "templates/attend.h"
 #include "templates/attention.h"
 
 /* Fitted to 1,000 configurations of 30 problems, timed on an H200 at its power limit. Nanoseconds, and parts
@@ -55,7 +56,7 @@ static double steps_of(const attention_plan *p, double first, request_size size)
 }
 
 /* A step of all consumer groups: products and softmax, of which the shorter is hidden for the most part. */
-static double step_time(const attention_plan *p, const target_rates *rates) {
+static double step_time(const attention_plan *p, const target_rates *rates, int resident) {
   static const double groups[] = {0, 1.6, 1, 0.6}; /* more groups leave less of it */
   static const double overlaps[3][3] = {{1.04, 1, 1.03}, {1.03, 1, 0.985}, {1.04, 1, 1.01}};
   bool deep = p->q.columns > 64;
@@ -67,24 +68,27 @@ static double step_time(const attention_plan *p, const target_rates *rates) {
   double scores = (double)p->block_m * p->block_n;
   double flops = 2 * scores * (p->halves * p->q.columns + p->v.columns);
   double math = flops / (rates->f16_flops_per_s * sustained / sms) * 1e9 * (1 + 6.0 / p->block_n);
-  double softmax = (scores / exp_per_clock + 0.3 * scores * softmax_instructions / lanes_per_clock) *
-                   ns_per_clock * p->halves;
+  double instructions = 0.3 * softmax_instructions + attend_body_instructions(p->match);
+  double softmax =
+      (scores / exp_per_clock + scores * instructions / lanes_per_clock) * ns_per_clock * p->halves;
   double least = fmin(math, softmax), most = fmax(math, softmax);
   double shown =
-      (0.25 + 0.3 * least / most) * groups[p->consumers * p->resident] * (p->turns || p->late_wait ? 1 : 1.1);
+      (0.25 + 0.3 * least / most) * groups[p->consumers * resident] * (p->turns || p->late_wait ? 1 : 1.1);
   return (most + fmin(shown, 1) * least) * overlap[p->overlap + p->late_wait] * loads + step_ns;
 }
 
-/* Keys and values come from L2 again and again, and from memory once for each head; or where those of a group
- * of heads do not fit L2, which are walked tile by tile, once for all the tiles of a head that are at work
- * together. Queries and outputs pass once. */
-static double memory_time(const attention_plan *p, const target_rates *rates, double heads, double tiles,
-                          double steps, double keys) {
+/* Keys and values come from L2 again and again, and from memory once; or where those of a group of heads do
+ * not fit L2, which are walked tile by tile, once for all the tiles with the same keys that are at work
+ * together: tiles of a head, and its neighbours that share its keys. Few queries have one tile, whose keys
+ * nobody else reads. Queries and outputs pass once. */
+static double memory_time(const attention_plan *p, const target_rates *rates, double heads, double sharing,
+                          double tiles, double steps, double keys) {
   double sms = rates->sm_count, row = 2.0 * (p->k.columns + p->v.columns), traffic = steps * p->block_n * row;
   double together = p->group == 0 ? heads : fmin(heads, p->group);
   double at_work = fmin(heads, together + sms / tiles), once = heads * tiles * p->block_m * row / 2;
-  bool fits = at_work * keys * row < 0.8 * (double)rates->l2_bytes;
-  double memory = once + (fits ? heads * keys * row : traffic / fmax(1, sms / together));
+  double alike = fmax(1, fmin(tiles * sharing, sms / fmax(1, together / sharing)));
+  bool fits = fmax(1, at_work / sharing) * keys * row < 0.8 * (double)rates->l2_bytes;
+  double memory = once + (fits ? heads / sharing * keys * row : traffic / alike);
   return fmax(memory / rates->dram_bytes_per_s, traffic / p->cluster / rates->l2_bytes_per_s) * 1e9;
 }
 
@@ -94,6 +98,9 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
   double queries = (double)ir_form_extent(&m->form, m->query),
          keys = (double)ir_form_extent(&m->form, m->key);
   double heads = (double)attention_all_units(p) * p->pack.spread, all = 0, longest = 0, sms = rates->sm_count;
+  attend_rows rows;
+  attend_rows_find(m, &rows);
+  double sharing = fmax(1, heads / fmax(1, (double)attend_units(m, &rows)));
   if (p->packed) {
     double requests = fmax(1, (double)ir_form_extent(&m->form, m->groups.loop));
     queries = ceil(queries / requests);
@@ -109,14 +116,17 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
     all += steps * tiles / (double)sampled;
     longest = fmax(longest, steps);
   }
-  sms *= p->resident; /* half as fast each */
-  double items = tiles * heads, rounds = ceil(items / sms), each = step_time(p, rates) * p->resident;
+  /* CTAs of an SM are half as fast each; where there are fewer than that, an SM has one. */
+  double items = tiles * heads;
+  int resident = items <= sms ? 1 : p->resident;
+  sms *= resident;
+  double rounds = ceil(items / sms), each = step_time(p, rates, resident) * resident;
   /* Tiles of like lengths come in rounds; of unlike ones the longest come first, and the others fill up. */
   double steps = p->masked ? fmax(longest, all * heads / fmin(sms, items) * (p->group == 1 ? 1.06 : 1.02))
                            : rounds * longest;
   double between = p->persistent ? tile_ns + (rounds - 1) * next_tile_ns : rounds * tile_ns;
   double stages = p->stages > 1 ? 1 : 1.25;
   double math = steps * each * stages + between,
-         memory = memory_time(p, rates, heads, tiles, all * heads, keys);
+         memory = memory_time(p, rates, heads, sharing, tiles, all * heads, keys);
   return rates->launch_ns + fmax(math, memory) + 0.05 * fmin(math, memory);
 }

@@ -1,0 +1,83 @@
+/* What the models of both templates for attention say of few queries, against times measured on an H200: they
+ * tell the tuner which template to try first. */
+#include <check.h>
+#include <math.h>
+
+#include "template_cases.h"
+
+#define WGMMA  "CONSUMERS=1,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=1,CLUSTER=1,GROUP=1,PERSISTENT=0,"
+#define WARPS  "BLOCK_M=16,WARPS_M=1,HOLD_Q=1,"
+#define STREAM WARPS "BLOCK_N=16,STAGES=6,WARPS_E=1,"
+
+/* The fastest first; the next are slower by a tenth at least. */
+static const struct {
+  const char *bindings;
+  struct {
+    const char *name, *settings;
+    double us;
+  } of[3];
+} measured[] = {
+    {"T=bf16 B=32 H=32 G=8 S=1 R=4096 D=128 causal=true", {{"attention", WGMMA "BLOCK_N=80,PACK=4", 130.5}}},
+    {"T=bf16 B=16 H=64 G=8 S=1 R=4096 D=128 causal=true", {{"attention", WGMMA "BLOCK_N=112,PACK=8", 67.5}}},
+    {"T=bf16 B=8 H=32 G=8 S=1 R=2048 D=128 causal=true",
+     {{"attention",
+       "CONSUMERS=1,BLOCK_N=128,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=0,CLUSTER=1,PACK=4,GROUP=0,PERSISTENT=0",
+       22.2},
+      {"attend", WARPS "BLOCK_N=64,STAGES=3,WARPS_E=4,SETS=1,SPLIT=4,CLUSTER=1", 30.3}}},
+    {"T=bf16 B=4 H=64 G=8 S=1 R=32768 D=128 causal=true",
+     {{"attend", STREAM "SETS=2,SPLIT=8,CLUSTER=1", 171.4}, {"attention", WGMMA "BLOCK_N=80,PACK=4", 307.7}}},
+    {"T=bf16 B=16 H=8 G=1 S=1 R=8192 D=256 causal=true",
+     {{"attend", WARPS "BLOCK_N=32,STAGES=3,WARPS_E=2,SETS=2,SPLIT=8,CLUSTER=0", 37.7},
+      {"attend", WARPS "BLOCK_N=32,STAGES=3,WARPS_E=2,SETS=2,SPLIT=8,CLUSTER=1", 56.1},
+      {"attention",
+       "CONSUMERS=1,BLOCK_N=96,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=0,CLUSTER=2,PACK=4,GROUP=0,PERSISTENT=0",
+       105.1}}},
+    {"T=f16 B=1 H=32 G=4 S=1 R=262144 D=128 causal=true",
+     {{"attend", WARPS "BLOCK_N=64,STAGES=3,WARPS_E=2,SETS=2,SPLIT=32,CLUSTER=0", 135.7},
+      {"attend", WARPS "BLOCK_N=64,STAGES=3,WARPS_E=2,SETS=1,SPLIT=8,CLUSTER=1", 483.4},
+      {"attention", WGMMA "BLOCK_N=80,PACK=4", 2398.8}}},
+};
+
+START_TEST(few_queries_are_priced_as_measured) {
+  arena a = ARENA_INIT;
+  double before = 0;
+  for (int i = 0; i < 3 && measured[_i].of[i].name; i++) {
+    const char *settings = measured[_i].of[i].settings;
+    double us = measured[_i].of[i].us;
+    template_case c =
+        template_case_bind(&a, template_find(measured[_i].of[i].name),
+                           template_text_of("grouped_query_attention"), measured[_i].bindings, settings);
+    double modelled = template_cost_ns(c.k, &c.p, c.t, &c.t->rates, &c.c) / 1e3;
+    ck_assert_msg(fabs(modelled / us - 1) < 0.2, "%s: %.1f us modelled, %.1f measured", settings, modelled,
+                  us);
+    ck_assert_msg(modelled > before, "%s: %.1f us modelled, but %.1f of a faster one", settings, modelled,
+                  before);
+    before = modelled;
+  }
+  arena_release(&a);
+}
+END_TEST
+
+/* A soft cap costs what its instructions do, in either template. */
+START_TEST(scores_that_are_expressions_cost_more) {
+  static const char *const names[] = {"attention", "attend"};
+  arena a = ARENA_INIT;
+  double us[2];
+  for (int i = 0; i < 2; i++) {
+    const char *const bindings[] = {"T=bf16 B=2 H=8 G=8 S=2048 R=2048 D=64",
+                                    "T=bf16 B=2 H=8 G=8 S=2048 R=2048 D=64 softcap=30"};
+    template_case c = template_case_bind(&a, template_find(names[_i]),
+                                         template_text_of("grouped_query_attention"), bindings[i], "");
+    us[i] = template_cost_ns(c.k, &c.p, c.t, &c.t->rates, &c.c) / 1e3;
+  }
+  ck_assert_msg(us[1] > 1.05 * us[0], "%.1f and %.1f us", us[0], us[1]);
+  arena_release(&a);
+}
+END_TEST
+
+int main(void) {
+  TCase *tests = template_tests("attention_cost");
+  tcase_add_loop_test(tests, few_queries_are_priced_as_measured, 0, (int)COUNT_OF(measured));
+  tcase_add_loop_test(tests, scores_that_are_expressions_cost_more, 0, 2);
+  return template_tests_run("attention_cost", tests);
+}
