@@ -220,6 +220,11 @@ arke_status ir_op_parse(arena *a, const char *text, const ir_op **op, arke_error
 /* The canonical form: parsing it gives an equal operator, printing that gives the same text. */
 void ir_op_print(const ir_op *op, strbuf *out);
 void ir_expr_print(const ir_op *op, const ir_definition *def, const ir_expr *e, strbuf *out);
+/* Parts of it: an argument as the signature has it ("X: T[M,2*N]"; an output in place is its name alone), one
+ * definition, the kind of an attribute ("float"). */
+void ir_tensor_print(const ir_op *op, int tensor, strbuf *out);
+void ir_definition_print(const ir_op *op, int definition, strbuf *out);
+const char *ir_attr_kind_name(ir_attr_kind kind);
 
 /* A dimension of `n` elements; of a whole axis. */
 ir_dim ir_dim_constant(int64_t n);

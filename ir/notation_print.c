@@ -143,7 +143,8 @@ void ir_expr_print(const ir_op *op, const ir_definition *def, const ir_expr *e, 
   print(&(printer){op, def, out}, e);
 }
 
-static void print_tensor(const ir_op *op, const ir_tensor *t, strbuf *out) {
+void ir_tensor_print(const ir_op *op, int tensor, strbuf *out) {
+  const ir_tensor *t = &op->tensors[tensor];
   strbuf_add(out, t->name);
   if (t->alias >= 0) return;
   strbuf_addf(out, ": %s[",
@@ -156,10 +157,14 @@ static void print_tensor(const ir_op *op, const ir_tensor *t, strbuf *out) {
   strbuf_add(out, "]");
 }
 
-static void print_attr(const ir_op *op, const ir_attr *a, strbuf *out) {
+const char *ir_attr_kind_name(ir_attr_kind kind) {
   static const char *const KINDS[] = {
       [IR_ATTR_INT] = "int", [IR_ATTR_FLOAT] = "float", [IR_ATTR_BOOL] = "bool", [IR_ATTR_DTYPE] = "dtype"};
-  strbuf_addf(out, "%s: %s", a->name, KINDS[a->kind]);
+  return KINDS[kind];
+}
+
+static void print_attr(const ir_op *op, const ir_attr *a, strbuf *out) {
+  strbuf_addf(out, "%s: %s", a->name, ir_attr_kind_name(a->kind));
   if (!a->has_default) return;
   strbuf_add(out, " = ");
   if (a->formula != NULL)
@@ -168,7 +173,8 @@ static void print_attr(const ir_op *op, const ir_attr *a, strbuf *out) {
     ir_attr_print_value(a->kind, a->value, out);
 }
 
-static void print_definition(const ir_op *op, const ir_definition *d, strbuf *out) {
+void ir_definition_print(const ir_op *op, int definition, strbuf *out) {
+  const ir_definition *d = &op->definitions[definition];
   static const char *const UPDATES[] = {
       [IR_ASSIGN] = " = ", [IR_ADD] = " += ", [IR_MAX] = " max= ", [IR_MIN] = " min= "};
   printer p = {op, d, out};
@@ -190,12 +196,12 @@ void ir_op_print(const ir_op *op, strbuf *out) {
   strbuf_addf(out, "%s(", op->name);
   for (int i = 0; i < op->n_inputs; i++) {
     if (i > 0) strbuf_add(out, ", ");
-    print_tensor(op, &op->tensors[i], out);
+    ir_tensor_print(op, i, out);
   }
   strbuf_add(out, ") -> (");
   for (int i = op->n_inputs; i < op->n_args; i++) {
     if (i > op->n_inputs) strbuf_add(out, ", ");
-    print_tensor(op, &op->tensors[i], out);
+    ir_tensor_print(op, i, out);
   }
   strbuf_add(out, ")");
   for (int i = 0; i < op->n_attrs; i++) {
@@ -205,7 +211,7 @@ void ir_op_print(const ir_op *op, strbuf *out) {
   strbuf_add(out, " {");
   for (int i = 0; i < op->n_definitions; i++) {
     strbuf_add(out, i == 0 ? " " : "; ");
-    print_definition(op, &op->definitions[i], out);
+    ir_definition_print(op, i, out);
   }
   strbuf_add(out, " }");
 }

@@ -118,6 +118,8 @@ const void *attention_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason attention_judge(const void *prepared, const target *t, const target_rates *rates,
                                 const config *c, double *ns);
 double attention_plan_cost_ns(const attention_plan *plan, const target *t, const target_rates *rates);
+arke_status attention_ways(const ir_problem *p, const target *t, const config *c,
+                           const lower_options *options, arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status attention_lower(const ir_problem *p, const target *t, const config *c,
                             const lower_options *options, arena *a, lowered *out, arke_error *err);
 void attention_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,

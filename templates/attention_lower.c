@@ -102,13 +102,16 @@ static arke_status add_other_ways(const ir_problem *p, const target *t, const lo
   return ARKE_OK;
 }
 
-arke_status attention_lower(const ir_problem *p, const target *t, const config *c,
-                            const lower_options *options, arena *a, lowered *out, arke_error *err) {
+/* The way of tensor copies. */
+static arke_status make_way(const ir_problem *p, const target *t, const config *c,
+                            const lower_options *options, arena *a, kernel_way *way, arke_error *err) {
+  kernel_launch *launch = ARENA_NEW(a, kernel_launch);
+  recipe *rules = ARENA_NEW(a, recipe);
   attention_match *m = ARENA_NEW(a, attention_match);
   attention_plan *plan = ARENA_NEW(a, attention_plan);
   attention_kernel *k = ARENA_NEW(a, attention_kernel);
   arke_status status;
-  if (!m || !plan || !k) return error_memory(err, STAGE);
+  if (!launch || !rules || !m || !plan || !k) return error_memory(err, STAGE);
   template_reason reason = attention_fit(p, t, a, m, NULL, &status);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   if (reason == TEMPLATE_OK) reason = attention_plan_make(m, t, c, plan);
@@ -159,13 +162,30 @@ arke_status attention_lower(const ir_problem *p, const target *t, const config *
   lanes_declare(&m->form, &plan->scores, &l.args, &k->score_slots);
   lanes_declare(&m->form, &plan->epilogue, &l.args, &k->epilogue_slots);
   l.grid[0] = grid(plan, items, a);
-  recipe rules;
-  make_rules(plan, items, a, &rules);
+  make_rules(plan, items, a, rules);
   if (!l.grid[0] || !l.smem_bytes) return error_memory(err, STAGE);
-  kernel_way ways[KERNEL_MAX_WAYS] = {{.launches = &l, .n = 1, .rules = &rules}};
+  *launch = l;
+  *way = (kernel_way){.launches = launch, .n = 1, .rules = rules};
+  return ARKE_OK;
+}
+
+arke_status attention_ways(const ir_problem *p, const target *t, const config *c,
+                           const lower_options *options, arena *a, kernel_way *ways, int *n,
+                           arke_error *err) {
+  TRY(make_way(p, t, c, options, a, &ways[0], err));
+  *n = 1;
+  return add_other_ways(p, t, options, a, ways, n, err);
+}
+
+arke_status attention_lower(const ir_problem *p, const target *t, const config *c,
+                            const lower_options *options, arena *a, lowered *out, arke_error *err) {
+  kernel_way ways[KERNEL_MAX_WAYS];
   int n = 1;
   bool alone = options && options->first_way_only; /* then it takes no search for the others */
-  if (!alone) TRY(add_other_ways(p, t, options, a, ways, &n, err));
+  if (alone)
+    TRY(make_way(p, t, c, options, a, &ways[0], err));
+  else
+    TRY(attention_ways(p, t, c, options, a, ways, &n, err));
   TRY(kernel_lower_ways(ways, n, t, options, a, out, err));
   if (alone && attend_fits(p, t, NULL) == TEMPLATE_OK) out->ways_left_out = OTHER_WAYS;
   return ARKE_OK;

@@ -9,6 +9,10 @@
  *
  *   swiglu_packed:  a map stage gates the halves, a product stage of matrix units multiplies by the matrix
  *
+ * And so do rounded temporaries that are read at computed places (compose_keep.c):
+ *
+ *   varlen_rope_attention:  a map stage rotates the queries, one the keys, an attention stage reads both
+ *
  * A temporary over axes that meet in no argument (all rows by all words of a vocabulary) can be larger than
  * everything the caller has. Such a one is made slice by slice of one axis (compose_slice.c), where SLICE
  * says how much of it: the stages that write it and read it run for one slice after the other.

@@ -237,20 +237,41 @@ static int64_t small_size(int64_t size) {
   return size > most ? most : size;
 }
 
+/* Whether an expression divides a size by a size, and one of them is the axis. */
+static bool is_share(const ir_expr *e, int axis) {
+  if (e->node == IR_OPERATOR && e->id == IR_OP_DIV && e->args[0]->node == IR_SIZE &&
+      e->args[1]->node == IR_SIZE && (e->args[0]->id == axis || e->args[1]->id == axis))
+    return true;
+  for (int i = 0; i < e->n_args; i++)
+    if (is_share(e->args[i], axis)) return true;
+  return false;
+}
+
+static bool has_share(const ir_op *op, int axis) {
+  for (int i = 0; i < op->n_definitions; i++)
+    if (is_share(op->definitions[i].value, axis)) return true;
+  return false;
+}
+
+/* How an axis has got its size: those that later steps replace come first. */
+typedef enum axis_by { AXIS_UNKNOWN, AXIS_EVEN, AXIS_SHARE } axis_by;
+
 /* An axis that several stages have is as the one says that wants it most even: kernels for whole tiles run on
- * no other size, and all others on any. */
+ * no other size, and all others on any. Before that, as one says that divides by it: kernels are made for
+ * quotients of sizes, which others would change. */
 static void reduce_axes(const template_part *part, const target *t, int sm_count, ir_problem *reduced,
-                        bool *known) {
+                        axis_by *known) {
   const ir_op *op = part->problem->op;
   ir_problem own;
   part->k->reduced_problem(part->problem, t, &part->c, sm_count, &own);
   for (int i = 0; i < op->n_axes; i++) {
+    axis_by by = has_share(op, i) ? AXIS_SHARE : AXIS_EVEN;
     for (int k = 0; k < reduced->op->n_axes; k++) {
       int64_t *size = &reduced->sizes[k], mine = own.sizes[i];
-      if (strcmp(op->axes[i], reduced->op->axes[k]) != 0) continue;
+      if (strcmp(op->axes[i], reduced->op->axes[k]) != 0 || by < known[k]) continue;
       bool better = evenness(mine) > evenness(*size) || (evenness(mine) == evenness(*size) && mine > *size);
-      if (!known[k] || better) *size = mine;
-      known[k] = true;
+      if (by > known[k] || better) *size = mine;
+      known[k] = by;
     }
   }
 }
@@ -259,12 +280,12 @@ void compose_reduced_problem(const ir_problem *p, const target *t, const config 
                              ir_problem *reduced) {
   arena a = ARENA_INIT;
   template_part parts[COMPOSE_STAGES];
-  bool known[LIMIT_AXES] = {false};
+  axis_by known[LIMIT_AXES] = {AXIS_UNKNOWN};
   int n = compose_parts(p, t, c, &a, parts);
   *reduced = *p;
   for (int i = 0; i < n; i++) reduce_axes(&parts[i], t, sm_count, reduced, known);
   for (int i = 0; i < p->op->n_axes; i++)
-    if (!known[i]) reduced->sizes[i] = small_size(p->sizes[i]);
+    if (known[i] == AXIS_UNKNOWN) reduced->sizes[i] = small_size(p->sizes[i]);
   const prepared *made = n > 0 ? prepare(p, t, c->values[COMPOSE_SLICE], &a) : NULL;
   if (made && is_sliced(&made->plan)) { /* a full slice and a part of one */
     const compose_slices *x = &made->plan.slices;

@@ -1,9 +1,6 @@
 /* Where to split: an operator is taken whole if a template fits; else some of its reductions become
  * temporaries, until what is left fits. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "templates/compose_split.h"
 
@@ -42,6 +39,12 @@ static const kernel_template *best_template(const ir_problem *p, const target *t
   return best;
 }
 
+bool compose_best_stage(compose_splitter *s, compose_stage *stage) {
+  stage->k = best_template(&stage->problem, s->t, WANTED_STAGE, &stage->c, &stage->ns, &s->last);
+  stage->ns = compose_price(stage->ns, &s->t->rates);
+  return stage->k != NULL;
+}
+
 bool compose_try_stage_of(compose_splitter *s, const compose_target *targets, int n, bool repeated) {
   compose_plan *plan = s->plan;
   compose_stage *stage = ARENA_NEW(plan->a, compose_stage);
@@ -57,14 +60,11 @@ bool compose_try_stage_of(compose_splitter *s, const compose_target *targets, in
     return false;
   }
   strbuf_clear(&s->last);
-  if (getenv("DBG")) fprintf(stderr, "try %s\n", status ? why.text : "ok");
   if (status != ARKE_OK) {
     strbuf_add(&s->last, why.text);
     return false;
   }
-  stage->k = best_template(&stage->problem, s->t, WANTED_STAGE, &stage->c, &stage->ns, &s->last);
-  stage->ns = compose_price(stage->ns, &s->t->rates);
-  if (!stage->k || plan->n_stages == COMPOSE_STAGES) return false;
+  if (!compose_best_stage(s, stage) || plan->n_stages == COMPOSE_STAGES) return false;
   stage->n_targets = n;
   for (int i = 0; i < n; i++) {
     stage->targets[i] = targets[i];
@@ -220,6 +220,25 @@ static bool split_apart(compose_splitter *s, const kernel_template *whole, strbu
   return compose_try_apart(s, targets, plan->form.n_outputs, ns) && in_place_is_safe_across(plan);
 }
 
+static void split_form(compose_splitter *s, const kernel_template *whole, template_reason *reason,
+                       strbuf *detail) {
+  compose_plan *plan = s->plan;
+  arke_error form = ARKE_ERROR_INIT;
+  s->status = ir_form_make(plan->p, plan->a, &plan->form, &form);
+  if (s->status == ARKE_ERR_UNSUPPORTED) {
+    if (!whole) strbuf_add(detail, form.text);
+    s->status = ARKE_OK;
+    return;
+  }
+  if (s->status != ARKE_OK) return;
+  bool split = whole ? split_apart(s, whole, detail) : split_all(s, detail);
+  if (split && plan->slices.size > 0 && !compose_slice(s)) {
+    split = false;
+    strbuf_add(detail, strbuf_text(&s->last));
+  }
+  if (split) *reason = TEMPLATE_OK;
+}
+
 arke_status compose_split(const ir_problem *p, const target *t, int slice, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err) {
   compose_splitter s = {.plan = plan, .t = t, .last = STRBUF_INIT, .err = err, .status = ARKE_OK};
@@ -230,21 +249,9 @@ arke_status compose_split(const ir_problem *p, const target *t, int slice, arena
   *reason = TEMPLATE_OPERATOR;
   const kernel_template *whole = best_template(p, t, WANTED_ANY, &c, &ns, &s.last);
   plan->slices.names = compose_slice_names(p->op, a);
-  arke_error form = ARKE_ERROR_INIT;
-  s.status = ir_form_make(p, a, &plan->form, &form);
-  if (s.status == ARKE_OK && (!plan->slices.names.axis || !plan->slices.names.begin))
-    s.status = ARKE_ERR_MEMORY;
-  if (s.status == ARKE_ERR_UNSUPPORTED) {
-    if (!whole) strbuf_add(&why, form.text);
-    s.status = ARKE_OK;
-  } else if (s.status == ARKE_OK) {
-    bool split = whole ? split_apart(&s, whole, &why) : split_all(&s, &why);
-    if (split && slice > 0 && !compose_slice(&s)) {
-      split = false;
-      strbuf_add(&why, strbuf_text(&s.last));
-    }
-    if (split) *reason = TEMPLATE_OK;
-  }
+  if (!plan->slices.names.axis || !plan->slices.names.begin) s.status = ARKE_ERR_MEMORY;
+  if (s.status == ARKE_OK && !whole && compose_keep(&s, &why)) *reason = TEMPLATE_OK;
+  if (s.status == ARKE_OK && *reason != TEMPLATE_OK) split_form(&s, whole, reason, &why);
   if (detail && *reason != TEMPLATE_OK) strbuf_add(detail, strbuf_text(&why));
   if (strbuf_failed(&why) || strbuf_failed(&s.last)) s.status = ARKE_ERR_MEMORY;
   strbuf_free(&why);

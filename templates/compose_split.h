@@ -1,6 +1,6 @@
 /* Between the files that split an operator: compose_split.c (the order in which things are tried),
- * compose_cut.c and compose_operands.c (what becomes a temporary), compose_slice.c (what is sliced) and
- * compose_uses.c (what needs what). */
+ * compose_cut.c, compose_operands.c and compose_keep.c (what becomes a temporary), compose_slice.c (what is
+ * sliced) and compose_uses.c (what needs what). */
 #ifndef ARKE_TEMPLATES_COMPOSE_SPLIT_H
 #define ARKE_TEMPLATES_COMPOSE_SPLIT_H
 
@@ -64,7 +64,17 @@ bool compose_has_operands(compose_splitter *s, const compose_target *targets, in
  * with them: where no template takes a whole, that is tried first, at any cost. */
 bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n, double most_ns);
 
+/* --- temporaries that are kept as they are written (compose_keep.c) --- */
+
+/* Stages for the whole operator, where it has temporaries to keep and each part is taken; else nothing is
+ * changed, and what is in the way, if anything is, is added to `detail`. */
+bool compose_keep(compose_splitter *s, strbuf *detail);
+
 /* --- stages (compose_split.c) --- */
+
+/* The cheapest template for a stage's problem, its default and what that costs; false: none takes it, and
+ * s->last says why each does not. */
+bool compose_best_stage(compose_splitter *s, compose_stage *stage);
 
 /* One stage for the targets; false: no template takes it. */
 bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n);

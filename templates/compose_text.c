@@ -350,11 +350,10 @@ static void declare_temporary(writer *w, strbuf *out, int number) {
 }
 
 static void declare_attributes(writer *w, strbuf *out) {
-  static const char *const kinds[] = {
-      [IR_ATTR_INT] = "int", [IR_ATTR_FLOAT] = "float", [IR_ATTR_BOOL] = "bool", [IR_ATTR_DTYPE] = "dtype"};
   const ir_op *op = w->plan->p->op;
   for (int i = 0; i < op->n_attrs; i++) {
-    if (w->attrs >> i & 1) strbuf_addf(out, " %s: %s", op->attrs[i].name, kinds[op->attrs[i].kind]);
+    if (w->attrs >> i & 1)
+      strbuf_addf(out, " %s: %s", op->attrs[i].name, ir_attr_kind_name(op->attrs[i].kind));
   }
 }
 

@@ -58,6 +58,7 @@ static const kernel_template templates[] = {
      .prepare = attention_prepare,
      .judge = attention_judge,
      .lower = attention_lower,
+     .ways = attention_ways,
      .reduced_problem = attention_reduced_problem},
     {.name = "attend",
      .meaning =

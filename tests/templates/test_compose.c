@@ -90,10 +90,24 @@ static const char gated_rows[] =
     "s(X: T[B,H], g: T[H], W: T[O,H]) -> (Y: T[B,O]) { v[b] = rsqrt((sum(h) X[b,h] * X[b,h]) / H + 0.1);"
     " Y[b,o] = sum(h) cast<T>(X[b,h] * v[b] * g[h]) * W[o,h] }";
 
+/* Keys that are read at h / (H / G) and made before: by one stage, and by two of their own. */
+static const char kept[] =
+    "s(Q: T[S,H,D], K: T[R,G,D], V: T[R,G,D]) -> (O: T[S,H,D]) { n[r,g] = sum(d) K[r,g,d] * K[r,g,d];"
+    " L[r,g,d] = cast<T>(K[r,g,d] * rsqrt(n[r,g] + 0.1)); P[h,q,k] = sum(d) Q[q,h,d] * L[k,h / (H / G),d];"
+    " m[h,q] = max(k) P[h,q,k]; s[h,q] = sum(k) exp(P[h,q,k] - m[h,q]);"
+    " O[q,h,d] = (sum(k) cast<T>(exp(P[h,q,k] - m[h,q])) * V[k,h / (H / G),d]) / s[h,q] }";
+static const char kept_columns[] =
+    "s(Q: T[S,H,D], K: T[R,G,D], V: T[R,G,D]) -> (O: T[S,H,D]) { n[g,d] = max(r) abs(K[r,g,d]);"
+    " L[r,g,d] = cast<T>(K[r,g,d] / (n[g,d] + 1)); P[h,q,k] = sum(d) Q[q,h,d] * L[k,h / (H / G),d];"
+    " m[h,q] = max(k) P[h,q,k]; s[h,q] = sum(k) exp(P[h,q,k] - m[h,q]);"
+    " O[q,h,d] = (sum(k) cast<T>(exp(P[h,q,k] - m[h,q])) * V[k,h / (H / G),d]) / s[h,q] }";
+
 static const struct {
   const char *text, *bindings;
   int stages; /* at least so many kernels */
 } cases[] = {
+    {kept, "T=bf16 S=9 R=20 H=4 G=2 D=16", 2},
+    {kept_columns, "T=f16 S=9 R=20 H=4 G=2 D=16", 3},
     {layers, "T=bf16 M=72 N=136 P=40 K=40", 2},
     {layers, "T=f16 M=33 N=20 P=24 K=50", 2},
     {combined, "T=bf16 M=11 N=48 R=20 K=40", 2},
@@ -183,6 +197,7 @@ START_TEST(products_are_made_once) {
       {quantised_cast, "T=bf16 M=256 N=512 K=64", 2, 2 * 256 * 512},
       {normed, "T=bf16 M=256 N=512 K=64", 2, 4 * 256 * 512},
       {linear_entropy, "T=bf16 N=8192 H=4096 V=128256", 4, INT64_C(8192) * 128256 * 2 / 10},
+      {kept, "T=bf16 S=2048 R=1024 H=32 G=8 D=128", 2, 2 * 1024 * 8 * 128}, /* once for heads that share it */
   };
   for (size_t i = 0; i < COUNT_OF(products); i++) {
     arena a = ARENA_INIT;

@@ -1,0 +1,322 @@
+/* Temporaries that are kept, taken apart as they are written: a definition X[m,g,d] = cast<T>(…) that others
+ * read at computed places, X[k, h / (H / G), d]. In a form it is substituted there, and has the reader's
+ * loops: it would be computed for each h and for each row that reads it. In memory it takes its own elements,
+ * rounded as they are, and its readers find a tensor, which tensor copies and matrix units take:
+ *
+ *   attention to rotated keys:  a map stage rotates the queries, one the keys, an attention stage follows
+ *
+ * Each kept temporary is an operator of its own, and what is left is one that reads them. */
+#include <string.h>
+
+#include "ir/ir_types.h"
+#include "templates/compose_split.h"
+
+#define STAGE "generate"
+
+typedef struct keeper {
+  compose_splitter *s;
+  const ir_op *op;
+  bool *kept; /* by tensor */
+} keeper;
+
+/* What becomes an operator of its own. */
+typedef struct part {
+  bool *definitions; /* by number: its own */
+  bool *read;        /* by tensor: inputs, and temporaries that are kept */
+  bool reads_output; /* which is no tensor of the part yet */
+  unsigned sizes, attrs;
+} part;
+
+/* --- what is kept --- */
+
+/* A plain definition, the tensor's only one, of rounded values that are not merely converted. */
+static const ir_definition *only_writer(const ir_op *op, int tensor) {
+  const ir_definition *only = NULL;
+  for (int i = 0; i < op->n_definitions; i++) {
+    if (op->definitions[i].tensor != tensor && op->definitions[i].tensor2 != tensor) continue;
+    if (only) return NULL;
+    only = &op->definitions[i];
+  }
+  return only;
+}
+
+static bool is_plain(ir_expr *const *subscripts, int n) {
+  unsigned indices = 0;
+  for (int i = 0; i < n; i++) {
+    if (subscripts[i]->node != IR_INDEX || indices >> subscripts[i]->id & 1) return false;
+    indices |= 1u << subscripts[i]->id;
+  }
+  return true;
+}
+
+static bool is_rounded(const ir_problem *p, int tensor) {
+  const ir_tensor *t = &p->op->tensors[tensor];
+  const ir_definition *d = only_writer(p->op, tensor);
+  if (t->role != IR_TEMPORARY || t->any_rank || !d || d->tensor2 >= 0 || d->update != IR_ASSIGN ||
+      d->value->node != IR_CAST || !is_plain(d->subscripts, d->n_subscripts))
+    return false;
+  for (int i = 0; i < t->rank; i++)
+    if (t->dims[i].by >= 0) return false; /* no tensor of a signature has such an axis */
+  const ir_expr *e = d->value;
+  while (e->node == IR_CAST) e = e->args[0];
+  return dtype_bits(ir_cast_dtype(p, d->value)) <= 16 && e->node != IR_READ;
+}
+
+static bool read_at_places(const keeper *k, const ir_expr *e) {
+  bool own = e->node == IR_READ && k->kept[e->id];
+  if (own && !is_plain(e->args, e->n_args - e->has_else)) return true;
+  for (int i = 0; i < e->n_args; i++)
+    if (read_at_places(k, e->args[i])) return true;
+  return false;
+}
+
+static bool find_kept(keeper *k) {
+  bool any = false;
+  for (int t = k->op->n_args; t < k->op->n_tensors; t++) k->kept[t] = is_rounded(k->s->plan->p, t);
+  for (int i = 0; i < k->op->n_definitions; i++) any = any || read_at_places(k, k->op->definitions[i].value);
+  return any;
+}
+
+/* --- what a part needs --- */
+
+static void take_definition(const keeper *k, part *x, int number);
+
+static void take(const keeper *k, part *x, const ir_expr *e) {
+  if (e->node == IR_SIZE) x->sizes |= 1u << e->id;
+  if (e->node == IR_ATTR) x->attrs |= 1u << e->id;
+  if (e->node == IR_CAST && ir_cast_attr(e) >= 0) x->attrs |= 1u << ir_cast_attr(e);
+  for (int i = 0; i < e->n_args; i++) take(k, x, e->args[i]);
+  if (e->node != IR_READ) return;
+  ir_role role = k->op->tensors[e->id].role;
+  if (role == IR_INPUT || k->kept[e->id]) {
+    x->read[e->id] = true;
+    return;
+  }
+  if (role == IR_OUTPUT) x->reads_output = true;
+  for (int i = 0; i < k->op->n_definitions; i++)
+    if (k->op->definitions[i].tensor == e->id || k->op->definitions[i].tensor2 == e->id)
+      take_definition(k, x, i);
+}
+
+static void take_definition(const keeper *k, part *x, int number) {
+  const ir_definition *d = &k->op->definitions[number];
+  if (x->definitions[number]) return;
+  x->definitions[number] = true;
+  for (int i = 0; i < d->n_subscripts; i++) take(k, x, d->subscripts[i]);
+  take(k, x, d->value);
+}
+
+/* --- as text --- */
+
+static void add_between(strbuf *out, const char *begin, const char *between) {
+  if (out->length > strlen(begin)) strbuf_add(out, between);
+}
+
+static void declare_kept(const keeper *k, int tensor, strbuf *out) {
+  const ir_op *op = k->op;
+  const ir_tensor *t = &op->tensors[tensor];
+  const ir_expr *cast = only_writer(op, tensor)->value;
+  int variable = ir_cast_variable(cast);
+  strbuf_addf(out, "%s: %s[", t->name,
+              variable >= 0 ? op->type_vars[variable] : dtype_name(ir_cast_dtype(k->s->plan->p, cast)));
+  for (int i = 0; i < t->rank; i++) {
+    if (i) strbuf_add(out, ",");
+    ir_dim_print(op, t->dims[i], out);
+  }
+  strbuf_add(out, "]");
+}
+
+static unsigned declared_sizes(const ir_tensor *t) {
+  unsigned sizes = 0;
+  for (int i = 0; i < t->rank; i++)
+    if (t->dims[i].axis >= 0) sizes |= 1u << t->dims[i].axis;
+  return sizes;
+}
+
+/* `output`: the kept temporary that the part is; -1: what is left. */
+static void write_part(const keeper *k, const part *x, int output, strbuf *out) {
+  static const char begin[] = "stage(", middle[] = ") -> (";
+  const ir_op *op = k->op;
+  unsigned declared = 0;
+  strbuf outputs = STRBUF_INIT;
+  strbuf_add(out, begin);
+  strbuf_add(&outputs, middle);
+  for (int t = 0; t < op->n_tensors; t++) {
+    const ir_tensor *tensor = &op->tensors[t];
+    bool given = output < 0 && tensor->role == IR_OUTPUT;
+    if (!x->read[t] && !given && t != output) continue;
+    strbuf *to = given || t == output ? &outputs : out;
+    add_between(to, to == out ? begin : middle, ", ");
+    if (k->kept[t])
+      declare_kept(k, t, to);
+    else
+      ir_tensor_print(op, t, to);
+    declared |= declared_sizes(tensor);
+  }
+  /* An axis that definitions name and no tensor has is declared by one that nothing reads. */
+  for (int i = 0; i < op->n_axes; i++) {
+    if (!((x->sizes & ~declared) >> i & 1)) continue;
+    add_between(out, begin, ", ");
+    strbuf_addf(out, "%s_: u8[%s]", op->axes[i], op->axes[i]);
+  }
+  strbuf_addf(out, "%s)", strbuf_text(&outputs));
+  for (int i = 0; i < op->n_attrs; i++)
+    if (x->attrs >> i & 1)
+      strbuf_addf(out, " %s: %s", op->attrs[i].name, ir_attr_kind_name(op->attrs[i].kind));
+  strbuf_add(out, " {");
+  for (int i = 0; i < op->n_definitions; i++) {
+    if (!x->definitions[i]) continue;
+    strbuf_add(out, " ");
+    ir_definition_print(op, i, out);
+    strbuf_add(out, ";");
+  }
+  strbuf_add(out, " }");
+  if (strbuf_failed(&outputs)) out->failed = true;
+  strbuf_free(&outputs);
+}
+
+/* --- as a problem --- */
+
+static void bind(const ir_problem *whole, const ir_op *op, ir_problem *p) {
+  *p = (ir_problem){.op = op, .lead_rank = whole->lead_rank};
+  memcpy(p->lead, whole->lead, sizeof p->lead);
+  for (int i = 0; i < op->n_types; i++)
+    for (int k = 0; k < whole->op->n_types; k++)
+      if (strcmp(op->type_vars[i], whole->op->type_vars[k]) == 0) p->types[i] = whole->types[k];
+  for (int i = 0; i < op->n_axes; i++)
+    for (int k = 0; k < whole->op->n_axes; k++)
+      if (strcmp(op->axes[i], whole->op->axes[k]) == 0) p->sizes[i] = whole->sizes[k];
+  for (int i = 0; i < op->n_attrs; i++)
+    for (int k = 0; k < whole->op->n_attrs; k++)
+      if (strcmp(op->attrs[i].name, whole->op->attrs[k].name) == 0) p->attrs[i] = whole->attrs[k];
+}
+
+/* The number of a kept temporary among them. */
+static int kept_number(const keeper *k, int tensor) {
+  int n = 0;
+  for (int t = 0; t < tensor; t++) n += k->kept[t];
+  return n;
+}
+
+/* Which argument of the whole, or which temporary, an argument of a part is (kernel_stage.arguments). */
+static int argument_of(const keeper *k, const ir_op *op, int i) {
+  int found = ~COMPOSE_TEMPORARIES; /* declares an axis alone */
+  for (int t = k->op->n_tensors - 1; t >= 0; t--) {
+    if (strcmp(op->tensors[i].name, k->op->tensors[t].name) != 0) continue;
+    if (t >= k->op->n_args)
+      found = ~kept_number(k, t);
+    else if (i < op->n_inputs || t >= k->op->n_inputs)
+      found = t;
+  }
+  return found;
+}
+
+/* --- as stages --- */
+
+static int argument_of_whole(const int *arguments, int of_part, int n_before) {
+  if (of_part >= 0) return arguments[of_part];
+  return of_part == ~COMPOSE_TEMPORARIES ? of_part : ~(~of_part + n_before);
+}
+
+/* The stages of a part that no template takes by itself. */
+static bool add_stages(compose_splitter *s, const ir_problem *p, const int *arguments) {
+  compose_plan *plan = s->plan, *own = ARENA_NEW(plan->a, compose_plan);
+  template_reason reason = TEMPLATE_OPERATOR;
+  int before = plan->n_cuts;
+  strbuf_clear(&s->last);
+  if (!own || compose_split(p, s->t, 0, plan->a, own, &reason, &s->last, s->err) != ARKE_OK) {
+    s->status = ARKE_ERR_MEMORY;
+    return false;
+  }
+  if (reason != TEMPLATE_OK || plan->n_stages + own->n_stages > COMPOSE_STAGES ||
+      before + own->n_cuts > COMPOSE_TEMPORARIES)
+    return false;
+  for (int i = 0; i < own->n_stages; i++) {
+    compose_stage *stage = plan->stages[plan->n_stages++] = own->stages[i];
+    for (int k = 0; k < stage->problem.op->n_args; k++)
+      stage->arguments[k] = argument_of_whole(arguments, stage->arguments[k], before);
+  }
+  for (int i = 0; i < own->n_cuts; i++) plan->temporaries[plan->n_cuts++] = own->temporaries[i];
+  return true;
+}
+
+static bool add_part(keeper *k, const part *x, int output) {
+  compose_splitter *s = k->s;
+  compose_plan *plan = s->plan;
+  compose_stage *stage = ARENA_NEW(plan->a, compose_stage);
+  const ir_op *op;
+  strbuf text = STRBUF_INIT;
+  arke_error why = ARKE_ERROR_INIT;
+  write_part(k, x, output, &text);
+  bool failed = !stage || strbuf_failed(&text);
+  arke_status status = failed ? ARKE_ERR_MEMORY : ir_op_parse(plan->a, strbuf_text(&text), &op, &why);
+  strbuf_free(&text);
+  if (status == ARKE_ERR_MEMORY) {
+    s->status = error_memory(s->err, STAGE);
+    return false;
+  }
+  strbuf_clear(&s->last);
+  if (status != ARKE_OK) {
+    strbuf_addf(&s->last, "a part does not stand alone: %s", why.text);
+    return false;
+  }
+  bind(plan->p, op, &stage->problem);
+  for (int i = 0; i < op->n_args; i++) stage->arguments[i] = argument_of(k, op, i);
+  if (output >= 0)
+    plan->temporaries[kept_number(k, output)] = (kernel_temporary){&stage->problem, op->n_inputs};
+  if (!compose_best_stage(s, stage)) return add_stages(s, &stage->problem, stage->arguments);
+  if (plan->n_stages == COMPOSE_STAGES) return false;
+  plan->stages[plan->n_stages++] = stage;
+  return true;
+}
+
+/* The part that a kept temporary is, or with output -1 all that is left. */
+static bool make_part(keeper *k, int output, part *x) {
+  arena *a = k->s->plan->a;
+  *x = (part){.definitions = ARENA_NEW_N(a, bool, (size_t)k->op->n_definitions + 1),
+              .read = ARENA_NEW_N(a, bool, (size_t)k->op->n_tensors + 1)};
+  if (!x->definitions || !x->read) {
+    k->s->status = error_memory(k->s->err, STAGE);
+    return false;
+  }
+  for (int i = 0; i < k->op->n_definitions; i++) {
+    const ir_definition *d = &k->op->definitions[i];
+    bool is_output = k->op->tensors[d->tensor].role == IR_OUTPUT ||
+                     (d->tensor2 >= 0 && k->op->tensors[d->tensor2].role == IR_OUTPUT);
+    if (output < 0 ? is_output : d->tensor == output) take_definition(k, x, i);
+  }
+  for (int t = 0; t < k->op->n_args && output < 0; t++)
+    if (k->op->tensors[t].alias >= 0) x->read[k->op->tensors[t].alias] = true;
+  return true;
+}
+
+bool compose_keep(compose_splitter *s, strbuf *detail) {
+  compose_plan *plan = s->plan;
+  keeper k = {.s = s, .op = plan->p->op};
+  part x;
+  k.kept = ARENA_NEW_N(plan->a, bool, (size_t)k.op->n_tensors + 1);
+  if (!k.kept) {
+    s->status = error_memory(s->err, STAGE);
+    return false;
+  }
+  if (!find_kept(&k)) return false;
+  int n = kept_number(&k, k.op->n_tensors);
+  bool made = n <= COMPOSE_TEMPORARIES;
+  if (made) plan->n_cuts = n;
+  /* A temporary reads those before it alone. */
+  for (int i = 0; i < k.op->n_definitions && made; i++) {
+    int t = k.op->definitions[i].tensor;
+    if (!k.kept[t]) continue;
+    made = make_part(&k, t, &x) && !x.reads_output && add_part(&k, &x, t);
+    if (!made) strbuf_addf(detail, "%s cannot be kept (%s); ", k.op->tensors[t].name, strbuf_text(&s->last));
+  }
+  if (made) {
+    made = make_part(&k, -1, &x) && add_part(&k, &x, -1);
+    if (!made)
+      strbuf_addf(detail, "what reads kept temporaries fits no template (%s); ", strbuf_text(&s->last));
+  }
+  if (made) return true;
+  compose_undo(plan, 0, 0);
+  plan->n_cuts = 0;
+  return false;
+}
