@@ -43,8 +43,8 @@ typedef struct attention_bounds {
 /* How a read of K or V depends on the key. */
 typedef enum attention_keys {
   ATTENTION_KEYS_PLAIN, /* one subscript is the key, the others do not depend on it */
-  /* Two do: one is the key's place in its page, key % page, and one the page's number, which is read from a
-   * table by key / page. */
+  /* Two do: one is the key's place in its page, key % page, and one the page's number, which is key / page or
+   * read from a table by that. */
   ATTENTION_KEYS_PAGED,
   ATTENTION_KEYS_ANY, /* otherwise: rows at gathered places */
 } attention_keys;
@@ -54,8 +54,8 @@ typedef struct attention_read {
   int access;
   attention_keys keys;
   int row;             /* PLAIN: the subscript that is the key; PAGED: key % page; ANY: -1 */
-  int page_of;         /* PAGED: the subscript that is table[…, key / page, …]; else -1 */
-  int table;           /* PAGED: access of the table; else -1 */
+  int page_of;         /* PAGED: the subscript that is key / page or table[…, key / page, …]; else -1 */
+  int table;           /* PAGED: access of the table; -1: there is none */
   const ir_expr *page; /* PAGED: the keys of a page, a SIZE or INT node; else NULL */
 } attention_read;
 

@@ -34,7 +34,7 @@ static void print_read(const attention_match *m, const char *part, const attenti
     strbuf_addf(out, " %lld", (long long)r->page->integer);
   else
     print_term(m, r->page, out);
-  strbuf_addf(out, " of %s", tensor_name(m, r->table));
+  if (r->table >= 0) strbuf_addf(out, " of %s", tensor_name(m, r->table));
 }
 
 static void print_bounds(const attention_match *m, strbuf *out) {

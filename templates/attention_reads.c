@@ -13,24 +13,32 @@ static const ir_expr *page_in(const ir_form *form, const ir_expr *e, ir_operator
 
 /* The access of table[…, key / page, …], whose other subscripts do not depend on the key; else -1. */
 static int table_of(const ir_form *form, const ir_expr *e, int key, const ir_expr **page) {
+  *page = NULL;
   while (e->node == IR_CAST) e = e->args[0];
   if (e->node != IR_READ) return -1;
   const ir_access *x = &form->accesses[e->id];
-  *page = NULL;
   for (int s = 0; s < x->n; s++) {
     const ir_expr *sub = x->subscripts[s].e;
     if (!(ir_form_free(form, sub) >> key & 1)) continue;
-    if (*page || !(*page = page_in(form, sub, IR_OP_DIV, key))) return -1;
+    const ir_expr *of = *page ? NULL : page_in(form, sub, IR_OP_DIV, key);
+    if (!of) {
+      *page = NULL;
+      return -1;
+    }
+    *page = of;
   }
-  return *page && !x->other ? e->id : -1;
+  if (*page && !x->other) return e->id;
+  *page = NULL;
+  return -1;
 }
 
 static bool match_pages(const ir_form *form, const ir_access *x, const int *moving, int key,
                         attention_read *r) {
   for (int i = 0; i < 2; i++) {
-    const ir_expr *place = page_in(form, x->subscripts[moving[i]].e, IR_OP_MOD, key), *page;
-    int table = table_of(form, x->subscripts[moving[1 - i]].e, key, &page);
-    if (!place || table < 0 || place != page) continue;
+    const ir_expr *place = page_in(form, x->subscripts[moving[i]].e, IR_OP_MOD, key),
+                  *number = x->subscripts[moving[1 - i]].e, *page = page_in(form, number, IR_OP_DIV, key);
+    int table = page ? -1 : table_of(form, number, key, &page);
+    if (!place || !page || place != page) continue;
     r->keys = ATTENTION_KEYS_PAGED;
     r->row = moving[i];
     r->page_of = moving[1 - i];
@@ -122,13 +130,17 @@ unsigned attention_bound_loops(const attention_match *m) {
 static void set_pages(const attention_match *m, const attention_read *r, int64_t keys, ir_problem *p) {
   const ir_form *form = &m->form;
   const ir_tensor *tensors = form->problem->op->tensors;
-  const ir_access *x = &form->accesses[r->access], *table = &form->accesses[r->table];
+  const ir_access *x = &form->accesses[r->access],
+                  *table = &form->accesses[r->table < 0 ? r->access : r->table];
   int64_t size = r->page->node == IR_INT ? r->page->integer : p->sizes[r->page->id];
   int64_t pages = size > 0 ? (keys + size - 1) / size : 1;
   for (int s = 0; s < table->n; s++) {
     int axis = tensors[table->tensor].dims[table->subscripts[s].first].axis;
-    if ((ir_form_free(form, table->subscripts[s].e) >> m->key & 1) && axis >= 0) p->sizes[axis] = pages;
+    bool is_row = table == x && s == r->row;
+    if ((ir_form_free(form, table->subscripts[s].e) >> m->key & 1) && axis >= 0 && !is_row)
+      p->sizes[axis] = pages;
   }
+  if (r->table < 0) return;
   int pool = tensors[x->tensor].dims[x->subscripts[r->page_of].first].axis;
   if (pool >= 0) p->sizes[pool] = 3 * pages + 2;
 }

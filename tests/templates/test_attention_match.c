@@ -23,6 +23,13 @@ static const char varlen_paged[] =
                                                                               "V[t[g[n],k / 16],k % 16,h / "
                                                                               "(H / G),e]") " : 0 }";
 
+/* Keys that lie by requests, in pages of their own; values where a table says. */
+#define OWN_A "0.125 * (sum(d) Q[b,q,h,d] * K[b,k / Z,k % Z,h / (H / G),d])"
+static const char own_pages[] =
+    "f(Q: T[B,S,H,D], K: T[B,W,Z,G,D], V: T[P,Z,G,E], t: i32[B,W], lens: i32[B]) -> (O: T[B,S,H,E]) "
+    "{ " ATTENTION_STATISTICS("b,q,h", ": k < lens[b]", OWN_A) "O[b,q,h,e] = " ATTENTION_WEIGHTED(
+        "b,q,h", ": k < lens[b]", OWN_A, "V[t[b,k / Z],k % Z,h / (H / G),e]") " }";
+
 /* Keys at places that depend on the query: heads are the rows of a tile. */
 static const char gathered[] =
     "f(Q: T[B,S,H,D], K: T[B,R,D], V: T[B,R,E], i: i32[B,S,N]) -> (O: T[B,S,H,E]) { A[b,q,h,k] = 0.125 * "
@@ -101,6 +108,9 @@ static const struct {
      "batch b h; query q; key k; wide e; depth d; Q Q; K K by pages of 16 of t; V V by pages of 16 of t; O "
      "O; bf16; scale 0.125; guarded; below +64; below +1 lens +0; below +1 q -1 S +1 lens +1; G divides H; "
      "packs q some h"},
+    {own_pages, "T=bf16 B=2 S=1 H=4 G=2 D=64 E=32 P=7 Z=16 W=3",
+     "batch b h; query q; key k; wide e; depth d; Q Q; K K by pages of Z; V V by pages of Z of t; O O; bf16; "
+     "scale 0.125; guarded; below +1 lens +0; G divides H; packs q some h"},
     {op_latent, "T=bf16 B=2 S=1 H=4 R=20 C=64 F=16",
      "batch b h; query q; key k; wide c; depth c; Q Q; K KV; depth r; Q Qr; K Kr; V KV; O O; bf16; scale "
      "0.125; guarded; below +1 lens +0; below +1 q -1 S +1 lens +1; packs q h"},
