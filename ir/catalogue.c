@@ -362,6 +362,83 @@
     "? 0 : (sum(k: v[b,q,k]) cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * V[table[b,k / Z],k % Z,h "                \
     "/ (H / G),e]) * exp(m[b,q,h] - y[b,q,h]) / t[b,q,h]; l[b,q,h] = y[b,q,h] + "                            \
     "log(t[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * 1.4426950408889634 : l[b,q,h] }")                        \
+  X(varlen_rope_attention, "attention", "N,H,M,G,D,E,B,R,F", "f16 bf16",                                     \
+    "varlen_attention of queries and keys that are rotated by their places",                                 \
+    "varlen_rope_attention(Q: T[N,H,D], K: T[M,G,D], V: T[M,G,E], cu_q: i32[B+1], cu_k: "                    \
+    "i32[B+1], cosines: T[R,F], sines: T[R,F]) -> (O: T[N,H,E], lse: f32[N,H]) scale: float = "              \
+    "1 / sqrt(D), causal: bool = false, left: int = -1, right: int = -1, softcap: float = "                  \
+    "0.0, base2: bool = false, interleaved: bool = false { g[n] = sum(b: cu_q[b + 1] <= n) 1; "              \
+    "f[i] = sum(b: cu_k[b + 1] <= i) 1; a[n] = min(max(n + cu_k[g[n] + 1] - cu_k[g[n]] - "                   \
+    "cu_q[g[n] + 1], 0), R - 1); c[i] = min(i - cu_k[f[i]], R - 1); Qr[n,h,d] = cast<T>(g[n] "               \
+    "== B || d >= 2 * F ? Q[n,h,d] : interleaved ? d % 2 == 0 ? Q[n,h,d] * cosines[a[n],d / "                \
+    "2] - Q[n,h,d + 1] * sines[a[n],d / 2] : Q[n,h,d] * cosines[a[n],d / 2] + Q[n,h,d - 1] * "               \
+    "sines[a[n],d / 2] : d < F ? Q[n,h,d] * cosines[a[n],d + 0] - Q[n,h,d + F] else 0 * "                    \
+    "sines[a[n],d + 0] : Q[n,h,d] * cosines[a[n],d - F] + Q[n,h,d - F] else 0 * sines[a[n],d "               \
+    "- F]); Kr[i,j,d] = cast<T>(f[i] == B || d >= 2 * F ? K[i,j,d] : interleaved ? d % 2 == 0 "              \
+    "? K[i,j,d] * cosines[c[i],d / 2] - K[i,j,d + 1] * sines[c[i],d / 2] : K[i,j,d] * "                      \
+    "cosines[c[i],d / 2] + K[i,j,d - 1] * sines[c[i],d / 2] : d < F ? K[i,j,d] * "                           \
+    "cosines[c[i],d + 0] - K[i,j,d + F] else 0 * sines[c[i],d + 0] : K[i,j,d] * "                            \
+    "cosines[c[i],d - F] + K[i,j,d - F] else 0 * sines[c[i],d - F]); P[n,h,k] = scale * "                    \
+    "sum(d) Qr[n,h,d] * Kr[k,h / (H / G),d]; A[n,h,k] = softcap == 0 ? P[n,h,k] : softcap * "                \
+    "tanh(P[n,h,k] / softcap); v[n,k] = g[n] < B && k >= cu_k[g[n]] && k < cu_k[g[n] + 1] && "               \
+    "(!causal || k <= n + cu_k[g[n] + 1] - cu_q[g[n] + 1]) && (left < 0 || k >= n + cu_k[g[n] "              \
+    "+ 1] - cu_q[g[n] + 1] - left) && (right < 0 || k <= n + cu_k[g[n] + 1] - cu_q[g[n] + 1] "               \
+    "+ right); x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = x[n,h] == -inf ? 0 : x[n,h]; s[n,h] "              \
+    "= sum(k: v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) "                 \
+    "cast<T>(exp(A[n,h,k] - m[n,h])) * V[k,h / (H / G),e]) / s[n,h]; l[n,h] = m[n,h] + "                     \
+    "log(s[n,h]); lse[n,h] = base2 ? l[n,h] * 1.4426950408889634 : l[n,h] }")                                \
+  X(paged_rope_attention, "attention", "B,S,H,G,D,E,P,Z,W,R,F", "f16 bf16",                                  \
+    "paged_attention of queries and keys that are rotated by their places",                                  \
+    "paged_rope_attention(Q: T[B,S,H,D], K: T[P,Z,G,D], V: T[P,Z,G,E], table: i32[B,W], lens: "              \
+    "i32[B], cosines: T[R,F], sines: T[R,F]) -> (O: T[B,S,H,E], lse: f32[B,S,H]) scale: float "              \
+    "= 1 / sqrt(D), causal: bool = false, left: int = -1, right: int = -1, softcap: float = "                \
+    "0.0, base2: bool = false, interleaved: bool = false { a[b,q] = min(max(q + lens[b] - S, "               \
+    "0), R - 1); c[w,y] = min(w * Z + y, R - 1); Qr[b,q,h,d] = cast<T>(d >= 2 * F ? "                        \
+    "Q[b,q,h,d] : interleaved ? d % 2 == 0 ? Q[b,q,h,d] * cosines[a[b,q],d / 2] - Q[b,q,h,d + "              \
+    "1] * sines[a[b,q],d / 2] : Q[b,q,h,d] * cosines[a[b,q],d / 2] + Q[b,q,h,d - 1] * "                      \
+    "sines[a[b,q],d / 2] : d < F ? Q[b,q,h,d] * cosines[a[b,q],d + 0] - Q[b,q,h,d + F] else 0 "              \
+    "* sines[a[b,q],d + 0] : Q[b,q,h,d] * cosines[a[b,q],d - F] + Q[b,q,h,d - F] else 0 * "                  \
+    "sines[a[b,q],d - F]); Kr[b,w,y,j,d] = cast<T>(w * Z + y >= lens[b] ? 0 : d >= 2 * F ? "                 \
+    "K[table[b,w],y,j,d] : interleaved ? d % 2 == 0 ? K[table[b,w],y,j,d] * cosines[c[w,y],d "               \
+    "/ 2] - K[table[b,w],y,j,d + 1] * sines[c[w,y],d / 2] : K[table[b,w],y,j,d] * "                          \
+    "cosines[c[w,y],d / 2] + K[table[b,w],y,j,d - 1] * sines[c[w,y],d / 2] : d < F ? "                       \
+    "K[table[b,w],y,j,d] * cosines[c[w,y],d + 0] - K[table[b,w],y,j,d + F] else 0 * "                        \
+    "sines[c[w,y],d + 0] : K[table[b,w],y,j,d] * cosines[c[w,y],d - F] + K[table[b,w],y,j,d - "              \
+    "F] else 0 * sines[c[w,y],d - F]); p[b,q,h,k] = scale * sum(d) Qr[b,q,h,d] * Kr[b,k / Z,k "              \
+    "% Z,h / (H / G),d]; A[b,q,h,k] = softcap == 0 ? p[b,q,h,k] : softcap * tanh(p[b,q,h,k] / "              \
+    "softcap); v[b,q,k] = k < lens[b] && (!causal || k <= q + lens[b] - S) && (left < 0 || k "               \
+    ">= q + lens[b] - S - left) && (right < 0 || k <= q + lens[b] - S + right); x[b,q,h] = "                 \
+    "max(k: v[b,q,k]) A[b,q,h,k]; m[b,q,h] = x[b,q,h] == -inf ? 0 : x[b,q,h]; s[b,q,h] = "                   \
+    "sum(k: v[b,q,k]) exp(A[b,q,h,k] - m[b,q,h]); O[b,q,h,e] = s[b,q,h] == 0 ? 0 : (sum(k: "                 \
+    "v[b,q,k]) cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * V[table[b,k / Z],k % Z,h / (H / G),e]) / "              \
+    "s[b,q,h]; l[b,q,h] = m[b,q,h] + log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * "                        \
+    "1.4426950408889634 : l[b,q,h] }")                                                                       \
+  X(paged_varlen_rope_attention, "attention", "N,H,G,D,E,P,Z,B,W,R,F", "f16 bf16",                           \
+    "paged_varlen_attention of queries and keys that are rotated by their places",                           \
+    "paged_varlen_rope_attention(Q: T[N,H,D], K: T[P,Z,G,D], V: T[P,Z,G,E], table: i32[B,W], "               \
+    "lens: i32[B], cu_q: i32[B+1], cosines: T[R,F], sines: T[R,F]) -> (O: T[N,H,E], lse: "                   \
+    "f32[N,H]) scale: float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: int = "              \
+    "-1, softcap: float = 0.0, base2: bool = false, interleaved: bool = false { g[n] = sum(b: "              \
+    "cu_q[b + 1] <= n) 1; a[n] = min(max(n - cu_q[g[n] + 1] + lens[g[n]], 0), R - 1); c[w,y] "               \
+    "= min(w * Z + y, R - 1); Qr[n,h,d] = cast<T>(g[n] == B || d >= 2 * F ? Q[n,h,d] : "                     \
+    "interleaved ? d % 2 == 0 ? Q[n,h,d] * cosines[a[n],d / 2] - Q[n,h,d + 1] * sines[a[n],d "               \
+    "/ 2] : Q[n,h,d] * cosines[a[n],d / 2] + Q[n,h,d - 1] * sines[a[n],d / 2] : d < F ? "                    \
+    "Q[n,h,d] * cosines[a[n],d + 0] - Q[n,h,d + F] else 0 * sines[a[n],d + 0] : Q[n,h,d] * "                 \
+    "cosines[a[n],d - F] + Q[n,h,d - F] else 0 * sines[a[n],d - F]); Kr[b,w,y,j,d] = "                       \
+    "cast<T>(w * Z + y >= lens[b] ? 0 : d >= 2 * F ? K[table[b,w],y,j,d] : interleaved ? d % "               \
+    "2 == 0 ? K[table[b,w],y,j,d] * cosines[c[w,y],d / 2] - K[table[b,w],y,j,d + 1] * "                      \
+    "sines[c[w,y],d / 2] : K[table[b,w],y,j,d] * cosines[c[w,y],d / 2] + K[table[b,w],y,j,d - "              \
+    "1] * sines[c[w,y],d / 2] : d < F ? K[table[b,w],y,j,d] * cosines[c[w,y],d + 0] - "                      \
+    "K[table[b,w],y,j,d + F] else 0 * sines[c[w,y],d + 0] : K[table[b,w],y,j,d] * "                          \
+    "cosines[c[w,y],d - F] + K[table[b,w],y,j,d - F] else 0 * sines[c[w,y],d - F]); p[n,h,k] "               \
+    "= scale * sum(d) Qr[n,h,d] * Kr[g[n],k / Z,k % Z,h / (H / G),d]; A[n,h,k] = softcap == 0 "              \
+    "? p[n,h,k] : softcap * tanh(p[n,h,k] / softcap); v[n,k] = g[n] < B && k < lens[g[n]] && "               \
+    "(!causal || k <= n + lens[g[n]] - cu_q[g[n] + 1]) && (left < 0 || k >= n + lens[g[n]] - "               \
+    "cu_q[g[n] + 1] - left) && (right < 0 || k <= n + lens[g[n]] - cu_q[g[n] + 1] + right); "                \
+    "x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = x[n,h] == -inf ? 0 : x[n,h]; s[n,h] = sum(k: "               \
+    "v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) "                          \
+    "cast<T>(exp(A[n,h,k] - m[n,h])) * V[table[g[n],k / Z],k % Z,h / (H / G),e]) / s[n,h]; "                 \
+    "l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? l[n,h] * 1.4426950408889634 : l[n,h] }")              \
   X(fused_linear_cross_entropy, "loss", "N,H,V", FLOATS,                                                     \
     "cross entropy of rows times weights, whose logits are nowhere in memory",                               \
     "fused_linear_cross_entropy(X: T[N,H], W: T[V,H], t: i64[N]) -> (loss: f32[]) "                          \

@@ -108,6 +108,9 @@ static const operator_shapes SHAPES[] = {
     {"sparse_latent_attention", NULL, NULL, "2x3x4x20x32x16x9", {"1x1x4x1x32x16x1", "1x5x4x40x32x16x70"}},
     {"varlen_sink_attention", NULL, NULL, "9x4x20x2x16x8x3", {"33x2x40x1x16x8x5", "7x4x0x2x16x8x2"}},
     {"paged_sink_attention", NULL, NULL, "3x2x4x2x16x8x20x16x3", {"2x3x2x1x16x8x9x16x4"}},
+    {"varlen_rope_attention", NULL, NULL, "7x4x12x2x16x8x3x9x6", {"9x2x20x1x16x8x2x32x8"}},
+    {"paged_rope_attention", NULL, NULL, "2x2x4x2x16x8x5x8x2x14x6", {NULL}},
+    {"paged_varlen_rope_attention", NULL, NULL, "5x4x2x16x8x5x8x2x2x14x6", {NULL}},
     {"sink_attention", NULL, NULL, "1x4x2x9x20x16x8", {"1x1x1x1x1x16x8", "2x2x1x70x33x16x8"}},
     {"fused_linear_cross_entropy",
      NULL,
@@ -168,6 +171,7 @@ static const struct {
     {"sparse_attention", "causal=true first=30"},
     {"sparse_latent_attention", "causal=true first=12"},
     {"paged_varlen_attention", "causal=true left=3"},
+    {"varlen_rope_attention", "interleaved=true"},
     {"fused_linear_cross_entropy", "label_smoothing=0.1"},
 };
 
