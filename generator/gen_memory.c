@@ -164,6 +164,10 @@ void gen_store_shared(gen_builder *b, gen_value value, gen_value address) {
   store(b, value, address, GEN_SPACE_SHARED);
 }
 
+void gen_prefetch_l2(gen_builder *b, gen_value address) {
+  gen_asm(b, b->none, "prefetch.global.L2 [$0];", "l", &address, 1, GEN_ASM_EFFECT);
+}
+
 gen_value gen_pack_halves(gen_builder *b, dtype type, gen_value low, gen_value high) {
   /* The instruction puts its first source into the upper half. */
   const char *text = type == DTYPE_BF16 ? "cvt.rn.bf16x2.f32 $0, $1, $2;" : "cvt.rn.f16x2.f32 $0, $1, $2;";

@@ -43,6 +43,9 @@ void gen_store_global_relaxed(gen_builder *b, gen_value value, gen_value address
  * 1 or 2 bytes are the low part of one word. */
 void gen_load_words(gen_builder *b, int bytes, gen_value address, bool constant, gen_cache cache,
                     gen_value *words);
+/* The line of a global address (i64) into the L2 cache: it completes without anybody's knowledge, and changes
+ * no result. */
+void gen_prefetch_l2(gen_builder *b, gen_value address);
 void gen_store_words(gen_builder *b, int bytes, const gen_value *words, gen_value address, gen_cache cache);
 gen_value gen_load_shared(gen_builder *b, gen_type type, int lanes, gen_value address);
 void gen_store_shared(gen_builder *b, gen_value value, gen_value address);
