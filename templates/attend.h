@@ -274,6 +274,8 @@ gen_value attend_statistics_address(attend_emitter *e, gen_value row, gen_value 
 int attend_part_columns(const attend_plan *p);
 /* Bytes of a part's statistics: the largest score, the sum of weights, of packed requests the group, too. */
 int attend_statistics_bytes(const attend_plan *p);
+/* Of the second kernel, that have parts of one run of columns. */
+int attend_combine_lanes(const attend_plan *p);
 
 arke_status attend_emit(gen_builder *b, const target *t, void *user, arke_error *err);
 enum { ATTEND_COMBINE_THREADS = 128 };

@@ -1,12 +1,13 @@
 /* Tiles whose keys are shared by several CTAs: their parts in the workspace, and the kernel that combines
- * them, in the order of the keys, so that results do not depend on who is first. A thread has a run of
- * columns of a row. */
+ * them, in an order that is always the same, so that results do not depend on who is first. A thread, or a
+ * few neighbours, have a run of columns of a row. */
 #include "generator/gen_barrier.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
+#include "generator/gen_warp.h"
 #include "templates/attend.h"
 
-enum { AT_ONCE = 8 }; /* parts that a thread loads together */
+enum { MOST_PARTS = 5 }; /* of a thread, which loads them together */
 
 int attend_part_columns(const attend_plan *p) {
   return ((int)ir_form_extent(&p->match->form, p->match->wide) + 3) / 4 * 4;
@@ -63,30 +64,36 @@ static void unpack(const gen_value *values, int width, attend_merged *all) {
   for (int i = 0; i < width; i++) all->sums[i] = values[2 + i];
 }
 
-/* As many as divide all of them. */
-static int at_once(int split) {
-  int n = AT_ONCE;
-  while (split % n) n--;
-  return n;
+static void merge_lanes(gen_builder *b, void *user, gen_value *into, const gen_value *from, int n) {
+  attend_merged all, part;
+  (void)user;
+  unpack(into, n - 2, &all);
+  unpack(from, n - 2, &part);
+  attend_merge(b, n - 2, &all, &part, 1);
+  pack(&all, n - 2, into);
 }
 
-static void merge_parts(attend_emitter *e, gen_value row, gen_value column, attend_merged *all) {
+int attend_combine_lanes(const attend_plan *p) {
+  int team = 1;
+  while (p->split / team > MOST_PARTS && p->split / team % 2 == 0 && team < 32) team *= 2;
+  return team;
+}
+
+/* All that splits have of a run of columns: of neighbouring lanes each has some of them, all loaded at once,
+ * since each load takes as long as the rest of the kernel. The first lane's result counts. */
+static void merge_parts(attend_emitter *e, gen_value row, gen_value lane, gen_value column,
+                        attend_merged *all) {
   gen_builder *b = e->b;
-  int width = e->p->epilogue.width, each = at_once(e->p->split);
-  gen_value carried[3 + LANES_MAX] = {gen_i32(b, 0)};
-  gen_loop loop;
+  int width = e->p->epilogue.width, team = attend_combine_lanes(e->p), each = e->p->split / team;
+  attend_merged parts[MOST_PARTS];
+  gen_value first = gen_mul_imm(b, lane, each), values[2 + LANES_MAX];
+  for (int i = 0; i < each; i++) parts[i] = load_part(e, row, gen_add_imm(b, first, i), column);
   attend_merge_start(b, width, all);
-  int n = pack(all, width, carried + 1);
-  gen_loop_begin(b, &loop, carried, 1 + n);
-  gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, carried[0], e->p->split));
-  attend_merged parts[AT_ONCE];
-  for (int i = 0; i < each; i++) parts[i] = load_part(e, row, gen_add_imm(b, carried[0], i), column);
-  unpack(carried + 1, width, all);
   attend_merge(b, width, all, parts, each);
-  pack(all, width, carried + 1);
-  carried[0] = gen_add_imm(b, carried[0], each);
-  gen_loop_end(b, &loop);
-  unpack(carried + 1, width, all);
+  if (team == 1) return;
+  int n = pack(all, width, values);
+  gen_warp_reduce(b, values, n, team, merge_lanes, NULL);
+  unpack(values, width, all);
 }
 
 arke_status attend_combine_emit(gen_builder *b, const target *t, void *user, arke_error *err) {
@@ -100,10 +107,14 @@ arke_status attend_combine_emit(gen_builder *b, const target *t, void *user, ark
   *e = (attend_emitter){.b = b, .k = k, .p = k->p, .m = k->p->match};
   int runs = (int)ir_form_extent(&e->m->form, e->m->wide) / e->p->epilogue.width;
   gen_launches_release(b);
-  gen_value cta = gen_zext(b, gen_ctaid_x(b), GEN_I64);
-  gen_value item =
-      gen_add(b, gen_mul_imm(b, cta, ATTEND_COMBINE_THREADS), gen_zext(b, gen_tid_x(b), GEN_I64));
-  gen_if(b, &branch, gen_compare(b, GEN_ULT, item, gen_param(b, k->items)), NULL, 0);
+  int team = attend_combine_lanes(e->p);
+  gen_value lane = gen_and(b, gen_tid_x(b), gen_i32(b, team - 1)),
+            of_cta = gen_i64(b, ATTEND_COMBINE_THREADS / team);
+  gen_value own = gen_zext(b, gen_udiv(b, gen_tid_x(b), gen_i32(b, team)), GEN_I64);
+  gen_value item = gen_add(b, gen_mul(b, gen_zext(b, gen_ctaid_x(b), GEN_I64), of_cta), own);
+  gen_value exists = gen_compare(b, GEN_ULT, item, gen_param(b, k->items));
+  /* Lanes exchange what they have: those past the last item look at that. */
+  item = gen_select(b, exists, item, gen_add_imm(b, gen_param(b, k->items), -1));
   gen_value line = gen_udiv(b, item, gen_i64(b, runs));
   gen_value run = gen_trunc(b, gen_sub(b, item, gen_mul_imm(b, line, runs)), GEN_I32);
   gen_value column = gen_mul_imm(b, run, e->p->epilogue.width);
@@ -117,7 +128,9 @@ arke_status attend_combine_emit(gen_builder *b, const target *t, void *user, ark
     gen_value statistics = attend_statistics_address(e, line, gen_i32(b, 0));
     e->group_number = gen_load_global(b, GEN_I32, 1, gen_add_imm(b, statistics, 8), true);
   }
-  merge_parts(e, line, column, &all);
+  merge_parts(e, line, lane, column, &all);
+  if (team > 1) exists = gen_and(b, exists, gen_compare_imm(b, GEN_EQ, lane, 0));
+  gen_if(b, &branch, exists, NULL, 0);
   TRY(attend_store(e, &row, column, &all, err));
   gen_if_end(b, &branch);
   return ARKE_OK;

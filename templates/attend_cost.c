@@ -17,7 +17,7 @@ static const double copy_latency_ns = 800, /* from a copy's issue to its bytes *
     exp_per_clock = 16, smem_bytes_per_clock = 90,   /* of an SM */
     issue_per_clock = 1,                             /* of an SM, whose few warps wait for one another */
     cluster_part_ns = 60, cluster_bytes_per_ns = 18, /* of a CTA from the others' shared memory */
-    combine_ns = 700, combine_part_ns = 50, combine_bytes_per_ns = 3600; /* by a second kernel */
+    combine_ns = 1100, combine_lane_ns = 40, combine_bytes_per_ns = 3600; /* by a second kernel */
 
 /* Clusters lie within a GPC. Of an H200's they are as if half had 18 SMs and half 15: 16 clusters of 8 do not
  * fit one to an SM, nor 32 of 8 two to an SM, nor 32 of 4 one to an SM; 64 of 2 do. */
@@ -163,7 +163,9 @@ static double time_to_combine(const attend_plan *p, const work *w, double wide) 
   if (p->clustered)
     return cluster_part_ns * p->split + 4.0 * p->sets * p->block_m * wide / cluster_bytes_per_ns;
   double parts = 8.0 * w->units * w->queries * w->pack * p->split * wide; /* bytes, out and in */
-  return p->split > 1 ? combine_ns + combine_part_ns * p->split + parts / combine_bytes_per_ns : 0;
+  return p->split > 1
+             ? combine_ns + combine_lane_ns * log2(attend_combine_lanes(p)) + parts / combine_bytes_per_ns
+             : 0;
 }
 
 double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_rates *rates) {

@@ -124,7 +124,8 @@ static arke_status make_combine(const attend_plan *p, const char *name, const co
   int64_t runs = ir_form_extent(&p->match->form, p->match->wide) / p->epilogue.width;
   const recipe_expr *items = product(a, c->lines, recipe_const(a, runs));
   k->items = kernel_args_i64(&l->args, items);
-  l->grid[0] = recipe_binary(a, RECIPE_CEILDIV, items, recipe_const(a, ATTEND_COMBINE_THREADS));
+  l->grid[0] = recipe_binary(a, RECIPE_CEILDIV, items,
+                             recipe_const(a, ATTEND_COMBINE_THREADS / attend_combine_lanes(p)));
   return l->grid[0] ? ARKE_OK : error_memory(err, STAGE);
 }
 
