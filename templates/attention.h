@@ -30,9 +30,14 @@
     "CTAs that load each half of the keys and values, for all: with neighbouring queries, or heads that "    \
     "share keys where queries see not all of them",                                                          \
     1, 2)                                                                                                    \
-  X(PACK, "heads of queries, with the same keys and values, that a tile has side by side", 1, 2, 4, 8, 16)   \
+  X(PACK, "heads of queries, with the same keys and values, that a tile has side by side", 1, 2, 4, 8, 16,   \
+    32, 64)                                                                                                  \
   X(GROUP, "heads whose tiles are walked together, longest first; 0: all", 0, 1, 2, 4, 8, 16, 32)            \
-  X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)
+  X(PERSISTENT, "0: a CTA for each tile, 1: a CTA for each SM, which loops over tiles", 0, 1)                \
+  X(SPLIT,                                                                                                   \
+    "CTAs of an SM that there are about, since several share the keys of a tile, which a second kernel "     \
+    "combines; 0: none do",                                                                                  \
+    0, 1, 2)
 
 typedef enum attention_param {
 #define X(NAME, ...) ATTENTION_##NAME,
@@ -47,6 +52,8 @@ extern const space attention_space;
 
 /* Copies of a step of K, in pages; elements of a loop. */
 enum { ATTENTION_MOST_BOXES = 24, ATTENTION_MOST_EXTENT = (1 << 30) - 4096 };
+/* Columns of Q that stay in registers, at most; columns of O that a thread combines. */
+enum { ATTENTION_HELD_DEPTH = 256, ATTENTION_COMBINE_WIDTH = 4, ATTENTION_COMBINE_THREADS = 128 };
 
 /* Heads with the same keys and values, in one tile: row r of a tile is query r / heads of head r % heads.
  * Those of a group of H / G (or all) are taken `heads` at a time, the last few perhaps fewer. */
@@ -67,9 +74,15 @@ typedef struct attention_plan {
   int halves;
   int sum_columns; /* of O, that a warp group has */
   bool turns, overlap, late_wait, hold_q, persistent;
-  bool masked; /* keys can be out of a query's sight, other than past the last one */
-  bool packed; /* queries are of packed requests */
-  bool ends;   /* keys of a request can end before the tensor does: what lies behind is nobody's */
+  /* Parts of the product, one behind the other in the tiles of Q and K: so many panels of each. */
+  int n_parts;
+  const attention_part *parts[ATTENTION_PARTS];
+  int part_panels[ATTENTION_PARTS];
+  bool values_are_keys; /* V is what the first part has of K: it is loaded once */
+  int split;            /* CTAs of an SM, where some share the keys of a tile; else 0 */
+  bool masked;          /* keys can be out of a query's sight, other than past the last one */
+  bool packed;          /* queries are of packed requests */
+  bool ends;            /* keys of a request can end before the tensor does: what lies behind is nobody's */
   attention_pack pack;
   int block_q; /* queries of a tile */
   int page;    /* keys of a page; 0: K and V are read as they lie */
@@ -77,12 +90,12 @@ typedef struct attention_plan {
   int threads;
   int live_registers; /* of a consumer thread, about */
   int resident; /* CTAs of an SM: 2 small ones, of which one works while the other starts or ends a tile */
-  attention_tile q, k, v;
-  int q_stages; /* 2 where they fit: the next tile's queries are copied under this one */
-  bool copied;  /* O leaves through the place of the tile's queries, by a tensor copy; else from registers */
+  attention_tile q, k, v; /* values that are keys: v is the first panels of k */
+  int q_stages;           /* 2 where they fit: the next tile's queries are copied under this one */
+  bool copied; /* O leaves through the place of the tile's queries, by a tensor copy; else from registers */
   int smem_bytes;
   bool wide_offsets;
-  lanes_options scores, epilogue;
+  lanes_options scores, epilogue, combine; /* combine: of the kernel that combines runs of keys */
 } attention_plan;
 
 /* --- packing (attention_pack.c) --- */
@@ -100,6 +113,14 @@ void attention_pack_require(const attention_plan *p, recipe *rules, arena *a);
 /* The dimension of a tensor map, 0 the fastest, for subscript s of Q or O: heads go before queries. */
 int attention_map_dimension(const attention_plan *p, int access, int s);
 
+/* Tiles of the queries of a head, counted in clusters; of packed requests at most. */
+int64_t attention_tiles(const attention_plan *p);
+/* SPLIT: CTAs of a tile in this problem, on so many SMs; else 1. */
+int64_t attention_runs(const attention_plan *p, int sm_count);
+/* Of a step of keys and values in shared memory. */
+int attention_step_bytes(const attention_plan *p);
+/* Whether steps of a tile begin elsewhere than at the first key. */
+bool attention_has_origin(const attention_plan *p);
 /* Registers of a consumer thread, at most. */
 int attention_registers(const attention_plan *p);
 /* The plan of a configuration, or why the hardware cannot run it. */

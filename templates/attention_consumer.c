@@ -11,7 +11,7 @@
 #include "generator/gen_tma.h"
 #include "templates/attention_emit.h"
 
-enum { MOST_SCORES = 96, MOST_WORDS = MOST_SCORES / 2, MOST_QUERY_WORDS = 64 };
+enum { MOST_SCORES = 96, MOST_WORDS = MOST_SCORES / 2, MOST_QUERY_WORDS = ATTENTION_HELD_DEPTH / 4 };
 
 typedef struct consumer {
   attention_emitter *e;
@@ -63,6 +63,11 @@ static gen_value stage_of(gen_builder *b, gen_value first, gen_value index, int 
   return gen_add(b, first, gen_zext(b, gen_mul_imm(b, index, bytes >> 4), GEN_I64));
 }
 
+/* Bytes from a stage of values to the next. */
+static int values_bytes(const attention_plan *p) {
+  return p->values_are_keys ? p->k.bytes : p->v.bytes;
+}
+
 /* The group's queries from shared memory, whose chunks of 16 bytes the copy has permuted by rows. */
 static void hold_queries(consumer *c) {
   attention_emitter *e = c->e;
@@ -91,7 +96,7 @@ static void issue_scores(consumer *c, gen_value *s) {
 
 static void issue_values(consumer *c, const gen_value *words) {
   gen_builder *b = c->e->b;
-  gen_value v = stage_of(b, c->v_descriptor, c->v.index, c->e->p->v.bytes);
+  gen_value v = stage_of(b, c->v_descriptor, c->v.index, values_bytes(c->e->p));
   gen_wgmma_issue_registers(b, &c->values, words, v, gen_bool(b, true), c->sums);
 }
 
@@ -113,16 +118,24 @@ static void release_q(consumer *c, gen_value index, gen_value predicate) {
   gen_pipeline_release(b, &e->of_q, index, c->thread, predicate);
 }
 
+/* Values that are keys lie in K's stages, of which c->v is the one before c->k: who has had the scores of a
+ * step need not wait for its values, and gives the stage back when it has had those. */
+
 static void release_k(consumer *c) {
   attention_emitter *e = c->e;
-  gen_pipeline_release(e->b, &e->of_k, c->k.index, c->thread, NULL);
+  if (!e->p->values_are_keys) gen_pipeline_release(e->b, &e->of_k, c->k.index, c->thread, NULL);
   c->k = gen_pipeline_advance(e->b, &e->of_k, c->k);
+}
+
+static void wait_for_values(consumer *c) {
+  if (!c->e->p->values_are_keys) gen_pipeline_wait(c->e->b, &c->e->of_v, c->v);
 }
 
 static void release_v(consumer *c) {
   attention_emitter *e = c->e;
-  gen_pipeline_release(e->b, &e->of_v, c->v.index, c->thread, NULL);
-  c->v = gen_pipeline_advance(e->b, &e->of_v, c->v);
+  gen_pipeline *of = e->p->values_are_keys ? &e->of_k : &e->of_v;
+  gen_pipeline_release(e->b, of, c->v.index, c->thread, NULL);
+  c->v = gen_pipeline_advance(e->b, of, c->v);
 }
 
 /* --- turns --- */
@@ -221,14 +234,14 @@ static arke_status next_step(consumer *c, gen_value key, gen_value *words, arke_
   attention_rescale rescale;
   bool overlap = e->p->overlap;
   if (!overlap) {
-    gen_pipeline_wait(b, &e->of_v, c->v);
+    wait_for_values(c);
     issue_values(c, words);
   }
   gen_pipeline_wait(b, &e->of_k, c->k);
   take_turn(c);
   issue_scores(c, s);
   if (overlap) {
-    gen_pipeline_wait(b, &e->of_v, c->v);
+    wait_for_values(c);
     issue_values(c, words);
   }
   pass_turn(c);
@@ -300,8 +313,12 @@ static void clear_values(consumer *c, gen_value key) {
       gen_and(b, gen_compare_imm(b, GEN_SLT, first, e->p->block_n), gen_compare(b, GEN_SLT, end, keys));
   gen_branch branch;
   gen_if(b, &branch, ragged, NULL, 0);
-  gen_pipeline_wait(b, &e->of_v, c->v);
-  gen_value stage = gen_add(b, e->smem_v, gen_mul_imm(b, c->v.index, v->bytes)), zero = gen_i32(b, 0);
+  wait_for_values(c);
+  /* Where values are keys, another group may still multiply them. */
+  if (e->p->values_are_keys && e->p->consumers > 1)
+    gen_named_sync(b, gen_i32(b, ATTENTION_ALL_BARRIER), threads);
+  gen_value stage = gen_add(b, e->smem_v, gen_mul_imm(b, c->v.index, values_bytes(e->p))),
+            zero = gen_i32(b, 0);
   gen_value zeros[] = {zero, zero, zero, zero};
   gen_value number = gen_add(b, gen_mul_imm(b, c->group, 128), c->thread);
   gen_value at[] = {gen_add(b, gen_mul_imm(b, first, 128), gen_mul_imm(b, number, 16))};
@@ -358,7 +375,7 @@ static gen_value get(consumer *c, const carried *from, gen_value *words) {
 
 static gen_value key_of(consumer *c, gen_value step) {
   gen_value key = gen_mul_imm(c->e->b, step, c->e->p->block_n);
-  return c->e->p->masked ? gen_add(c->e->b, c->at.origin, key) : key;
+  return attention_has_origin(c->e->p) ? gen_add(c->e->b, c->at.origin, key) : key;
 }
 
 static arke_status consume_tile(consumer *c, arke_error *err) {
@@ -385,11 +402,14 @@ static arke_status consume_tile(consumer *c, arke_error *err) {
   get(c, &in, words);
 
   if (!e->p->hold_q && !e->p->copied) release_q(c, c->q.index, NULL);
-  gen_pipeline_wait(b, &e->of_v, c->v);
+  wait_for_values(c);
   issue_values(c, words);
   gen_wgmma_wait(b, 0, c->sums, c->n_sums);
   release_v(c);
-  TRY(attention_store(e, &c->at, &c->rows, &c->state, c->sums, err));
+  if (e->p->split)
+    attention_store_parts(e, &c->at, &c->rows, &c->state, c->sums);
+  else
+    TRY(attention_store(e, &c->at, &c->rows, &c->state, c->sums, err));
   if (e->p->copied && e->p->q_stages == 1) release_q(c, c->q.index, NULL);
   return ARKE_OK;
 }

@@ -14,6 +14,7 @@ static const double sustained = 0.85;    /* of the matrix units' rate, which las
 static const double exp_per_clock = 16;  /* of an SM */
 static const double softmax_instructions = 5.2, lanes_per_clock = 128; /* of an element; of an SM */
 static const double step_ns = 30;
+static const double combine_ns = 2500; /* of the second launch, behind the first */
 
 /* What a request has, about: all of them alike. */
 typedef struct request_size {
@@ -83,13 +84,21 @@ static double step_time(const attention_plan *p, const target_rates *rates, int 
  * nobody else reads. Queries and outputs pass once. */
 static double memory_time(const attention_plan *p, const target_rates *rates, double heads, double sharing,
                           double tiles, double steps, double keys) {
-  double sms = rates->sm_count, row = 2.0 * (p->k.columns + p->v.columns), traffic = steps * p->block_n * row;
+  double columns = p->k.columns + (p->values_are_keys ? 0 : p->v.columns);
+  double sms = rates->sm_count, row = 2 * columns, traffic = steps * p->block_n * row;
   double together = p->group == 0 ? heads : fmin(heads, p->group);
   double at_work = fmin(heads, together + sms / tiles), once = heads * tiles * p->block_m * row / 2;
   double alike = fmax(1, fmin(tiles * sharing, sms / fmax(1, together / sharing)));
   bool fits = fmax(1, at_work / sharing) * keys * row < 0.8 * (double)rates->l2_bytes;
   double memory = once + (fits ? heads / sharing * keys * row : traffic / alike);
   return fmax(memory / rates->dram_bytes_per_s, traffic / p->cluster / rates->l2_bytes_per_s) * 1e9;
+}
+
+/* SPLIT: a second launch, and what CTAs leave for it, which is still in L2. */
+static double combine_time(const attention_plan *p, const target_rates *rates, double queries, double units) {
+  if (!p->split) return 0;
+  double bytes = 8 * queries * p->pack.heads * units * p->v.columns;
+  return combine_ns + bytes / rates->l2_bytes_per_s * 1e9;
 }
 
 double attention_plan_cost_ns(const attention_plan *p, const target *t, const target_rates *rates) {
@@ -116,6 +125,10 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
     all += steps * tiles / (double)sampled;
     longest = fmax(longest, steps);
   }
+  double runs = (double)attention_runs(p, rates->sm_count);
+  heads *= runs;
+  all /= runs;
+  longest = ceil(longest / runs);
   /* CTAs of an SM are half as fast each; where there are fewer than that, an SM has one. */
   double items = tiles * heads;
   int resident = items <= sms ? 1 : p->resident;
@@ -127,6 +140,7 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
   double between = p->persistent ? tile_ns + (rounds - 1) * next_tile_ns : rounds * tile_ns;
   double stages = p->stages > 1 ? 1 : 1.25;
   double math = steps * each * stages + between,
-         memory = memory_time(p, rates, heads, sharing, tiles, all * heads, keys);
-  return rates->launch_ns + fmax(math, memory) + 0.05 * fmin(math, memory);
+         memory = memory_time(p, rates, heads / runs, sharing, tiles, all * heads, keys);
+  return rates->launch_ns + fmax(math, memory) + 0.05 * fmin(math, memory) +
+         combine_time(p, rates, queries, heads);
 }

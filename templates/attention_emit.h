@@ -17,12 +17,14 @@ enum { ATTENTION_FIRST_TURN = 1, ATTENTION_GROUP_BARRIER = 4, ATTENTION_ALL_BARR
 typedef struct attention_kernel {
   const attention_plan *p;
   arena *a;
-  int map_q, map_k, map_v, map_o; /* map_o where O is copied */
-  int extents[IR_FORM_LOOPS];     /* i32 */
+  int map_q[ATTENTION_PARTS], map_k[ATTENTION_PARTS]; /* by part */
+  int map_v, map_o;           /* map_v where values are not keys; map_o where O is copied */
+  int extents[IR_FORM_LOOPS]; /* i32 */
   /* i32: tiles of the queries of a head, heads of the batch, both together. Of packed requests the kernel
    * counts tiles, and there are no more than so many. */
   int tiles, heads, items;
-  int packs, pack_heads; /* i32, where heads are packed: packs along their loop; heads of a group */
+  int split, parts, statistics; /* SPLIT: i32: CTAs of a tile; what they have, in the workspace */
+  int packs, pack_heads;        /* i32, where heads are packed: packs along their loop; heads of a group */
   lanes_args score_slots, epilogue_slots;
 } attention_kernel;
 
@@ -32,11 +34,11 @@ typedef struct attention_emitter {
   const attention_kernel *k;
   const attention_plan *p;
   const attention_match *m;
-  gen_value map_q, map_k, map_v, map_o; /* i64 */
+  gen_value map_q[ATTENTION_PARTS], map_k[ATTENTION_PARTS], map_v, map_o; /* i64 */
   gen_value smem_q, smem_k, smem_v;
-  gen_pipeline of_q, of_k, of_v;
-  lanes *l;           /* of scores; its loops of the batch are those of the tile at hand */
-  gen_value *score;   /* what `product` is, for the element at hand */
+  gen_pipeline of_q, of_k, of_v; /* of_v where values are not keys */
+  lanes *l;                      /* of scores; its loops of the batch are those of the tile at hand */
+  gen_value *score;              /* what `product` is, for the element at hand */
   gen_value requests; /* shared: what consumers are told of tiles of packed requests, by stages of Q */
   gen_value tiles;    /* of a head; of packed requests known to the producer alone */
   gen_value group;    /* the tile's request; rows past the last one have the last one's number here */
@@ -49,10 +51,11 @@ typedef struct attention_place {
   gen_value loops[IR_FORM_LOOPS]; /* the same, as its loops */
   gen_value first, last;          /* queries; both exist */
   gen_value last_head;            /* of the group, where heads are packed: the tile's first is its loop's */
-  gen_value origin, steps;        /* the first step's first key; at least one step */
+  gen_value origin, steps;        /* the CTA's first key; at least one step, in which it may see nothing */
   gen_value below;                /* keys that any of them sees end there */
   /* Keys that all of them see, from `all_from` to below `all_below`. */
   gen_value all_from, all_below;
+  gen_value run;  /* SPLIT: which of the runs of its steps the CTA has; else NULL */
   gen_value none; /* i1: rows past the last request, which see nothing; NULL: there are none such */
 } attention_place;
 
@@ -139,6 +142,23 @@ arke_status attention_store(attention_emitter *e, const attention_place *at, con
  * the next (attention_copy.c). */
 arke_status attention_copy(attention_emitter *e, const attention_place *at, const attention_rows *rows,
                            const gen_value *words, arke_error *err);
+
+/* SPLIT: the sums and statistics of the thread's rows, of the CTA's run of keys, into the workspace; and the
+ * kernel that combines those of all runs, in the order of the keys (attention_combine.c). */
+void attention_store_parts(attention_emitter *e, const attention_place *at, const attention_rows *rows,
+                           const attention_state *state, const gen_value *sums);
+arke_status attention_combine_emit(gen_builder *b, const target *t, void *user, arke_error *err);
+/* What a row has of all its keys: the largest score and the sum of weights, in base 2 and relative to it. */
+typedef struct attention_statistics {
+  gen_value largest, total;
+} attention_statistics;
+attention_statistics attention_finish_row(attention_emitter *e, const attention_state *state, int r,
+                                          gen_value *lag);
+/* Outputs of the row of a query and the heads `at`: a run of ATTENTION_COMBINE_WIDTH columns of O that begins
+ * at `column`, from the sums of weights times values, and with the first one the statistics. */
+arke_status attention_store_run(attention_emitter *e, const attention_place *at, gen_value query,
+                                gen_value column, const attention_statistics *of, const gen_value *sums,
+                                arke_error *err);
 
 arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_error *err);
 

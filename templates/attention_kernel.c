@@ -25,6 +25,10 @@ static arke_status score(void *user, const ir_expr *x, gen_value *values, arke_e
     values[0] = wide ? gen_sext(e->b, e->group, GEN_I64) : e->group;
     return ARKE_OK;
   }
+  if (e->m->n_parts > 1 && x == e->m->parts[1].e) { /* all of the sum is the other's value */
+    values[0] = gen_f32(e->b, 0);
+    return ARKE_OK;
+  }
   if (x != e->m->parts[0].e || !e->score)
     return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that a score has not");
   values[0] = e->m->factor == 1 ? *e->score : gen_fmul(e->b, *e->score, gen_f32(e->b, e->m->factor));
@@ -35,13 +39,15 @@ static void set_up_barriers(attention_emitter *e, gen_value thread) {
   gen_builder *b = e->b;
   gen_branch first;
   gen_if(b, &first, gen_compare_imm(b, GEN_EQ, thread, 0), NULL, 0);
-  gen_tma_prefetch_map(b, e->map_q);
-  gen_tma_prefetch_map(b, e->map_k);
-  gen_tma_prefetch_map(b, e->map_v);
+  for (int i = 0; i < e->p->n_parts; i++) {
+    gen_tma_prefetch_map(b, e->map_q[i]);
+    gen_tma_prefetch_map(b, e->map_k[i]);
+  }
+  if (!e->p->values_are_keys) gen_tma_prefetch_map(b, e->map_v);
   if (e->p->copied) gen_tma_prefetch_map(b, e->map_o);
   gen_pipeline_init(b, &e->of_q);
   gen_pipeline_init(b, &e->of_k);
-  gen_pipeline_init(b, &e->of_v);
+  if (!e->p->values_are_keys) gen_pipeline_init(b, &e->of_v);
   gen_mbarrier_init_fence(b);
   gen_if_end(b, &first);
   if (e->p->cluster > 1) {
@@ -84,16 +90,18 @@ arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_err
   TRY(lanes_create(b, &p->match->form, &o, &k->score_slots, k->a, &e.l, err));
   /* Scores become weights, which are rounded. */
   lanes_want(e.l, p->match->body, gen_accuracy_for(p->match->type));
-  e.map_q = gen_param(b, k->map_q);
-  e.map_k = gen_param(b, k->map_k);
-  e.map_v = gen_param(b, k->map_v);
+  for (int i = 0; i < p->n_parts; i++) {
+    e.map_q[i] = gen_param(b, k->map_q[i]);
+    e.map_k[i] = gen_param(b, k->map_k[i]);
+  }
+  if (!p->values_are_keys) e.map_v = gen_param(b, k->map_v);
   if (p->copied) e.map_o = gen_param(b, k->map_o);
   e.smem_q = gen_shared_dynamic(b);
   e.smem_k = gen_add_imm(b, e.smem_q, (int64_t)p->q_stages * p->q.bytes);
-  e.smem_v = gen_add_imm(b, e.smem_k, (int64_t)p->stages * p->k.bytes);
+  e.smem_v = p->values_are_keys ? e.smem_k : gen_add_imm(b, e.smem_k, (int64_t)p->stages * p->k.bytes);
   gen_pipeline_create(b, &e.of_q, "q", p->q_stages, p->consumers, 1);
   gen_pipeline_create(b, &e.of_k, "k", p->stages, p->consumers, p->cluster);
-  gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, p->cluster);
+  if (!p->values_are_keys) gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, p->cluster);
   if (p->packed) e.requests = gen_shared_static(b, "requests", p->q_stages * attention_request_bytes(p), 16);
   e.tiles = gen_param(b, k->tiles);
   gen_value thread = gen_tid_x(b);

@@ -11,6 +11,41 @@ static const recipe_expr *product(arena *a, const recipe_expr *x, const recipe_e
 
 enum { L2_PROMOTION_256 = 3, SWIZZLE_128 = 3 };
 
+/* Sizes that launches go by. A cluster has an item: a run of the keys of a tile of each of its CTAs. */
+typedef struct counts {
+  const recipe_expr *tiles, *heads, *runs, *items;
+  const recipe_expr *lines; /* rows of O */
+} counts;
+
+/* As many CTAs of a tile as give an SM `split` of them, but no more than it has steps. */
+static const recipe_expr *runs_of(const attention_plan *p, const recipe_expr *tiles, arena *a) {
+  if (!p->split) return recipe_const(a, 1);
+  const recipe_expr *one = recipe_const(a, 1), *sms = recipe_var(a, "SMS");
+  const recipe_expr *ctas = recipe_binary(a, RECIPE_MUL, sms, recipe_const(a, p->split));
+  const recipe_expr *clusters = recipe_binary(a, RECIPE_DIV, ctas, recipe_const(a, p->cluster));
+  const recipe_expr *each = recipe_binary(a, RECIPE_DIV, clusters, recipe_binary(a, RECIPE_MAX, tiles, one));
+  const recipe_expr *steps = recipe_binary(
+      a, RECIPE_CEILDIV, kernel_extent(&p->match->form, p->match->key, a), recipe_const(a, p->block_n));
+  return recipe_binary(a, RECIPE_MAX, recipe_binary(a, RECIPE_MIN, each, steps), one);
+}
+
+static counts count(const attention_plan *p, arena *a) {
+  const attention_match *m = p->match;
+  const recipe_expr *queries = kernel_extent(&m->form, m->query, a);
+  counts c = {.heads = recipe_const(a, 1), .lines = queries};
+  c.tiles = p->packed ? group_tiles_most(&m->form, &m->groups, p->block_q, a)
+                      : recipe_binary(a, RECIPE_CEILDIV, queries,
+                                      recipe_const(a, (int64_t)p->block_q * attention_along(p)));
+  for (int i = 0; i < m->batch.n; i++) {
+    c.heads = product(a, c.heads, attention_units_recipe(p, m->batch.loops[i], a));
+    c.lines = product(a, c.lines, kernel_extent(&m->form, m->batch.loops[i], a));
+  }
+  const recipe_expr *items = product(a, c.tiles, c.heads);
+  c.runs = runs_of(p, items, a);
+  c.items = product(a, items, c.runs);
+  return c;
+}
+
 /* The subscript that is a loop. */
 static int subscript_of(const ir_form *form, int access, int loop) {
   const ir_access *x = &form->accesses[access];
@@ -38,18 +73,41 @@ static int add_map(const attention_plan *p, int access, int row, int rows, int h
   return kernel_args_tensormap(args, x->tensor, &map);
 }
 
-static void make_rules(const attention_plan *p, const recipe_expr *items, arena *a, recipe *rules) {
+/* --- SPLIT: the workspace, and who combines what is there --- */
+
+static const recipe_expr *parts_bytes(const attention_plan *p, const counts *c, arena *a) {
+  return product(a, product(a, c->lines, c->runs), recipe_const(a, 4 * (int64_t)p->v.columns));
+}
+
+static const recipe_expr *combine_items(const attention_plan *p, const counts *c, arena *a) {
+  return product(a, c->lines, recipe_const(a, p->v.columns / ATTENTION_COMBINE_WIDTH));
+}
+
+static const recipe_expr *combine_grid(const attention_plan *p, const counts *c, arena *a) {
+  return recipe_binary(a, RECIPE_CEILDIV, combine_items(p, c, a), recipe_const(a, ATTENTION_COMBINE_THREADS));
+}
+
+/* --- rules --- */
+
+static void make_rules(const attention_plan *p, const counts *c, arena *a, recipe *rules) {
   const attention_match *m = p->match;
   const ir_op *op = m->form.problem->op;
   *rules = (recipe){.n_tensors = op->n_args};
-  attention_tile_require(rules, &m->form, m->parts[0].q, a);
-  attention_tile_require(rules, &m->form, m->parts[0].k.access, a);
+  for (int i = 0; i < p->n_parts; i++) {
+    attention_tile_require(rules, &m->form, p->parts[i]->q, a);
+    attention_tile_require(rules, &m->form, p->parts[i]->k.access, a);
+  }
   attention_tile_require(rules, &m->form, m->v.access, a);
   if (p->copied) attention_tile_require(rules, &m->form, m->o, a);
   lanes_require(&m->form, &p->scores, rules, a);
   lanes_require(&m->form, &p->epilogue, rules, a);
-  kernel_require(rules, a, kernel_extent(&m->form, m->parts[0].depth, a), 0, p->q.columns,
-                 "the kernel is made for heads of another size");
+  int columns = p->q.columns;
+  for (int i = 0; i < p->n_parts; i++) {
+    int most = i + 1 < p->n_parts ? 64 * p->part_panels[i] : columns;
+    kernel_require(rules, a, kernel_extent(&m->form, p->parts[i]->depth, a), 0, most,
+                   "the kernel is made for heads of another size");
+    columns -= most;
+  }
   kernel_require_equal(rules, a, kernel_extent(&m->form, m->wide, a), p->v.columns,
                        "the kernel is made for values of another size");
   for (int l = 0; l < m->form.n_loops; l++)
@@ -72,7 +130,12 @@ static void make_rules(const attention_plan *p, const recipe_expr *items, arena 
       kernel_require(rules, a,
                      recipe_binary(a, RECIPE_SUB, recipe_const(a, 1), kernel_extent(&m->form, l, a)), 0, 0,
                      "there are no keys, or no requests");
-  kernel_require(rules, a, items, 0, (1 << 30) - 4096, "there are more tiles than the kernel can count");
+  kernel_require(rules, a, c->items, 0, (1 << 30) - 4096, "there are more tiles than the kernel can count");
+  if (!p->split) return;
+  kernel_require(rules, a, combine_grid(p, c, a), 0, INT32_MAX,
+                 "there are more rows than a grid can have blocks");
+  rules->workspace_bytes = recipe_binary(a, RECIPE_ADD, parts_bytes(p, c, a),
+                                         product(a, product(a, c->lines, c->runs), recipe_const(a, 8)));
 }
 
 /* A cluster an item, or as many as the device holds. */
@@ -85,6 +148,80 @@ static const recipe_expr *grid(const attention_plan *p, const recipe_expr *items
     clusters = recipe_binary(a, RECIPE_MIN, recipe_binary(a, RECIPE_MAX, held, one), items);
   }
   return p->cluster == 1 ? clusters : recipe_binary(a, RECIPE_MUL, clusters, recipe_const(a, p->cluster));
+}
+
+/* --- launches --- */
+
+/* What both kernels know. */
+static void declare(attention_kernel *k, const counts *c, const lanes_options *epilogue, kernel_args *args) {
+  const attention_plan *p = k->p;
+  const ir_form *form = &p->match->form;
+  for (int i = 0; i < form->n_loops; i++) k->extents[i] = kernel_args_i32(args, kernel_extent(form, i, k->a));
+  lanes_declare(form, epilogue, args, &k->epilogue_slots);
+  if (!p->split) return;
+  k->split = kernel_args_i32(args, c->runs);
+  k->parts = kernel_args_workspace(args, recipe_const(k->a, 0));
+  k->statistics = kernel_args_workspace(args, parts_bytes(p, c, k->a));
+}
+
+static void declare_maps(attention_kernel *k, kernel_args *args) {
+  const attention_plan *p = k->p;
+  const attention_match *m = p->match;
+  int pack = p->pack.heads;
+  for (int i = 0; i < p->n_parts; i++) {
+    const attention_read *keys = &p->parts[i]->k;
+    int q = p->parts[i]->q, row = subscript_of(&m->form, q, m->query);
+    k->map_q[i] = add_map(p, q, row, p->block_q, pack, k->a, args);
+    k->map_k[i] = add_map(p, keys->access, keys->row, p->box_n, 1, k->a, args);
+  }
+  if (!p->values_are_keys) k->map_v = add_map(p, m->v.access, m->v.row, p->box_n, 1, k->a, args);
+  if (p->copied)
+    k->map_o = add_map(p, m->o, subscript_of(&m->form, m->o, m->query), 64 / pack, pack, k->a, args);
+}
+
+static arke_status make_attention(const attention_plan *p, const counts *c, arena *a, kernel_launch *l,
+                                  arke_error *err) {
+  attention_kernel *k = ARENA_NEW(a, attention_kernel);
+  if (!k) return error_memory(err, STAGE);
+  *k = (attention_kernel){.p = p, .a = a};
+  *l = (kernel_launch){.name = "attention",
+                       .threads = p->threads,
+                       .min_ctas_per_sm = p->resident,
+                       .cluster = {p->cluster, 1, 1},
+                       .smem_bytes = recipe_const(a, p->smem_bytes),
+                       .early_start = true,
+                       .args = {.a = a},
+                       .emit = attention_emit,
+                       .user = k};
+  declare_maps(k, &l->args);
+  declare(k, c, &p->epilogue, &l->args);
+  if (p->pack.loop >= 0) {
+    k->packs = kernel_args_i32(&l->args, attention_units_recipe(p, p->pack.loop, a));
+    k->pack_heads = kernel_args_i32(&l->args, attention_pack_heads(p, a));
+  }
+  k->tiles = kernel_args_i32(&l->args, c->tiles);
+  k->heads = kernel_args_i32(&l->args, c->heads);
+  k->items = kernel_args_i32(&l->args, c->items);
+  lanes_declare(&p->match->form, &p->scores, &l->args, &k->score_slots);
+  l->grid[0] = grid(p, c->items, a);
+  return l->grid[0] && l->smem_bytes ? ARKE_OK : error_memory(err, STAGE);
+}
+
+static arke_status make_combine(const attention_plan *p, const counts *c, arena *a, kernel_launch *l,
+                                arke_error *err) {
+  attention_kernel *k = ARENA_NEW(a, attention_kernel);
+  if (!k) return error_memory(err, STAGE);
+  *k = (attention_kernel){.p = p, .a = a};
+  *l = (kernel_launch){.name = "attention_combine",
+                       .threads = ATTENTION_COMBINE_THREADS,
+                       .early_start = true,
+                       .args = {.a = a},
+                       .emit = attention_combine_emit,
+                       .user = k};
+  declare(k, c, &p->combine, &l->args);
+  k->items = kernel_args_i64(&l->args, combine_items(p, c, a));
+  l->grid[0] = combine_grid(p, c, a);
+  return l->grid[0] ? ARKE_OK : error_memory(err, STAGE);
 }
 
 enum { OTHER_WAYS = 2 };
@@ -105,67 +242,28 @@ static arke_status add_other_ways(const ir_problem *p, const target *t, const lo
 /* The way of tensor copies. */
 static arke_status make_way(const ir_problem *p, const target *t, const config *c,
                             const lower_options *options, arena *a, kernel_way *way, arke_error *err) {
-  kernel_launch *launch = ARENA_NEW(a, kernel_launch);
+  kernel_launch *launches = ARENA_NEW_N(a, kernel_launch, 2);
   recipe *rules = ARENA_NEW(a, recipe);
   attention_match *m = ARENA_NEW(a, attention_match);
   attention_plan *plan = ARENA_NEW(a, attention_plan);
-  attention_kernel *k = ARENA_NEW(a, attention_kernel);
   arke_status status;
-  if (!launch || !rules || !m || !plan || !k) return error_memory(err, STAGE);
+  if (!launches || !rules || !m || !plan) return error_memory(err, STAGE);
   template_reason reason = attention_fit(p, t, a, m, NULL, &status);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   if (reason == TEMPLATE_OK) reason = attention_plan_make(m, t, c, plan);
   if (reason != TEMPLATE_OK)
     return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "configuration not feasible: %s",
                      template_reason_text(reason));
-  lanes_options *each[] = {&plan->scores, &plan->epilogue};
-  for (int i = 0; options && i < 2; i++) {
+  lanes_options *each[] = {&plan->scores, &plan->epilogue, &plan->combine};
+  for (int i = 0; options && i < (int)COUNT_OF(each); i++) {
     each[i]->fast_math = options->fast_math;
     each[i]->check_indices = options->check_indices;
   }
-  *k = (attention_kernel){.p = plan, .a = a};
-  kernel_launch l = {.name = "attention",
-                     .threads = plan->threads,
-                     .min_ctas_per_sm = plan->resident,
-                     .cluster = {plan->cluster, 1, 1},
-                     .smem_bytes = recipe_const(a, plan->smem_bytes),
-                     .early_start = true,
-                     .args = {.a = a},
-                     .emit = attention_emit,
-                     .user = k};
-  int q = m->parts[0].q, pack = plan->pack.heads;
-  const attention_read *keys = &m->parts[0].k, *values = &m->v;
-  k->map_q = add_map(plan, q, subscript_of(&m->form, q, m->query), plan->block_q, pack, a, &l.args);
-  k->map_k = add_map(plan, keys->access, keys->row, plan->box_n, 1, a, &l.args);
-  k->map_v = add_map(plan, values->access, values->row, plan->box_n, 1, a, &l.args);
-  if (plan->copied)
-    k->map_o = add_map(plan, m->o, subscript_of(&m->form, m->o, m->query), 64 / pack, pack, a, &l.args);
-  for (int i = 0; i < m->form.n_loops; i++)
-    k->extents[i] = kernel_args_i32(&l.args, kernel_extent(&m->form, i, a));
-  const recipe_expr *heads = NULL, *tiles;
-  if (plan->packed)
-    tiles = group_tiles_most(&m->form, &m->groups, plan->block_q, a);
-  else
-    tiles = recipe_binary(a, RECIPE_CEILDIV, kernel_extent(&m->form, m->query, a),
-                          recipe_const(a, (int64_t)plan->block_q * attention_along(plan)));
-  for (int i = 0; i < m->batch.n; i++)
-    heads = product(a, heads, attention_units_recipe(plan, m->batch.loops[i], a));
-  if (plan->pack.loop >= 0) {
-    k->packs = kernel_args_i32(&l.args, attention_units_recipe(plan, plan->pack.loop, a));
-    k->pack_heads = kernel_args_i32(&l.args, attention_pack_heads(plan, a));
-  }
-  if (!heads) heads = recipe_const(a, 1);
-  const recipe_expr *items = product(a, tiles, heads);
-  k->tiles = kernel_args_i32(&l.args, tiles);
-  k->heads = kernel_args_i32(&l.args, heads);
-  k->items = kernel_args_i32(&l.args, items);
-  lanes_declare(&m->form, &plan->scores, &l.args, &k->score_slots);
-  lanes_declare(&m->form, &plan->epilogue, &l.args, &k->epilogue_slots);
-  l.grid[0] = grid(plan, items, a);
-  make_rules(plan, items, a, rules);
-  if (!l.grid[0] || !l.smem_bytes) return error_memory(err, STAGE);
-  *launch = l;
-  *way = (kernel_way){.launches = launch, .n = 1, .rules = rules};
+  counts n = count(plan, a);
+  TRY(make_attention(plan, &n, a, &launches[0], err));
+  if (plan->split) TRY(make_combine(plan, &n, a, &launches[1], err));
+  make_rules(plan, &n, a, rules);
+  *way = (kernel_way){.launches = launches, .n = plan->split ? 2 : 1, .rules = rules};
   return ARKE_OK;
 }
 

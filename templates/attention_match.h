@@ -126,6 +126,9 @@ bool attention_is_share(const ir_form *form, const ir_expr *e, int *loop, ir_dim
 
 /* --- reads (attention_reads.c) --- */
 
+/* Whether keys of all parts, and values, are in pages with the same numbers. */
+bool attention_same_pages(const attention_match *m);
+
 /* How a read of K or V, whose rows run along the loop `along`, depends on the key; false with a sentence
  * where it is none that a tile of queries can share. */
 bool attention_match_read(const ir_form *form, const contraction_groups *groups, const ir_expr *read,

@@ -35,7 +35,9 @@ bool attention_pack_make(const attention_match *m, int heads, int spread, attent
   for (int i = 0; i < m->batch.n && !pack->shared; i++)
     if (can.loops >> m->batch.loops[i] & 1) pack->loop = m->batch.loops[i];
   if (pack->loop < 0 || (attention_bound_loops(m) >> pack->loop & 1)) return false;
-  if (!is_plain(&m->form, m->parts[0].q, pack->loop) || !is_plain(&m->form, m->o, pack->loop)) return false;
+  for (int i = 0; i < m->n_parts; i++)
+    if (!is_plain(&m->form, m->parts[i].q, pack->loop)) return false;
+  if (!is_plain(&m->form, m->o, pack->loop)) return false;
   int64_t each = heads_of(&m->form, pack);
   pack->whole = each % all == 0;
   return all < 2 * each; /* at least half of a pack is there */
@@ -89,7 +91,9 @@ int attention_map_dimension(const attention_plan *p, int access, int s) {
   const attention_match *m = p->match;
   const ir_access *x = &m->form.accesses[access];
   int last = x->n - 1, head = -1, query = -1, to = 3;
-  if (p->pack.heads == 1 || (access != m->parts[0].q && access != m->o)) return last - s;
+  bool packs = access == m->o;
+  for (int i = 0; i < m->n_parts; i++) packs = packs || access == m->parts[i].q;
+  if (p->pack.heads == 1 || !packs) return last - s;
   for (int i = 0; i < last; i++) {
     const ir_expr *e = x->subscripts[i].e;
     if (e->node == IR_INDEX && e->id == p->pack.loop) head = i;

@@ -112,6 +112,18 @@ gen_value attention_end_of_keys(attention_emitter *e, const attention_place *at)
   return larger(b, unless_none(e, at, end), gen_i32(b, 0));
 }
 
+/* The CTA's run of the tile's steps. Of fewer steps than runs the last runs have one behind all of them, in
+ * which no key is seen. */
+static void take_run(attention_emitter *e, attention_place *at) {
+  gen_builder *b = e->b;
+  gen_value runs = gen_param(b, e->k->split), each = gen_udiv(b, at->steps, runs);
+  gen_value rest = gen_sub(b, at->steps, gen_mul(b, each, runs));
+  gen_value begin = gen_add(b, gen_mul(b, at->run, each), gen_umin(b, at->run, rest));
+  gen_value more = gen_zext(b, gen_compare(b, GEN_ULT, at->run, rest), GEN_I32);
+  at->origin = gen_add(b, at->origin, gen_mul_imm(b, begin, e->p->block_n));
+  at->steps = gen_umax(b, gen_add(b, each, more), gen_i32(b, 1));
+}
+
 /* Bounds grow or fall with the query, so that their ends are at the tile's first or last one. */
 void attention_find_keys(attention_emitter *e, attention_place *at) {
   gen_builder *b = e->b;
@@ -142,6 +154,7 @@ void attention_find_keys(attention_emitter *e, attention_place *at) {
   below = larger(b, below, gen_add_imm(b, from, 1));
   at->origin = lower ? from : zero;
   at->steps = gen_ceildiv_imm(b, lower ? gen_sub(b, below, from) : below, e->p->block_n);
+  if (e->p->split) take_run(e, at);
 }
 
 /* --- items --- */
@@ -214,6 +227,11 @@ arke_status attention_locate(attention_emitter *e, gen_value item, attention_pla
   gen_builder *b = e->b;
   gen_value tile;
   *at = (attention_place){.none = NULL};
+  if (e->p->split) { /* runs of a tile are neighbours */
+    gen_value runs = gen_param(b, e->k->split), number = gen_udiv(b, item, runs);
+    at->run = gen_sub(b, item, gen_mul(b, number, runs));
+    item = number;
+  }
   attention_find_tile(e, item, &at->head, &tile);
   attention_set_head(e, at);
   int along = attention_along(e->p);

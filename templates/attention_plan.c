@@ -12,15 +12,55 @@ static const int fewer_registers[] = {0, 200, 224, 152};
 
 enum { MOST_DEPTH = 576, MOST_COLUMNS = 512, HALVES_FROM = 256, MOST_PAGE = 4096 };
 
+/* --- parts --- */
+
+/* Whether V is what a part has of K: the same rows, the first columns of them. */
+static bool are_values(const attention_match *m, const attention_part *part) {
+  const ir_form *form = &m->form;
+  const ir_access *k = &form->accesses[part->k.access], *v = &form->accesses[m->v.access];
+  if (k->tensor != v->tensor || k->n != v->n) return false;
+  for (int s = 0; s + 1 < k->n; s++)
+    if (k->subscripts[s].e != v->subscripts[s].e) return false;
+  return ir_form_extent(form, m->wide) <= ir_form_extent(form, part->depth);
+}
+
+/* The first panels of a tile are those of values, if values are keys. */
+static const attention_part *first_part(const attention_match *m) {
+  bool second = m->n_parts > 1 && are_values(m, &m->parts[1]) && !are_values(m, &m->parts[0]);
+  return &m->parts[second];
+}
+
+static int ceil_to(int64_t x, int step) {
+  return (int)((x + step - 1) / step * step);
+}
+
+/* Columns of the tiles of Q and K. */
+static int set_parts(const attention_match *m, attention_plan *plan) {
+  int columns = 0;
+  plan->n_parts = m->n_parts;
+  plan->parts[0] = first_part(m);
+  if (m->n_parts > 1) plan->parts[1] = &m->parts[plan->parts[0] == &m->parts[0]];
+  for (int i = 0; i < m->n_parts; i++) {
+    int depth = ceil_to(ir_form_extent(&m->form, plan->parts[i]->depth), 16);
+    plan->part_panels[i] = (depth + 63) / 64;
+    columns += depth;
+  }
+  plan->values_are_keys = are_values(m, plan->parts[0]);
+  return columns;
+}
+
 /* --- fitting --- */
 
 /* What the match takes and this template does not. */
 static template_reason fit_form(const attention_match *m, strbuf *detail) {
   const char *why = NULL;
-  const attention_read *k = &m->parts[0].k, *v = &m->v;
-  if (m->n_parts > 1) why = "scores of two products";
-  if (k->keys == ATTENTION_KEYS_ANY || v->keys == ATTENTION_KEYS_ANY || k->page != v->page)
-    why = "keys and values at gathered places other than pages, the same for both";
+  const attention_read *v = &m->v;
+  for (int i = 0; i < m->n_parts; i++)
+    if (m->parts[i].k.keys == ATTENTION_KEYS_ANY || v->keys == ATTENTION_KEYS_ANY ||
+        m->parts[i].k.page != v->page)
+      why = "keys and values at gathered places other than pages, the same for both";
+  if (m->n_parts > 1 && v->page && !attention_same_pages(m))
+    why = "scores of two products with keys in pages of different tables";
   if (m->n_scales > 0) why = "values with factors";
   if (m->bounds.n_conditions > 0) why = "keys that are seen by other conditions than bounds of their indices";
   for (int i = 0; i < m->n_parts; i++)
@@ -46,7 +86,8 @@ static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
     template_say(detail, "the query heads are not a multiple of those of keys and values");
     return TEMPLATE_SIZE;
   }
-  int64_t depth = ir_form_extent(&m->form, m->parts[0].depth), wide = ir_form_extent(&m->form, m->wide);
+  int64_t depth = 0, wide = ir_form_extent(&m->form, m->wide);
+  for (int i = 0; i < m->n_parts; i++) depth += ir_form_extent(&m->form, m->parts[i].depth);
   if (depth > MOST_DEPTH || wide > MOST_COLUMNS) {
     template_say(detail, "heads of %lld and %lld elements; the attention template takes up to %d and %d",
                  (long long)depth, (long long)wide, MOST_DEPTH, MOST_COLUMNS);
@@ -61,6 +102,14 @@ static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
   if (depth % 8 || wide % 8) {
     template_say(detail, "heads of %lld and %lld elements; the attention template takes multiples of 8",
                  (long long)depth, (long long)wide);
+    return TEMPLATE_ALIGNMENT;
+  }
+  int64_t first = ir_form_extent(&m->form, first_part(m)->depth);
+  if (m->n_parts > 1 && first % 64) {
+    template_say(detail,
+                 "scores of two products; the attention template takes the one whose keys are values, or the "
+                 "first one, of multiples of 64 elements, but here it has %lld",
+                 (long long)first);
     return TEMPLATE_ALIGNMENT;
   }
   return TEMPLATE_OK;
@@ -91,12 +140,33 @@ template_reason attention_fit(const ir_problem *p, const target *t, arena *a, at
 
 /* --- plans --- */
 
-int attention_registers(const attention_plan *p) {
-  return (p->packed || p->page ? fewer_registers : consumer_registers)[p->consumers];
+int64_t attention_tiles(const attention_plan *p) {
+  const attention_match *m = p->match;
+  int64_t queries = ir_form_extent(&m->form, m->query), each = (int64_t)p->block_q * attention_along(p);
+  int64_t more = p->packed ? ir_form_extent(&m->form, m->groups.loop) : 0;
+  return (queries + each - 1) / each + more;
 }
 
-static int ceil_to(int64_t x, int step) {
-  return (int)((x + step - 1) / step * step);
+int64_t attention_runs(const attention_plan *p, int sm_count) {
+  if (!p->split) return 1;
+  int64_t tiles = attention_tiles(p) * attention_all_units(p),
+          keys = ir_form_extent(&p->match->form, p->match->key);
+  int64_t each = (int64_t)sm_count * p->split / p->cluster / (tiles > 1 ? tiles : 1),
+          steps = (keys + p->block_n - 1) / p->block_n;
+  if (each > steps) each = steps;
+  return each > 1 ? each : 1;
+}
+
+int attention_step_bytes(const attention_plan *p) {
+  return p->k.bytes + (p->values_are_keys ? 0 : p->v.bytes);
+}
+
+bool attention_has_origin(const attention_plan *p) {
+  return p->masked || p->split;
+}
+
+int attention_registers(const attention_plan *p) {
+  return (p->packed || p->page ? fewer_registers : consumer_registers)[p->consumers];
 }
 
 static int common_divisor(int x, int y) {
@@ -111,12 +181,18 @@ static int page_of(const attention_match *m) {
   return n > MOST_PAGE ? MOST_PAGE : (int)n;
 }
 
+/* Whether neighbouring tiles of queries do not go through the same keys, or there are none. */
+static bool has_unlike_keys(const attention_plan *p) {
+  const attention_match *m = p->match;
+  bool unlike = p->packed || (p->masked && ir_form_extent(&m->form, m->query) <= p->block_q);
+  for (int i = 0; i < m->bounds.n; i++) unlike = unlike || m->bounds.list[i].query != 0;
+  return unlike;
+}
+
 template_reason attention_plan_make(const attention_match *m, const target *t, const config *c,
                                     attention_plan *plan) {
   const int *v = c->values;
-  int depth = ceil_to(ir_form_extent(&m->form, m->parts[0].depth), 16),
-      wide = (int)ir_form_extent(&m->form, m->wide);
-  int halves = wide > HALVES_FROM ? 2 : 1;
+  int wide = (int)ir_form_extent(&m->form, m->wide), halves = wide > HALVES_FROM ? 2 : 1;
   *plan = (attention_plan){.match = m,
                            .consumers = v[ATTENTION_CONSUMERS],
                            .block_m = 64 * v[ATTENTION_CONSUMERS] / halves,
@@ -131,15 +207,18 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .overlap = v[ATTENTION_OVERLAP] > 0,
                            .late_wait = v[ATTENTION_OVERLAP] == 2,
                            .persistent = v[ATTENTION_PERSISTENT],
+                           .split = v[ATTENTION_SPLIT],
                            .masked = m->bounds.n > 0,
                            .packed = m->groups.of != NULL,
                            .page = page_of(m),
                            .threads = 128 * (v[ATTENTION_CONSUMERS] + 1)};
+  if (plan->split && (plan->persistent || plan->packed)) return TEMPLATE_SCHEDULE;
+  int depth = set_parts(m, plan);
   /* CTAs that share loads go through the same keys: of neighbouring queries all of them, else of heads. */
   if (plan->cluster > 1 && (plan->page || !t->has.clusters)) return TEMPLATE_CLUSTER;
-  int spread = plan->masked ? plan->cluster : 1;
+  plan->block_q = plan->block_m / v[ATTENTION_PACK];
+  int spread = has_unlike_keys(plan) ? plan->cluster : 1;
   if (!attention_pack_make(m, v[ATTENTION_PACK], spread, &plan->pack)) return TEMPLATE_TILE;
-  plan->block_q = plan->block_m / plan->pack.heads;
   for (int i = 0; i < m->bounds.n; i++)
     plan->ends = plan->ends || (m->bounds.list[i].upper && m->bounds.list[i].query == 0);
   plan->box_n = plan->page ? common_divisor(plan->page, plan->block_n) : plan->block_n / plan->cluster;
@@ -147,16 +226,18 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
     return TEMPLATE_TILE;
   if (halves == 2 && (plan->consumers != 2 || plan->hold_q)) return TEMPLATE_REGISTERS;
   if (plan->turns && plan->consumers < 2) return TEMPLATE_SCHEDULE;
-  if (plan->overlap && plan->stages < 2) return TEMPLATE_STAGES;
+  /* The stage of values is held while the next step's keys come. */
+  if ((plan->overlap || plan->values_are_keys) && plan->stages < 2) return TEMPLATE_STAGES;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   plan->live_registers = plan->sum_columns / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
   if (plan->hold_q) plan->live_registers += depth / 4;
   if (plan->live_registers > attention_registers(plan)) return TEMPLATE_REGISTERS;
+  if (plan->hold_q && depth > ATTENTION_HELD_DEPTH) return TEMPLATE_REGISTERS;
   plan->q = attention_tile_make(plan->block_m, depth);
   plan->k = attention_tile_make(plan->block_n, depth);
   plan->v = attention_tile_make(plan->block_n, wide);
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
-  int steps = plan->stages * (plan->k.bytes + plan->v.bytes);
+  int steps = plan->stages * attention_step_bytes(plan);
   int half = available / 2 - 2 * STATIC_SMEM_BYTES;
   plan->resident = plan->consumers == 1 && steps + plan->q.bytes <= half ? 2 : 1;
   int most = plan->resident == 2 ? half : available;
@@ -166,10 +247,13 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   const ir_access *o = &m->form.accesses[m->o];
   dtype stored = ir_tensor_dtype(m->form.problem, o->tensor);
   plan->copied = (stored == DTYPE_BF16 || stored == DTYPE_F16) && o->n <= GEN_TMA_MAX_RANK &&
-                 plan->v.panels <= plan->q.panels;
+                 plan->v.panels <= plan->q.panels && !plan->split;
   plan->wide_offsets = lanes_need_wide_offsets(&m->form);
   plan->scores = (lanes_options){.loop = -1, .width = 1, .wide_offsets = plan->wide_offsets};
   plan->epilogue = (lanes_options){.loop = m->wide, .width = 2, .wide_offsets = plan->wide_offsets};
   plan->epilogue.wide = lanes_wide(&m->form, &plan->epilogue);
+  plan->combine = plan->epilogue;
+  plan->combine.width = ATTENTION_COMBINE_WIDTH;
+  plan->combine.wide = lanes_wide(&m->form, &plan->combine);
   return TEMPLATE_OK;
 }

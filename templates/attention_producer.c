@@ -23,31 +23,46 @@ static arke_status coordinates(attention_emitter *e, int access, const gen_value
   return ARKE_OK;
 }
 
-static void copy_panels(attention_emitter *e, const attention_tile *tile, gen_value map, gen_value *at,
-                        int rank, gen_value shared, gen_value full, unsigned mask) {
-  for (int i = 0; i < tile->panels; i++) {
+/* Panels of a tile that are copied from one tensor. */
+typedef struct source {
+  gen_value map;
+  const attention_read *r; /* NULL: of Q */
+  const attention_tile *tile;
+  int first, panels; /* in the tile */
+} source;
+
+static void copy_panels(attention_emitter *e, const source *of, gen_value *at, int rank, gen_value shared,
+                        gen_value full, unsigned mask) {
+  for (int i = 0; i < of->panels; i++) {
     at[0] = gen_i32(e->b, (int64_t)i * 64);
-    gen_tma_load(e->b, gen_add_imm(e->b, shared, (int64_t)i * tile->panel_bytes), map, at, rank, full, mask);
+    gen_value to = gen_add_imm(e->b, shared, (int64_t)(of->first + i) * of->tile->panel_bytes);
+    gen_tma_load(e->b, to, of->map, at, rank, full, mask);
   }
 }
 
 static arke_status load_queries(attention_emitter *e, gen_value first, gen_value shared, gen_value full,
                                 arke_error *err) {
-  const ir_access *x = &e->m->form.accesses[e->m->parts[0].q];
-  gen_value given[LIMIT_RANK + 1] = {NULL}, at[GEN_TMA_MAX_RANK];
-  for (int s = 0; s < x->n; s++)
-    if (x->subscripts[s].e->node == IR_INDEX && x->subscripts[s].e->id == e->m->query) given[s] = first;
-  TRY(coordinates(e, e->m->parts[0].q, given, at, err));
-  copy_panels(e, &e->p->q, e->map_q, at, x->n, shared, full, 0);
+  const attention_plan *p = e->p;
+  int panel = 0;
+  for (int i = 0; i < p->n_parts; i++) {
+    const ir_access *x = &e->m->form.accesses[p->parts[i]->q];
+    gen_value given[LIMIT_RANK + 1] = {NULL}, at[GEN_TMA_MAX_RANK];
+    for (int s = 0; s < x->n; s++)
+      if (x->subscripts[s].e->node == IR_INDEX && x->subscripts[s].e->id == e->m->query) given[s] = first;
+    TRY(coordinates(e, p->parts[i]->q, given, at, err));
+    source of = {.map = e->map_q[i], .tile = &p->q, .first = panel, .panels = p->part_panels[i]};
+    copy_panels(e, &of, at, x->n, shared, full, 0);
+    panel += of.panels;
+  }
   return ARKE_OK;
 }
 
 /* A step of K or V, which begins at `key`. With several CTAs in a cluster this one copies its share of the
  * rows into all of them. */
-static arke_status load_keys(attention_emitter *e, const attention_tile *tile, gen_value map,
-                             const attention_read *r, gen_value key, gen_value shared, gen_value full,
-                             arke_error *err) {
+static arke_status load_keys(attention_emitter *e, const source *of, gen_value key, gen_value shared,
+                             gen_value full, arke_error *err) {
   gen_builder *b = e->b;
+  const attention_read *r = of->r;
   int sharers = e->p->cluster;
   gen_value given[LIMIT_RANK + 1] = {NULL}, at[GEN_TMA_MAX_RANK];
   if (sharers > 1) {
@@ -57,7 +72,7 @@ static arke_status load_keys(attention_emitter *e, const attention_tile *tile, g
   }
   given[r->row] = key;
   TRY(coordinates(e, r->access, given, at, err));
-  copy_panels(e, tile, map, at, e->m->form.accesses[r->access].n, shared, full,
+  copy_panels(e, of, at, e->m->form.accesses[r->access].n, shared, full,
               sharers > 1 ? (1u << sharers) - 1 : 0);
   return ARKE_OK;
 }
@@ -93,10 +108,10 @@ static arke_status look_up(attention_emitter *e, const attention_place *tile, co
   return ARKE_OK;
 }
 
-static arke_status load_pages(attention_emitter *e, const attention_tile *tile, gen_value map,
-                              const attention_read *r, gen_value key, const pages *p, gen_value shared,
-                              gen_value full, arke_error *err) {
+static arke_status load_pages(attention_emitter *e, const source *of, gen_value key, const pages *p,
+                              gen_value shared, gen_value full, arke_error *err) {
   gen_builder *b = e->b;
+  const attention_read *r = of->r;
   int rows = e->p->box_n, rank = e->m->form.accesses[r->access].n;
   gen_value given[LIMIT_RANK + 1] = {NULL}, at[GEN_TMA_MAX_RANK];
   given[r->row] = given[r->page_of] = gen_i32(b, 0);
@@ -105,7 +120,7 @@ static arke_status load_pages(attention_emitter *e, const attention_tile *tile, 
     gen_value first = gen_add_imm(b, key, (int64_t)i * rows);
     at[rank - 1 - r->row] = e->p->page == rows ? gen_i32(b, 0) : gen_urem(b, first, gen_i32(b, e->p->page));
     at[rank - 1 - r->page_of] = p->numbers[i];
-    copy_panels(e, tile, map, at, rank, gen_add_imm(b, shared, (int64_t)i * rows * 128), full, 0);
+    copy_panels(e, of, at, rank, gen_add_imm(b, shared, (int64_t)i * rows * 128), full, 0);
   }
   return ARKE_OK;
 }
@@ -120,31 +135,29 @@ typedef struct steps {
   pages of_k, of_v; /* of the next step; of_v has none where they are K's */
 } steps;
 
-static bool same_pages(const attention_match *m) {
-  const attention_read *k = &m->parts[0].k, *v = &m->v;
-  return m->form.accesses[k->access].subscripts[k->page_of].e ==
-         m->form.accesses[v->access].subscripts[v->page_of].e;
-}
-
 static arke_status look_up_step(attention_emitter *e, const attention_place *at, gen_value step, steps *s,
                                 arke_error *err) {
   gen_builder *b = e->b;
   if (!e->p->page) return ARKE_OK;
   gen_value key = gen_add(b, at->origin, gen_mul_imm(b, step, e->p->block_n));
-  TRY(look_up(e, at, &e->m->parts[0].k, key, &s->of_k, err));
-  return same_pages(e->m) ? ARKE_OK : look_up(e, at, &e->m->v, key, &s->of_v, err);
+  TRY(look_up(e, at, &e->p->parts[0]->k, key, &s->of_k, err));
+  return attention_same_pages(e->m) ? ARKE_OK : look_up(e, at, &e->m->v, key, &s->of_v, err);
 }
 
-static arke_status load_operand(attention_emitter *e, const attention_tile *tile, gen_value map,
-                                const attention_read *r, gen_value key, const pages *p, gen_pipeline *of,
-                                gen_value smem, gen_stage *stage, arke_error *err) {
+/* A tile of K or V, from `n` tensors. */
+static arke_status load_operand(attention_emitter *e, const source *sources, int n, gen_value key,
+                                const pages *p, gen_pipeline *of, gen_value smem, gen_stage *stage,
+                                arke_error *err) {
   gen_builder *b = e->b;
-  gen_value full = gen_pipeline_acquire(b, of, *stage, tile->bytes);
-  gen_value shared = gen_add(b, smem, gen_mul_imm(b, stage->index, tile->bytes));
-  if (e->p->page)
-    TRY(load_pages(e, tile, map, r, key, p, shared, full, err));
-  else
-    TRY(load_keys(e, tile, map, r, key, shared, full, err));
+  int bytes = sources[0].tile->bytes;
+  gen_value full = gen_pipeline_acquire(b, of, *stage, bytes);
+  gen_value shared = gen_add(b, smem, gen_mul_imm(b, stage->index, bytes));
+  for (int i = 0; i < n; i++) {
+    if (e->p->page)
+      TRY(load_pages(e, &sources[i], key, p, shared, full, err));
+    else
+      TRY(load_keys(e, &sources[i], key, shared, full, err));
+  }
   *stage = gen_pipeline_advance(b, of, *stage);
   return ARKE_OK;
 }
@@ -153,11 +166,18 @@ static arke_status load_step(attention_emitter *e, const attention_place *at, st
   gen_builder *b = e->b;
   const attention_plan *p = e->p;
   gen_value key = gen_mul_imm(b, s->step, p->block_n);
-  if (p->masked) key = gen_add(b, at->origin, key);
-  pages of_k = s->of_k, of_v = p->page && !same_pages(e->m) ? s->of_v : of_k;
+  if (attention_has_origin(p)) key = gen_add(b, at->origin, key);
+  pages of_k = s->of_k, of_v = p->page && !attention_same_pages(e->m) ? s->of_v : of_k;
   TRY(look_up_step(e, at, gen_add_imm(b, s->step, -1), s, err));
-  TRY(load_operand(e, &p->k, e->map_k, &e->m->parts[0].k, key, &of_k, &e->of_k, e->smem_k, &s->k, err));
-  return load_operand(e, &p->v, e->map_v, &e->m->v, key, &of_v, &e->of_v, e->smem_v, &s->v, err);
+  source k[ATTENTION_PARTS], v = {.map = e->map_v, .r = &e->m->v, .tile = &p->v, .panels = p->v.panels};
+  int panel = 0;
+  for (int i = 0; i < p->n_parts; i++) {
+    k[i] = (source){e->map_k[i], &p->parts[i]->k, &p->k, panel, p->part_panels[i]};
+    panel += p->part_panels[i];
+  }
+  TRY(load_operand(e, k, p->n_parts, key, &of_k, &e->of_k, e->smem_k, &s->k, err));
+  if (p->values_are_keys) return ARKE_OK;
+  return load_operand(e, &v, 1, key, &of_v, &e->of_v, e->smem_v, &s->v, err);
 }
 
 static int put(const steps *s, gen_value *to) {

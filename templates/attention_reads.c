@@ -79,6 +79,17 @@ bool attention_match_read(const ir_form *form, const contraction_groups *groups,
   return true;
 }
 
+static const ir_expr *page_number(const attention_match *m, const attention_read *r) {
+  return r->page_of < 0 ? NULL : m->form.accesses[r->access].subscripts[r->page_of].e;
+}
+
+bool attention_same_pages(const attention_match *m) {
+  const ir_expr *number = page_number(m, &m->v);
+  for (int i = 0; i < m->n_parts; i++)
+    if (page_number(m, &m->parts[i].k) != number) return false;
+  return number != NULL;
+}
+
 /* --- packing --- */
 
 /* Takes into account that a read depends on loops of the batch: `all` of them, and those that it has as

@@ -28,25 +28,18 @@ template_reason attention_fits(const ir_problem *p, const target *t, strbuf *det
   return reason;
 }
 
-/* Tiles of the queries of a head, counted in clusters; of packed requests at most. */
-static int64_t tiles_of(const attention_plan *plan) {
-  int64_t queries = ir_form_extent(&plan->match->form, plan->match->query),
-          each = (int64_t)plan->block_q * attention_along(plan);
-  int64_t more = plan->packed ? ir_form_extent(&plan->match->form, plan->match->groups.loop) : 0;
-  return (queries + each - 1) / each + more;
-}
-
 /* Whether a simpler configuration does the same. */
 static bool redundant(const attention_plan *plan, int sm_count) {
-  int64_t tiles = tiles_of(plan), heads = attention_all_units(plan);
+  int64_t tiles = attention_tiles(plan), heads = attention_all_units(plan);
   if (plan->group > 1 && (plan->group >= heads || tiles == 1)) return true;
   if (plan->group == 1 && heads == 1) return true;
+  if (plan->split) return attention_runs(plan, sm_count) == 1;
   return plan->persistent && tiles * heads * plan->cluster <= (int64_t)sm_count * plan->resident;
 }
 
 static template_reason check_sizes(const attention_plan *plan, int sm_count) {
   const attention_match *m = plan->match;
-  double items = (double)tiles_of(plan) * (double)attention_all_units(plan);
+  double items = (double)attention_tiles(plan) * (double)attention_all_units(plan);
   if (items > ATTENTION_MOST_EXTENT) return TEMPLATE_SIZE;
   /* A cluster along queries of one tile would compute nothing in its second CTA. */
   if (attention_along(plan) > 1 && ir_form_extent(&m->form, m->query) <= plan->block_q)

@@ -11,8 +11,10 @@ typedef struct stored_row {
   attention_emitter *e;
   lanes *l;
   gen_value group; /* the request, or their number */
-  gen_value largest, total, lag;
+  attention_statistics of;
+  gen_value lag;         /* what sums are multiplied by; NULL: nothing */
   const gen_value *sums; /* of the columns at hand; NULL: none */
+  int width;             /* how many */
 } stored_row;
 
 static arke_status statistic(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
@@ -25,40 +27,40 @@ static arke_status statistic(void *user, const ir_expr *x, gen_value *values, ar
     return ARKE_OK;
   }
   if (x == m->largest) {
-    values[0] = row->largest;
+    values[0] = m->base2 ? row->of.largest : gen_fmul(b, row->of.largest, gen_f32(b, M_LN2));
     return ARKE_OK;
   }
   if (x == m->total) {
-    values[0] = row->total;
+    values[0] = row->of.total;
     return ARKE_OK;
   }
   if (x != m->weighted || !row->sums)
     return error_set(err, ARKE_ERR_INTERNAL, "generate", "a reduction that the attention template has not");
-  int width = row->e->p->epilogue.width, n;
+  int n;
   gen_value divisor[LANES_MAX];
   if (m->divisor) TRY(lanes_eval(row->l, m->divisor, divisor, &n, err));
-  for (int i = 0; i < width; i++) {
-    values[i] = gen_fmul(b, row->sums[i], row->lag);
+  for (int i = 0; i < row->width; i++) {
+    values[i] = row->lag ? gen_fmul(b, row->sums[i], row->lag) : row->sums[i];
     if (m->divisor) values[i] = gen_divide(b, lanes_accuracy(row->l, x), values[i], divisor[0]);
   }
   return ARKE_OK;
 }
 
-/* Over the four lanes of a row; the natural unit of the largest score is that of the exponent. */
-static void finish_row(attention_emitter *e, const attention_state *state, int r, stored_row *row) {
+/* Over the four lanes of a row. */
+attention_statistics attention_finish_row(attention_emitter *e, const attention_state *state, int r,
+                                          gen_value *lag) {
   gen_builder *b = e->b;
   gen_value total = state->total[r];
   for (int lane = 1; lane <= 2; lane *= 2)
     total = gen_fadd(b, total, gen_shuffle_xor(b, total, gen_i32(b, lane), 32));
-  row->lag = attention_lag(e, state, r);
-  row->total = gen_fmul(b, total, row->lag);
-  row->largest = e->m->base2 ? state->largest[r] : gen_fmul(b, state->largest[r], gen_f32(b, M_LN2));
+  *lag = attention_lag(e, state, r);
+  return (attention_statistics){.largest = state->largest[r], .total = gen_fmul(b, total, *lag)};
 }
 
 static arke_status set_row(attention_emitter *e, const attention_place *at, gen_value query, gen_value head,
-                           stored_row *row, arke_error *err) {
+                           lanes_options o, stored_row *row, arke_error *err) {
   const attention_match *m = e->m;
-  lanes_options o = e->p->epilogue;
+  row->width = o.width;
   o.user = row;
   o.reduce = statistic;
   TRY(lanes_create(e->b, &m->form, &o, &e->k->epilogue_slots, e->k->a, &row->l, err));
@@ -71,14 +73,14 @@ static arke_status set_row(attention_emitter *e, const attention_place *at, gen_
   return ARKE_OK;
 }
 
-static arke_status store_statistics(attention_emitter *e, const attention_rows *rows, stored_row *row,
+/* By the thread whose column (i32) is 0. */
+static arke_status store_statistics(attention_emitter *e, gen_value column, stored_row *row,
                                     arke_error *err) {
   gen_builder *b = e->b;
   const ir_form *form = &e->m->form;
   gen_branch first;
   if (form->n_outputs == 1) return ARKE_OK;
-  gen_value once = gen_compare_imm(b, GEN_EQ, gen_or(b, rows->first_column, rows->column), 0);
-  gen_if(b, &first, once, NULL, 0);
+  gen_if(b, &first, gen_compare_imm(b, GEN_EQ, column, 0), NULL, 0);
   for (int o = 0; o < form->n_outputs; o++) {
     gen_value values[LANES_MAX];
     int n;
@@ -142,13 +144,30 @@ arke_status attention_store(attention_emitter *e, const attention_place *at, con
     if (e->p->copied) query = gen_select(b, exists, query, at->last);
     if (head) exists = gen_and(b, exists, gen_compare(b, GEN_SLE, head, at->last_head));
     if (head && e->p->copied) head = gen_smin(b, head, at->last_head);
-    finish_row(e, state, r, &row);
-    TRY(set_row(e, at, query, head, &row, err));
+    row.of = attention_finish_row(e, state, r, &row.lag);
+    TRY(set_row(e, at, query, head, e->p->epilogue, &row, err));
     gen_if(b, &branch, exists, NULL, 0);
-    TRY(store_statistics(e, rows, &row, err));
+    TRY(store_statistics(e, gen_or(b, rows->first_column, rows->column), &row, err));
     if (!e->p->copied) TRY(store_columns(e, rows, r, &row, sums, err));
     gen_if_end(b, &branch);
     if (e->p->copied) TRY(pack_columns(e, rows, r, &row, sums, words, err));
   }
   return e->p->copied ? attention_copy(e, at, rows, words, err) : ARKE_OK;
+}
+
+arke_status attention_store_run(attention_emitter *e, const attention_place *at, gen_value query,
+                                gen_value column, const attention_statistics *of, const gen_value *sums,
+                                arke_error *err) {
+  const attention_match *m = e->m;
+  const ir_expr *value = m->form.outputs[m->output].value;
+  gen_value values[LANES_MAX];
+  stored_row row = {.e = e, .of = *of, .sums = sums};
+  int n;
+  TRY(set_row(e, at, query, NULL, e->p->combine, &row, err));
+  lanes_set(row.l, m->wide, attention_index(e, column));
+  TRY(lanes_load(row.l, value, err));
+  TRY(lanes_eval(row.l, value, values, &n, err));
+  TRY(lanes_store(row.l, m->output, values, n, NULL, err));
+  lanes_forget(row.l);
+  return store_statistics(e, column, &row, err);
 }

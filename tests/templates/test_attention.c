@@ -34,6 +34,11 @@ static const char sloped[] =
 static const char lengths[] =
     "f(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,E], n: i32[B]) -> (O: T[B,H,S,E]) "
     "{ " PRODUCT "A[b,h,q,k] = P[b,h,q,k]; " SOFTMAX(": k < n[b] % R", "V[b,h,k,e]");
+/* A part of the keys is the same for all heads; the score is an expression. */
+static const char two_products[] =
+    "f(Q: T[B,H,S,D], K: T[B,H,R,D], Qr: T[B,S,H,F], Kr: T[B,R,F], V: T[B,H,R,E]) -> (O: T[B,H,S,E]) { "
+    "A[b,h,q,k] = 5 * tanh(0.025 * ((sum(d) Q[b,h,q,d] * K[b,h,k,d]) + sum(d) Qr[b,q,h,d] * "
+    "Kr[b,k,d])); " SOFTMAX(": k <= q + R - S", "V[b,h,k,e]");
 /* Rows of all heads together, one head of keys; powers of two; weights divided before they are applied. */
 static const char one_head[] =
     "f(Q: T[B,S,H,D], K: T[B,R,D], V: T[B,R,D]) -> (O: T[B,S,H,D], u: f32[B,S,H]) scale: float = 0.2 { "
@@ -84,6 +89,19 @@ static const template_class cases[] = {
     {biased, "T=f16 B=1 H=1 S=40 R=70 D=64 E=384", "CONSUMERS=2,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0"},
     {biased, "T=bf16 B=1 H=1 S=40 R=150 D=192 E=128", "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=2"},
     {one_head, "T=bf16 B=1 H=3 S=70 R=90 D=64", "CONSUMERS=1,BLOCK_N=64,STAGES=2,OVERLAP=1,TURNS=0,GROUP=2"},
+    /* Keys shared by CTAs: all alike, some of them none, some rows none. */
+    {flash, "T=bf16 B=1 H=2 S=5 R=201 D=64", "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=0,SPLIT=2"},
+    {grouped, "T=f16 B=1 H=2 G=1 S=40 R=60 D=64 causal=true left=30",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=1,OVERLAP=0,TURNS=0,SPLIT=2"},
+    {biased, "T=bf16 B=1 H=1 S=40 R=150 D=64 E=72",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=2,TURNS=0,SPLIT=1"},
+    {flash, "T=bf16 B=1 H=1 S=90 R=100 D=64",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=0,CLUSTER=2,SPLIT=2"},
+    /* Scores of two products, and values of their own. */
+    {two_products, "T=bf16 B=1 H=2 S=70 R=90 D=64 F=24 E=40",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=0,HOLD_Q=1"},
+    {two_products, "T=f16 B=1 H=3 S=66 R=70 D=128 F=64 E=128",
+     "CONSUMERS=2,BLOCK_N=64,STAGES=1,OVERLAP=0,TURNS=1,HOLD_Q=0"},
 };
 
 START_TEST(cases_are_right) {

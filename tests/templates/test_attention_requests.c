@@ -110,6 +110,15 @@ static const char lens[] =
         "A[b,h,q,k]") "O[b,h,q,e] = " ATTENTION_WEIGHTED("b,h,q", ": k < lens[b] && k <= q + lens[b] - S",
                                                          "A[b,h,q,k]", "V[b,h / (H / G),k,e]") " }";
 
+/* Multi-latent, the rotated part first. */
+static const char op_latent_swapped[] =
+    "latent(Q: T[B,S,H,C], Qr: T[B,S,H,F], KV: T[B,R,C], Kr: T[B,R,F], lens: i32[B]) -> (O: T[B,S,H,C]) { "
+    "A[b,q,h,k] = 0.125 * ((sum(r) Qr[b,q,h,r] * Kr[b,k,r]) + sum(c) Q[b,q,h,c] * "
+    "KV[b,k,c]); " ATTENTION_STATISTICS(
+        "b,q,h", ": k < lens[b] && k <= q + lens[b] - S",
+        "A[b,q,h,k]") "O[b,q,h,c] = " ATTENTION_WEIGHTED("b,q,h", ": k < lens[b] && k <= q + lens[b] - S",
+                                                         "A[b,q,h,k]", "KV[b,k,c]") " }";
+
 /* Queries of three requests, the last keys of which are theirs. */
 static const double pieces[] = {0, 20, 20, 31}, piece_lengths[] = {58, 0, 15};
 
@@ -143,6 +152,23 @@ static const struct {
      "T=bf16 B=3 H=2 G=1 S=70 R=70 D=64 E=64",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1",
      {{"lens", TEMPLATE_VALUES(lengths)}}},
+    /* Values that are keys, which CTAs share: in CLUSTER=2 of heads, in pages. */
+    {"multi_latent_attention",
+     "T=bf16 B=3 S=2 H=20 R=70 C=512 E=64 causal=true",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=1,OVERLAP=1,PACK=8,CLUSTER=2",
+     {{"lens", TEMPLATE_VALUES(causal_lengths)}}},
+    {"multi_latent_attention",
+     "T=f16 B=2 S=1 H=40 R=90 C=128 E=24",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=3,TURNS=0,OVERLAP=0,SPLIT=2",
+     {{"lens", TEMPLATE_VALUES(lengths)}}},
+    {"paged_latent_attention",
+     "T=bf16 B=2 S=1 H=9 C=384 E=64 P=7 Z=16 W=4",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=0,SPLIT=2",
+     {{"lens", TEMPLATE_VALUES(lengths)}, {"table", TEMPLATE_VALUES(table)}}},
+    {op_latent_swapped,
+     "T=bf16 B=3 S=3 H=5 R=70 C=64 F=48",
+     "CONSUMERS=2,BLOCK_N=48,STAGES=2,TURNS=1,OVERLAP=2,PACK=4,PERSISTENT=1",
+     {{"lens", TEMPLATE_VALUES(causal_lengths)}}},
     {op_paged,
      "T=bf16 B=3 H=2 G=1 S=5 D=64 E=64 P=7 W=4 causal=false",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1",
@@ -211,6 +237,27 @@ START_TEST(pages_of_nobody_do_not_matter) {
                                                {"K", TEMPLATE_VALUES(rows)},
                                                {"V", TEMPLATE_VALUES(rows)}},
                       4, views);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+/* The same of latent keys, which another group still multiplies when their rows are cleared. */
+START_TEST(latent_keys_of_nobody_do_not_matter) {
+  static double rows[3 * 70 * 512];
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c =
+      template_case_bind(&a, attention(), template_text_of("multi_latent_attention"),
+                         _i ? "T=bf16 B=3 S=1 H=3 R=70 C=512 E=64" : "T=bf16 B=2 S=1 H=3 R=70 C=512 E=64",
+                         _i ? "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1"
+                            : "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=0,SPLIT=2");
+  for (int b = 0; b < 3; b++)
+    for (int i = 0; i < 70 * 512; i++)
+      rows[b * 70 * 512 + i] = i / 512 < lengths[b] ? random_normal(9, (uint64_t)i) : NAN;
+  template_fill_views(
+      &c.p, (const template_input[]){{"lens", TEMPLATE_VALUES(lengths)}, {"KV", TEMPLATE_VALUES(rows)}}, 2,
+      views);
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -317,6 +364,7 @@ int main(void) {
   tcase_add_loop_test(tests, lengths_and_pages_are_right, 0, (int)COUNT_OF(paged));
   tests = new_case(suite, "nobody");
   tcase_add_loop_test(tests, keys_of_nobody_do_not_matter, 0, 2);
+  tcase_add_loop_test(tests, latent_keys_of_nobody_do_not_matter, 0, 2);
   tcase_add_test(tests, pages_of_nobody_do_not_matter);
   tests = new_case(suite, "packs");
   tcase_add_loop_test(tests, packs_of_heads_are_right, 0, (int)COUNT_OF(packs));
