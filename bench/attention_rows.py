@@ -61,8 +61,10 @@ def dtypes(row, *names):
 def options(row, *allowed):
     """Attributes of ours; one that changes the result and is not ours ends the row."""
     a, found = row["attributes"], {}
-    if a.get("pos_encoding_mode") or a.get("fuse_rope"):
+    if (a.get("pos_encoding_mode") or a.get("fuse_rope")) and "interleaved" not in allowed:
         raise Unexpressed("rotates queries and keys as it goes")
+    if a.get("rope_layout", "neox") != "neox":
+        found["interleaved"] = True
     if a.get("is_causal"):
         found["causal"] = True
     for ours, theirs in (("left", "window_size_left"), ("right", "window_size_right")):
@@ -77,6 +79,7 @@ def options(row, *allowed):
 
 
 FORWARD = ("causal", "left", "right", "softcap")
+ROTATED = (*FORWARD, "interleaved")
 
 
 def one_type(row, *names):
@@ -86,13 +89,19 @@ def one_type(row, *names):
     return found.pop()
 
 
-def with_sinks(row, op):
-    """The operator of the same form that has sinks, where the row has."""
-    if "sinks" not in row["inputs"]:
-        return op
+def variant(row, op, sizes):
+    """The operator of the same form that has sinks or rotates, where the row does, and its sizes."""
+    rotates, sinks = "rope_cos" in row["inputs"], "sinks" in row["inputs"]
+    if rotates and sinks:
+        raise Unexpressed("rotates and has sinks")
+    if rotates:
+        r, f = shape(row, "rope_cos")
+        return op.replace("_attention", "_rope_attention"), {**sizes, "R": r, "F": f}
+    if not sinks:
+        return op, sizes
     if op not in ("varlen_attention", "paged_attention"):
         raise Unexpressed(f"has sinks besides what {op} has")
-    return op.replace("_attention", "_sink_attention")
+    return op.replace("_attention", "_sink_attention"), sizes
 
 
 def dense(row):
@@ -115,17 +124,18 @@ def varlen(row):
     q, k = row["attributes"]["q_lens"], row["attributes"]["kv_lens"]
     sizes = {"N": n, "H": h, "M": m, "G": g, "D": d, "E": shape(row, "v")[2], "B": len(q)}
     note = {"q_lens": packed(q), "k_lens": packed(k)}
-    return with_sinks(row, "varlen_attention"), sizes, one_type(row, "q", "k", "v"), options(row, *FORWARD), note
+    return *variant(row, "varlen_attention", sizes), one_type(row, "q", "k", "v"), options(row, *ROTATED), note
 
 
 def paged(row):
     (n, h, d), (p, z, g, _), (b, w) = shape(row, "q"), shape(row, "k_pages"), shape(row, "page_table")
     q, k = row["attributes"]["q_lens"], row["attributes"]["cache_lens"]
     pages = {"H": h, "G": g, "D": d, "E": shape(row, "v_pages")[3], "P": p, "Z": z, "B": b, "W": w}
-    found = one_type(row, "q", "k_pages", "v_pages"), options(row, *FORWARD)
+    found = one_type(row, "q", "k_pages", "v_pages"), options(row, *ROTATED)
     if len(set(q)) == 1:  # as many queries of each request
-        return with_sinks(row, "paged_attention"), {**pages, "S": q[0]}, *found, {"k_lens": packed(k)}
-    return with_sinks(row, "paged_varlen_attention"), {**pages, "N": n}, *found, {"q_lens": packed(q), "k_lens": packed(k)}
+        return *variant(row, "paged_attention", {**pages, "S": q[0]}), *found, {"k_lens": packed(k)}
+    note = {"q_lens": packed(q), "k_lens": packed(k)}
+    return *variant(row, "paged_varlen_attention", {**pages, "N": n}), *found, note
 
 
 def paged_decode(row):
@@ -218,11 +228,11 @@ def contents(entry):
     """By name, the values of index tensors as nested lists; scales are numbers."""
     op, s, note = entry["op"], entry["sizes"], entry["note"]
     found = {}
-    if op in ("varlen_attention", "varlen_sink_attention"):
+    if op.startswith("varlen"):
         found = {"cu_q": offsets(unpacked(note["q_lens"])), "cu_k": offsets(unpacked(note["k_lens"]))}
-    elif op in ("paged_attention", "paged_sink_attention", "paged_varlen_attention", "multi_latent_attention"):
+    elif op.startswith("paged") or op == "multi_latent_attention":
         found = {"lens": unpacked(note["k_lens"])}
-        if op == "paged_varlen_attention":
+        if op.startswith("paged_varlen"):
             found["cu_q"] = offsets(unpacked(note["q_lens"]))
     elif op == "cache_gather":
         found = {"cu": offsets(unpacked(note["q_lens"])), "starts": unpacked(note["starts"])}

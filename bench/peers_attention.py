@@ -50,6 +50,9 @@ class Row:
             if name == "idx":
                 self.tensors[name] = self.named_keys(shape, dtype)
                 continue
+            if name in ("cosines", "sines"):
+                self.tensors[name] = rotations(name, *shape).to(dtype)
+                continue
             order = layouts.get(name, range(len(shape)))
             published = [0] * len(shape)
             for ours, theirs in enumerate(order):
@@ -70,6 +73,27 @@ class Row:
     def arguments(self):
         own = self.problem.inputs if self.problem.in_place else self.problem.inputs + self.problem.outputs
         return [self.tensors[name] for name, _, _ in own]
+
+
+def rotations(name, positions, frequencies):
+    """Cosines or sines of angles as Llama has them."""
+    slopes = 10000.0 ** (-torch.arange(frequencies, device=DEVICE, dtype=torch.float64) / frequencies)
+    angles = torch.arange(positions, device=DEVICE, dtype=torch.float64)[:, None] * slopes
+    return angles.cos() if name == "cosines" else angles.sin()
+
+
+def rotated(row, x, first):
+    """Rows [S, H, D] at places `first` and on, as the operator rotates and rounds them; as they are where it does not."""
+    t = row.tensors
+    if "cosines" not in t:
+        return x
+    at = (torch.arange(x.shape[0], device=DEVICE) + first).clamp(0, t["cosines"].shape[0] - 1)
+    c, s = (t[name][at][:, None].float() for name in ("cosines", "sines"))
+    f, y = c.shape[-1], x.float()
+    pairs = (slice(0, 2 * f, 2), slice(1, 2 * f, 2)) if row.attrs.get("interleaved") else (slice(0, f), slice(f, 2 * f))
+    a, b = (y[..., part].clone() for part in pairs)
+    y[..., pairs[0]], y[..., pairs[1]] = a * c - b * s, b * c + a * s
+    return y.to(x.dtype)
 
 
 def scale_of(row):
@@ -96,13 +120,15 @@ def request_of(row, b):
     if op.startswith("varlen"):
         q = slice(int(t["cu_q"][b]), int(t["cu_q"][b + 1]))
         k = slice(int(t["cu_k"][b]), int(t["cu_k"][b + 1]))
-        return Request(t["Q"][q], t["K"][k], t["V"][k], t["O"][q])
+        first = (k.stop - k.start) - (q.stop - q.start)
+        return Request(rotated(row, t["Q"][q], first), rotated(row, t["K"][k], 0), t["V"][k], t["O"][q])
     if op == "multi_latent_attention":
         k = torch.cat((t["KV"][b], t["Kr"][b]), -1)[: int(t["lens"][b]), None]
         return Request(torch.cat((t["Q"][b], t["Qr"][b]), -1), k, k[..., : row.sizes["C"]], t["O"][b])
     if op.startswith("paged"):
         q = (slice(int(t["cu_q"][b]), int(t["cu_q"][b + 1])),) if "cu_q" in t else (b,)
-        return Request(t["Q"][q], pages_of(row, "K", b), pages_of(row, "V", b), t["O"][q])
+        queries = rotated(row, t["Q"][q], int(t["lens"][b]) - t["Q"][q].shape[0])
+        return Request(queries, rotated(row, pages_of(row, "K", b), 0), pages_of(row, "V", b), t["O"][q])
     q, k, v, o = (t[n][b].transpose(0, 1) for n in ("Q", "K", "V", "O"))
     return Request(q, k, v, o)
 

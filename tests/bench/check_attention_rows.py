@@ -37,12 +37,17 @@ def check_mapping():
     assert attention_rows.contents(made)["cu_q"] == [0, 2, 2, 3]
     made = attention_rows.problem(row("GQAPagedFwd", {**pages, "sinks": [8]}, {"q_lens": [1] * 3, "cache_lens": [5] * 3}))
     assert made["op"] == "paged_sink_attention" and attention_rows.contents(made)["lens"] == [5] * 3, made
+    tables = {**pages, "rope_cos": [70, 16], "rope_sin": [70, 16]}
+    turned = {"q_lens": [2, 0, 1], "cache_lens": [5, 64, 9], "pos_encoding_mode": "rope", "rope_layout": "interleaved"}
+    made = attention_rows.problem(row("GQAPagedFwd", tables, turned))
+    assert made["op"] == "paged_varlen_rope_attention" and made["attrs"] == {"interleaved": True}, made
+    assert made["sizes"]["R"] == 70 and made["sizes"]["F"] == 16 and attention_rows.contents(made)["cu_q"] == [0, 2, 2, 3], made
     gather = {"dst": [7, 2, 8], "cache": [5, 4, 2, 8], "block_table": [2, 3], "cu_seq_lens": [3], "seq_starts": [2]}
     made = attention_rows.problem(row("PagedKVCacheGatherFwd", gather, {"seq_lens": [3, 4], "starts": [2, 0]}))
     assert made["sizes"]["D"] == 16 and attention_rows.contents(made)["cu"] == [0, 3, 7], made
     for operator, inputs, attributes, why in (
         ("GQAPagedFwd", {**pages, "sinks": [8]}, {"q_lens": [1, 2, 0], "cache_lens": [5] * 3}, "sinks"),
-        ("GQAPagedFwd", pages, {"q_lens": [1] * 3, "cache_lens": [5] * 3, "pos_encoding_mode": "rope"}, "rotates"),
+        ("GQADenseFwd", {"q": [1, 4, 8, 64], "k": [1, 4, 2, 64], "v": [1, 4, 2, 64]}, {"pos_encoding_mode": "rope"}, "rotates"),
         ("NSAVarlenFwd", {}, {}, "NSAVarlenFwd"),
     ):
         try:
