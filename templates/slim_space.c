@@ -50,7 +50,7 @@ static bool is_redundant(const slim_plan *p) {
          (p->block_k > 64 && p->block_k / 2 >= k) || p->cluster > steps ||
          (fewer_stages > 0 && fewer_stages >= each) ||
          (p->loads != GEN_CACHE_DEFAULT && tokens > p->tokens) || /* weights are read again */
-         p->copy_lines > 0 || p->ahead;
+         p->staggered || p->copy_lines > 0 || p->ahead;           /* until they have been timed */
 }
 
 typedef struct prepared {
