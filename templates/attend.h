@@ -203,6 +203,8 @@ arke_status attend_find_place(attend_emitter *e, arke_error *err);
 /* Which tile: *exists (i1; NULL: it does) tells whether there is one for the CTA. */
 arke_status attend_find_tile(attend_emitter *e, gen_value *exists, arke_error *err);
 void attend_find_unit(attend_emitter *e);
+/* Asks for the lines of a table of pages that the tile will read (attend_pages.c); e->row is known. */
+arke_status attend_ask_for_pages(attend_emitter *e, arke_error *err);
 /* The value of the node that is the query's group, for evaluators whose `user` is the emitter. */
 arke_status attend_group_value(void *user, const ir_expr *x, gen_value *values, arke_error *err);
 /* The row of that number in the unit; past the tile's last one it is that, and does not exist. */

@@ -234,6 +234,7 @@ arke_status attend_find_place(attend_emitter *e, arke_error *err) {
   e->first = gen_udiv(b, e->first_row, gen_param(b, e->k->pack));
   e->last = gen_udiv(b, gen_add_imm(b, end, -1), gen_param(b, e->k->pack));
   attend_find_row(e, e->first_row, &e->row);
+  TRY(attend_ask_for_pages(e, err));
   /* Bounds depend on the unit's indices alone, and on the request. */
   attend_set_row(e, e->l, &e->row);
   TRY(find_keys(e, err));
