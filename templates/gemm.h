@@ -110,8 +110,7 @@ int64_t gemm_extent(const gemm_match *match, int loop); /* in the match's proble
   X(STAGED,                                                                                                  \
     "1: what the epilogue reads by row and column, and scales of blocks, come through shared memory, ahead " \
     "of their use",                                                                                          \
-    0, 1)                                                                                                    \
-  X(STAGGER, "1: CTAs that have one tile each begin with other terms of K than their neighbours", 0, 1)
+    0, 1)
 
 typedef enum gemm_param {
 #define X(NAME, ...) GEMM_##NAME,
@@ -147,7 +146,6 @@ typedef struct gemm_plan {
   int block_m, block_n, block_k, stages, consumers, cluster_m, cluster_n, group;
   bool pingpong, persistent, raster_n;
   bool deferred;    /* a tile is stored under the products of the next */
-  bool staggered;   /* CTAs begin at k-steps of their own, and end with what they left out */
   bool stream;      /* the last tiles are split along K (gemm_stream.c) */
   bool even;        /* tiles of several widths fill whole waves (gemm_even.c) */
   int cluster;      /* CTAs of a cluster */

@@ -117,8 +117,6 @@ template_reason gemm_check_numbers(const config *c) {
   if (split && (persistent || deferred || even)) return TEMPLATE_SCHEDULE;
   if (split && cluster > 1) return TEMPLATE_CLUSTER;
   if (even && cluster > 1) return TEMPLATE_CLUSTER; /* CTAs that share rows have one width */
-  if (v[GEMM_STAGGER] && persistent)
-    return TEMPLATE_SCHEDULE; /* CTAs of many tiles run apart by themselves */
   if (v[GEMM_BLOCK_M] % (64 * (pingpong ? 1 : v[GEMM_CONSUMERS]))) return TEMPLATE_TILE;
   return TEMPLATE_OK;
 }
@@ -139,8 +137,6 @@ static template_reason check_operator(const gemm_match *match, const config *c) 
   if (match->n_sums > 1 && v[GEMM_EVEN] && !match->b_k_major) return TEMPLATE_TILE;
   /* Scales of a step are those of rows of A and of whole blocks of columns of B. */
   if ((match->n_sums > 1 || match->block > 0) && v[GEMM_SWAP]) return TEMPLATE_OPERATOR;
-  /* Who brings scales, or gathers rows, walks K in order. */
-  if (v[GEMM_STAGGER] && (match->block > 0 || match->gathered)) return TEMPLATE_OPERATOR;
   /* Parts of rows are of whole tiles of columns, small beside them. */
   bool reduced = match->c->rows.n > 0;
   if (reduced && (v[GEMM_SWAP] || v[GEMM_STREAM_K] || v[GEMM_EVEN])) return TEMPLATE_OPERATOR;
@@ -265,7 +261,6 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
       .deferred = v[GEMM_SCHEDULE] == 2,
       .persistent = v[GEMM_PERSISTENT],
       .raster_n = v[GEMM_RASTER],
-      .staggered = v[GEMM_STAGGER],
       .stream = v[GEMM_STREAM_K] == 1,
       .split = v[GEMM_STREAM_K] > 1 ? v[GEMM_STREAM_K] : 1,
       .even = v[GEMM_EVEN],

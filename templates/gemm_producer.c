@@ -74,24 +74,6 @@ static void fetch_reads(gemm_emitter *e, gemm_item item, gemm_tile tile, gen_val
   gen_if_end(b, &now);
 }
 
-/* How far into its k-steps a tile begins, STAGGER: CTAs run in step, so that all that share rows of A would
- * ask for the same terms at once, of a few slices of the L2 cache. */
-static gen_value first_taken(gemm_emitter *e, gemm_item item, gemm_tile tile) {
-  gen_builder *b = e->b;
-  const gemm_plan *plan = e->plan;
-  gen_value row = gen_udiv(b, tile.row, gen_i32(b, plan->block_m * plan->cluster_m)),
-            column = gen_udiv(b, tile.column, gen_i32(b, plan->block_n * plan->cluster_n));
-  gen_value none = gen_compare_imm(b, GEN_EQ, item.steps, 0);
-  return gen_urem(b, gen_add(b, row, column), gen_select(b, none, gen_i32(b, 1), item.steps));
-}
-
-/* The k-step that is taken as number `step`: behind the last one the walk comes round. */
-static gen_value taken(gemm_emitter *e, gemm_item item, gen_value ahead, gen_value step) {
-  gen_builder *b = e->b;
-  gen_value at = gen_add(b, step, ahead), around = gen_sub(b, at, item.steps);
-  return gen_select(b, gen_compare(b, GEN_ULT, at, gen_add(b, item.first, item.steps)), at, around);
-}
-
 static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
@@ -107,7 +89,6 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
     bytes = gen_add_imm(b, gen_mul_imm(b, width, of_column), plan->a.bytes);
   }
   gen_value end = gen_add(b, item.first, item.steps);
-  gen_value ahead = plan->staggered ? first_taken(e, item, tile) : NULL;
   gen_loop loop;
   gen_value carried[] = {item.first, at.index, at.parity};
   gen_loop_begin(b, &loop, carried, 3);
@@ -117,7 +98,7 @@ static gen_stage load_item(gemm_emitter *e, gemm_item item, gen_stage at) {
                          : gen_pipeline_acquire(b, &e->pipeline, at, plan->stage_bytes);
   gen_value stage = gen_add(b, e->smem, gen_mul_imm(b, at.index, plan->stage_bytes));
   gen_value terms[IR_FORM_LOOPS] = {NULL};
-  gemm_terms_at(e, plan->staggered ? taken(e, item, ahead, step) : step, terms);
+  gemm_terms_at(e, step, terms);
   load_part(e, &plan->a, &of_a, stage, terms, full);
   gemm_load_b(e, of_b, width, stage, terms, full);
   fetch_reads(e, item, tile, width, step);

@@ -45,7 +45,7 @@ static bool redundant(const gemm_plan *plan, int64_t units_m, int64_t units_n, i
     int64_t slots = sm_count / plan->cluster;
     return slots <= 1 || units_m * units_n * batches % slots == 0;
   }
-  if (plan->even) return false;     /* even_already */
+  if (plan->even) return false; /* even_already */
   return plan->persistent && !plan->match.grouped &&
          units_m * units_n * batches * plan->cluster <= sm_count; /* one tile each */
 }

@@ -72,8 +72,7 @@ static inline bool skinny_is_token(const skinny_match *m, int operand) {
   X(SPLIT, "CTAs that share K: up to 8 in a cluster, more through memory and a second kernel", 1, 2, 4, 8,   \
     32, 128)                                                                                                 \
   X(STAGES, "steps along K whose loads are under way: 2: one while another is multiplied", 1, 2)             \
-  X(STREAM, "1: weights pass L1 by, and leave L2 first", 0, 1)                                               \
-  X(AHEAD, "1: weights of the first step are asked for before the launch before has ended", 0, 1)
+  X(STREAM, "1: weights pass L1 by, and leave L2 first", 0, 1)
 
 typedef enum skinny_param {
 #define X(NAME, ...) SKINNY_##NAME,
@@ -92,7 +91,6 @@ enum { SKINNY_SUMS = 128, SKINNY_WORDS = 256 }; /* of a thread: partial sums, wo
 typedef struct skinny_plan {
   const skinny_match *m;
   bool mma, dense, wide_offsets, prefetch;
-  bool ahead; /* L2 is asked for the first step's weights before the launch before has ended */
   int tokens, slots, across, deep; /* across * deep = 32 lanes */
   int vector;                      /* weights of one load */
   int group;                       /* neighbouring rows of weights in a vector: `vector`, or 1 */

@@ -50,9 +50,6 @@ void skinny_set(const skinny_emitter *e, lanes *l, const contraction_loops *loop
 
 /* Loads what the thread needs of K from `k` on (its first element, of the index type), clamped to the end. */
 arke_status skinny_load(skinny_emitter *e, gen_value k, skinny_batch *batch, arke_error *err);
-/* Has L2 asked for the weights that skinny_load takes at `k`, where no address depends on what is in memory:
- * it may be called before the launch before has ended, so that memory does not rest between two launches. */
-arke_status skinny_ask(skinny_emitter *e, gen_value k, arke_error *err);
 /* The values of one vector of an operand, or of the product of some of its `factors` (bits), in the type of
  * sums: as many as its lanes, or one. */
 arke_status skinny_values(skinny_emitter *e, int operand, unsigned factors, int position, gen_value k,

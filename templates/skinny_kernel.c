@@ -108,7 +108,6 @@ static arke_status go_along_k(skinny_emitter *e, gen_value first, arke_error *er
   return ARKE_OK;
 }
 
-/* Waits for the launch before, too. */
 static arke_status add_products(skinny_emitter *e, arke_error *err) {
   gen_builder *b = e->b;
   const skinny_plan *p = e->p;
@@ -120,17 +119,9 @@ static arke_status add_products(skinny_emitter *e, arke_error *err) {
     e->k_end = gen_umin(b, k, gen_add(b, begin, each));
   }
   gen_value first = gen_add(b, begin, skinny_as_index(e, gen_mul_imm(b, e->warp_k, skinny_warp_step(p))));
-  gen_value any = gen_compare(b, GEN_ULT, first, e->k_end);
-  gen_branch some;
-  if (p->ahead) {
-    gen_value own = skinny_as_index(e, gen_mul_imm(b, e->deep, p->step));
-    gen_if(b, &some, any, NULL, 0);
-    TRY(skinny_ask(e, gen_add(b, first, own), err));
-    gen_if_end(b, &some);
-  }
-  gen_launches_wait(b);
   for (int i = 0; i < p->sums; i++) e->sums[i] = zero_sum(e);
-  gen_if(b, &some, any, e->sums, p->sums);
+  gen_branch some;
+  gen_if(b, &some, gen_compare(b, GEN_ULT, first, e->k_end), e->sums, p->sums);
   TRY(go_along_k(e, first, err));
   gen_if_end(b, &some);
   return ARKE_OK;
@@ -231,6 +222,7 @@ static arke_status finish(skinny_emitter *e, arke_error *err) {
 static arke_status first_kernel(skinny_emitter *e, arke_error *err) {
   find_place(e);
   skinny_meet(e);
+  gen_launches_wait(e->b);
   TRY(add_products(e, err));
   skinny_exchange(e);
   return finish(e, err);

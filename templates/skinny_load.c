@@ -2,9 +2,6 @@
  * it. */
 #include "generator/gen_bits.h"
 #include "generator/gen_convert.h"
-#include "generator/gen_memory.h"
-#include "templates/lanes_index.h"
-#include "templates/lanes_pointer.h"
 #include "templates/skinny_emit.h"
 
 void skinny_set(const skinny_emitter *e, lanes *l, const contraction_loops *loops, gen_value flat) {
@@ -152,42 +149,6 @@ arke_status skinny_load(skinny_emitter *e, gen_value k, skinny_batch *batch, ark
     for (int i = 0; i < m->c.n_operands; i++)
       TRY(load_operand(e, sides[skinny_is_token(m, i)], i, u, first, batch, err));
   }
-  return ARKE_OK;
-}
-
-/* Whether the places of a read follow from loops alone. */
-static bool is_computed_place(const ir_form *form, const ir_access *x) {
-  if (x->other) return false;
-  for (int s = 0; s < x->n; s++)
-    if (lanes_reads(form, x->subscripts[s].e)) return false;
-  return true;
-}
-
-static arke_status ask_operand(skinny_emitter *e, lanes *l, int operand, gen_value k, arke_error *err) {
-  const ir_form *form = &e->m->c.form;
-  const skinny_operand *o = &e->m->operands[operand];
-  for (int i = 0; i < e->p->weight_positions; i++) {
-    set_position(e, l, false, i, k);
-    for (int r = 0; r < o->n_reads; r++) {
-      int access = o->reads[r].access;
-      gen_value address;
-      if (!is_computed_place(form, &form->accesses[access]) || dtype_bits(read_type(e->m, &o->reads[r])) < 8)
-        continue;
-      TRY(lanes_pointer(l, access, &address, err));
-      gen_prefetch_l2(e->b, address);
-    }
-  }
-  return ARKE_OK;
-}
-
-arke_status skinny_ask(skinny_emitter *e, gen_value k, arke_error *err) {
-  lanes *l;
-  TRY(new_lanes(e, false, 0, &l, err));
-  gen_value last = gen_sub(e->b, e->k_end, skinny_index(e, e->p->step));
-  for (int u = 0; u < e->p->unroll; u++)
-    for (int i = 0; i < e->m->c.n_operands; i++)
-      if (!skinny_is_token(e->m, i))
-        TRY(ask_operand(e, l, i, gen_umin(e->b, skinny_k_of(e, k, u), last), err));
   return ARKE_OK;
 }
 

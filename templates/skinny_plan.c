@@ -118,7 +118,6 @@ template_reason skinny_plan_make(const skinny_match *m, const target *t, const c
                         .dense = dense,
                         .wide_offsets = lanes_need_wide_offsets(&m->c.form),
                         .prefetch = v[SKINNY_STAGES] == 2,
-                        .ahead = v[SKINNY_AHEAD],
                         .tokens = v[SKINNY_TOKENS],
                         .slots = v[SKINNY_SLOTS],
                         .across = v[SKINNY_ACROSS],

@@ -42,7 +42,6 @@ static bool is_redundant(const skinny_plan *p) {
   int64_t step = (int64_t)skinny_warp_step(p) * p->warps_k * p->parts;
   if ((p->warps_k > 1 || p->parts > 1 || p->unroll > 1) && step / 2 >= k) return true;
   if (p->prefetch && step >= k) return true;
-  if (p->ahead) return true;                                  /* until it has been timed */
   return p->loads != GEN_CACHE_DEFAULT && tokens > p->tokens; /* weights are read again */
 }
 

@@ -59,9 +59,7 @@ static inline int slim_weight_operand(const slim_match *m, int sum) {
   X(CONSUMERS, "warp groups that multiply, each its own rows of the 64-row operand", 1, 2)                   \
   X(CLUSTER_K, "CTAs of a cluster that share K", 1, 2, 4, 8)                                                 \
   X(STREAM, "1: weights leave L2 first", 0, 1)                                                               \
-  X(STAGGER, "1: neighbouring CTAs begin with other terms of K", 0, 1)                                       \
-  X(COPY_LINES, "lines of weights of a copy; fewer: more of each line in turn; 0: all", 0, 8, 16)            \
-  X(AHEAD, "1: weights of the first stages are asked for before the launch before has ended", 0, 1)
+  X(STAGGER, "1: neighbouring CTAs begin with other terms of K", 0, 1)
 
 typedef enum slim_param {
 #define X(NAME, ...) SLIM_##NAME,
@@ -78,7 +76,6 @@ extern const space slim_space;
 typedef struct slim_tile {
   int offset;         /* in a stage, bytes */
   int panels, height; /* lines of 64 elements of a panel that are copied */
-  int box;            /* of them, by one copy */
   int lines;          /* that it has: the 64-row operand's others stay 0 */
   int panel_bytes, bytes;
 } slim_tile;
@@ -89,8 +86,6 @@ typedef struct slim_plan {
   bool turned;     /* tokens are the 64-row operand */
   bool alone;      /* an SM holds one CTA */
   bool staggered;  /* CTAs begin at steps of their own, and end with what they left out */
-  int copy_lines;  /* of weights, by one copy; 0: all */
-  bool ahead;      /* L2 is asked for the first stages' weights before the launch before has ended */
   gen_cache loads; /* of weights */
   int rows, tokens, block_k, stages, consumers, cluster;
   int threads;      /* consumers, then the producer's warp */
@@ -146,9 +141,6 @@ void slim_set_loop(const slim_emitter *e, lanes *l, int loop, gen_value value); 
 arke_status slim_emit(gen_builder *b, const target *t, void *user, arke_error *err);
 /* By the producer's thread: fills the ring. */
 void slim_produce(slim_emitter *e, const gen_pipeline *pipeline);
-/* By the same, before the launch before has ended: what of weights fills the ring first is asked for, into
- * the L2 cache, so that memory does not rest between two launches. */
-void slim_ask_ahead(slim_emitter *e);
 /* A consumer's sums, by sum, row tile and register (gen_wgmma.h), go to where the cluster adds them up; by
  * its 128 threads. */
 void slim_put_sums(slim_emitter *e, gen_value group, gen_value thread, const gen_value *sums);

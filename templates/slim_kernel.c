@@ -257,12 +257,6 @@ arke_status slim_emit(gen_builder *b, const target *t, void *user, arke_error *e
   gen_value group = gen_warp_uniform(b, gen_lshr(b, gen_tid_x(b), gen_i32(b, 7)));
   gen_value first = gen_compare_imm(b, GEN_EQ, gen_tid_x(b), e->p->consumers * SLIM_WARP_GROUP);
   gen_if(b, &role, gen_compare_imm(b, GEN_EQ, group, e->p->consumers), NULL, 0);
-  if (e->p->ahead) {
-    gen_if(b, &one, first, NULL, 0);
-    slim_ask_ahead(e);
-    gen_if_end(b, &one);
-    gen_warp_sync(b);
-  }
   gen_launches_wait(b);
   gen_if(b, &one, first, NULL, 0);
   slim_produce(e, &pipeline);

@@ -31,7 +31,7 @@ static void declare_maps(slim_kernel *k, kernel_args *args) {
     recipe_tensormap map = {.rank = MAP_RANK,
                             .dim = {line, lines},
                             .stride = {NULL, line_stride(p, o, k->a)},
-                            .box = {SLIM_PANEL, (uint32_t)p->tiles[i].box},
+                            .box = {SLIM_PANEL, (uint32_t)p->tiles[i].height},
                             .swizzle = SWIZZLE_128,
                             .l2_promotion = L2_PROMOTION_256};
     k->maps[i] = kernel_args_tensormap(args, o->tensor, &map);

@@ -14,7 +14,6 @@ static void place_tile(const slim_plan *p, const slim_operand *o, int offset, sl
   *tile = (slim_tile){.offset = offset,
                       .panels = (o->along_rows ? rows : p->block_k) / SLIM_PANEL,
                       .height = o->along_rows ? p->block_k : rows};
-  tile->box = o->token || p->copy_lines == 0 ? tile->height : p->copy_lines;
   tile->lines = o->token ? p->sum_tokens : tile->height;
   tile->panel_bytes = tile->lines * SLIM_LINE_BYTES;
   tile->bytes = tile->panels * tile->panel_bytes;
@@ -50,8 +49,6 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
                       .threads = v[SLIM_CONSUMERS] * SLIM_WARP_GROUP + 32,
                       .turned = v[SLIM_SIDE],
                       .staggered = v[SLIM_STAGGER],
-                      .copy_lines = v[SLIM_COPY_LINES],
-                      .ahead = v[SLIM_AHEAD],
                       .width = 1};
   slim_plan *p = plan;
   if (!t->has.tma || !t->has.wgmma || !t->has.clusters) return TEMPLATE_TARGET;
@@ -67,8 +64,7 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
   for (int i = 0; i < m->c.n_operands; i++) {
     place_tile(p, &m->operands[i], p->stage_bytes, &p->tiles[i]);
     bool whole_panels = !m->operands[i].along_rows || p->rows % SLIM_PANEL == 0;
-    if (p->tiles[i].box > MOST_BOX || p->tiles[i].height % p->tiles[i].box != 0 || !whole_panels)
-      return TEMPLATE_TILE;
+    if (p->tiles[i].height > MOST_BOX || !whole_panels) return TEMPLATE_TILE;
     p->stage_bytes += p->tiles[i].bytes;
     p->copied_bytes += p->tiles[i].panels * p->tiles[i].height * SLIM_LINE_BYTES;
   }

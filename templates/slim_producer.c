@@ -13,36 +13,17 @@ static gen_value taken(slim_emitter *e, gen_value step) {
   return gen_select(b, gen_compare(b, GEN_ULT, at, e->end), at, around);
 }
 
-/* Calls for every copy of an operand's tile: where its first line lies in a stage, and in its tensor. */
-typedef void copy_of(slim_emitter *e, int operand, int offset, gen_value inner, gen_value outer, void *user);
-
-static void each_copy(slim_emitter *e, int operand, gen_value k, copy_of *copy, void *user) {
+static void load_operand(slim_emitter *e, int operand, gen_value stage, gen_value k, gen_value full) {
   gen_builder *b = e->b;
   const slim_operand *o = &e->m->operands[operand];
   const slim_tile *tile = &e->p->tiles[operand];
-  gen_value row = e->places[operand];
+  gen_value row = e->places[operand], map = gen_param(b, e->k->maps[operand]);
   gen_value inner = o->along_rows ? row : k, outer = o->along_rows ? k : row;
-  for (int line = 0; line < tile->height; line += tile->box)
-    for (int i = 0; i < tile->panels; i++)
-      copy(e, operand, tile->offset + i * tile->panel_bytes + line * SLIM_LINE_BYTES,
-           gen_add_imm(b, inner, i * SLIM_PANEL), gen_add_imm(b, outer, line), user);
-}
-
-typedef struct filling {
-  gen_value stage, full;
-} filling;
-
-static void load(slim_emitter *e, int operand, int offset, gen_value inner, gen_value outer, void *user) {
-  const filling *f = user;
-  gen_cache cache = e->m->operands[operand].token ? GEN_CACHE_DEFAULT : e->p->loads;
-  gen_tma_load_2d_cached(e->b, gen_add_imm(e->b, f->stage, offset), gen_param(e->b, e->k->maps[operand]),
-                         inner, outer, f->full, cache);
-}
-
-static void ask(slim_emitter *e, int operand, int offset, gen_value inner, gen_value outer, void *user) {
-  (void)offset;
-  (void)user;
-  gen_tma_prefetch(e->b, gen_param(e->b, e->k->maps[operand]), (gen_value[]){inner, outer}, 2);
+  for (int i = 0; i < tile->panels; i++) {
+    gen_tma_load_2d_cached(b, gen_add_imm(b, stage, tile->offset + i * tile->panel_bytes), map,
+                           gen_add_imm(b, inner, i * SLIM_PANEL), outer, full,
+                           o->token ? GEN_CACHE_DEFAULT : e->p->loads);
+  }
 }
 
 void slim_produce(slim_emitter *e, const gen_pipeline *pipeline) {
@@ -54,27 +35,13 @@ void slim_produce(slim_emitter *e, const gen_pipeline *pipeline) {
   gen_loop_begin(b, &loop, carried, 3);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], e->end));
   at = (gen_stage){carried[1], carried[2]};
-  filling f = {.full = gen_pipeline_acquire(b, pipeline, at, p->copied_bytes)};
-  f.stage = gen_add(b, e->smem, gen_mul_imm(b, at.index, p->stage_bytes));
+  gen_value full = gen_pipeline_acquire(b, pipeline, at, p->copied_bytes);
+  gen_value stage = gen_add(b, e->smem, gen_mul_imm(b, at.index, p->stage_bytes));
   gen_value k = gen_mul_imm(b, taken(e, carried[0]), p->block_k);
-  for (int i = 0; i < e->m->c.n_operands; i++) each_copy(e, i, k, load, &f);
+  for (int i = 0; i < e->m->c.n_operands; i++) load_operand(e, i, stage, k, full);
   at = gen_pipeline_advance(b, pipeline, at);
   carried[0] = gen_add_imm(b, carried[0], 1);
   carried[1] = at.index;
   carried[2] = at.parity;
-  gen_loop_end(b, &loop);
-}
-
-void slim_ask_ahead(slim_emitter *e) {
-  gen_builder *b = e->b;
-  const slim_plan *p = e->p;
-  gen_value carried[] = {e->begin}, end = gen_umin(b, e->end, gen_add_imm(b, e->begin, p->stages));
-  gen_loop loop;
-  gen_loop_begin(b, &loop, carried, 1);
-  gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], end));
-  gen_value k = gen_mul_imm(b, taken(e, carried[0]), p->block_k);
-  for (int i = 0; i < e->m->c.n_operands; i++)
-    if (!e->m->operands[i].token) each_copy(e, i, k, ask, NULL);
-  carried[0] = gen_add_imm(b, carried[0], 1);
   gen_loop_end(b, &loop);
 }

@@ -43,8 +43,8 @@ static const kernel_template templates[] = {
      .bound_ns = gemm_bound_ns,
      .shape = gemm_shape,
      .shape_params = PARAM(GEMM_BLOCK_M) | PARAM(GEMM_CONSUMERS) | PARAM(GEMM_SCHEDULE) |
-                     PARAM(GEMM_STAGGER) | PARAM(GEMM_CLUSTER_M) | PARAM(GEMM_CLUSTER_N) |
-                     PARAM(GEMM_PERSISTENT) | PARAM(GEMM_STREAM_K) | PARAM(GEMM_EVEN),
+                     PARAM(GEMM_CLUSTER_M) | PARAM(GEMM_CLUSTER_N) | PARAM(GEMM_PERSISTENT) |
+                     PARAM(GEMM_STREAM_K) | PARAM(GEMM_EVEN),
      .prepare = gemm_prepare,
      .judge = gemm_judge,
      .lower = gemm_lower,

@@ -114,11 +114,6 @@ static const template_class classes[] = {
     {blocks, "M=11 H=2 G=2", "MATH=1,TOKENS=16,SLOTS=4,ACROSS=8,VECTOR=16,UNROLL=2,WARPS_K=1,SPLIT=1"},
     {blocks, "M=2 H=1 G=1", ""},
     {batched, "T=bf16 B=5 M=2 N=20 K=136", ""},
-    {batched, "T=bf16 B=3 M=2 N=20 K=136", "MATH=0,SLOTS=2,WARPS_K=2,VECTOR=8,ACROSS=1,AHEAD=1"},
-    {linear, "T=bf16 M=4 N=24 K=0", "MATH=0,AHEAD=1"},
-    {linear, "T=bf16 M=9 N=35 K=264", "MATH=1,TOKENS=16,SLOTS=2,ACROSS=8,VECTOR=8,UNROLL=2,SPLIT=2,AHEAD=1"},
-    {matmul, "T=f16 M=2 N=37 K=41", "MATH=0,AHEAD=1"},
-    {by_group, "T=bf16 U=i4 M=2 N=20 G=5", "MATH=0,AHEAD=1"},
     {whole, "M=2 N=24 K=272", ""},
     {two_loops, "T=bf16 M=2 N=24 C=5 H=40", ""},
 };
