@@ -78,6 +78,7 @@ typedef struct attention_plan {
   int n_parts;
   const attention_part *parts[ATTENTION_PARTS];
   int part_panels[ATTENTION_PARTS];
+  bool gathered;        /* rows of K and V lie where tensors say, each for itself */
   bool values_are_keys; /* V is what the first part has of K: it is loaded once */
   int split;            /* CTAs of an SM, where some share the keys of a tile; else 0 */
   bool masked;          /* keys can be out of a query's sight, other than past the last one */
@@ -126,6 +127,14 @@ int attention_registers(const attention_plan *p);
 /* The plan of a configuration, or why the hardware cannot run it. */
 template_reason attention_plan_make(const attention_match *m, const target *t, const config *c,
                                     attention_plan *plan);
+
+/* --- keys at gathered places (attention_gather.c) --- */
+
+/* Places that a thread of the producer keeps for a step. */
+enum { ATTENTION_GATHERED_ROWS = 8 };
+int attention_gathered_rows(const attention_plan *p);
+/* Of the lists of keys that are seen, beside the stages. */
+int attention_seen_bytes(const attention_plan *p);
 
 /* --- the template's functions --- */
 

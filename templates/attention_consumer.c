@@ -127,8 +127,13 @@ static void release_k(consumer *c) {
   c->k = gen_pipeline_advance(e->b, &e->of_k, c->k);
 }
 
+static void wait_for_tile(consumer *c, const gen_pipeline *of, gen_stage stage) {
+  gen_pipeline_wait(c->e->b, of, stage);
+  if (c->e->p->gathered) gen_fence_async_shared(c->e->b); /* by threads, not by tensor copies */
+}
+
 static void wait_for_values(consumer *c) {
-  if (!c->e->p->values_are_keys) gen_pipeline_wait(c->e->b, &c->e->of_v, c->v);
+  if (!c->e->p->values_are_keys) wait_for_tile(c, &c->e->of_v, c->v);
 }
 
 static void release_v(consumer *c) {
@@ -179,6 +184,15 @@ static void mask_where_needed(consumer *c, gen_value key, gen_value *s) {
   gen_if_end(b, &some);
 }
 
+/* The list of who is seen lies beside K's stage, and goes back with it: one thread does that, when all four
+ * warps have read it. */
+static void hide_unseen(consumer *c, gen_value *s) {
+  attention_emitter *e = c->e;
+  attention_hide(e, &c->rows, c->k.index, s, c->n_scores);
+  gen_named_sync(e->b, gen_add_imm(e->b, c->group, ATTENTION_GROUP_BARRIER), 128);
+  release_k(c);
+}
+
 /* Weights as the registers of the second product: two columns a word. */
 static void pack(consumer *c, const gen_value *s, gen_value *words) {
   for (int i = 0; i < c->n_words; i++)
@@ -212,16 +226,17 @@ static arke_status first_step(consumer *c, gen_value key, gen_value *words, arke
   attention_emitter *e = c->e;
   gen_builder *b = e->b;
   gen_value s[MOST_SCORES];
-  gen_pipeline_wait(b, &e->of_k, c->k);
+  wait_for_tile(c, &e->of_k, c->k);
   take_turn(c);
   issue_scores(c, s);
   pass_turn(c);
   if (e->p->copied && e->p->q_stages == 2) release_q(c, gen_xor(b, c->q.index, gen_i32(b, 1)), c->before);
   gen_wgmma_wait(b, 0, s, c->n_scores);
   if (e->p->hold_q && !e->p->copied) release_q(c, c->q.index, NULL);
-  release_k(c);
+  if (!e->p->gathered) release_k(c);
   TRY(attention_scores(e, &c->at, &c->rows, key, s, c->n_scores, err));
   attention_mask(e, &c->rows, key, s, c->n_scores);
+  if (e->p->gathered) hide_unseen(c, s);
   attention_softmax(e, s, c->n_scores, &c->state, NULL);
   pack(c, s, words);
   return ARKE_OK;
@@ -237,7 +252,7 @@ static arke_status next_step(consumer *c, gen_value key, gen_value *words, arke_
     wait_for_values(c);
     issue_values(c, words);
   }
-  gen_pipeline_wait(b, &e->of_k, c->k);
+  wait_for_tile(c, &e->of_k, c->k);
   take_turn(c);
   issue_scores(c, s);
   if (overlap) {
@@ -252,9 +267,10 @@ static arke_status next_step(consumer *c, gen_value key, gen_value *words, arke_
     release_v(c);
     gen_wgmma_wait(b, 0, s, c->n_scores);
   }
-  release_k(c);
+  if (!e->p->gathered) release_k(c);
   TRY(attention_scores(e, &c->at, &c->rows, key, s, c->n_scores, err));
   mask_where_needed(c, key, s);
+  if (e->p->gathered) hide_unseen(c, s);
   attention_softmax(e, s, c->n_scores, &c->state, &rescale);
   if (overlap) {
     wait_for_sums(c);

@@ -39,6 +39,7 @@ typedef struct attention_emitter {
   gen_pipeline of_q, of_k, of_v; /* of_v where values are not keys */
   lanes *l;                      /* of scores; its loops of the batch are those of the tile at hand */
   gen_value *score;              /* what `product` is, for the element at hand */
+  gen_value seen;     /* shared: of keys at gathered places, who is seen, by stages of K; words of 0 or 1 */
   gen_value requests; /* shared: what consumers are told of tiles of packed requests, by stages of Q */
   gen_value tiles;    /* of a head; of packed requests known to the producer alone */
   gen_value group;    /* the tile's request; rows past the last one have the last one's number here */
@@ -91,13 +92,18 @@ void attention_tell_end(attention_emitter *e, gen_value stage);
 /* i1: there is such a tile; after the wait for its queries. */
 gen_value attention_hear_request(attention_emitter *e, gen_value stage, attention_place *at);
 int attention_request_bytes(const attention_plan *p);
+/* Keys at gathered places (attention_gather.c), by the producer's 128 threads: arrivals that fill stages; and
+ * all steps of a tile. Consumers fence before they multiply. */
+void attention_gather_set_fills(attention_emitter *e);
+arke_status attention_gather_steps(attention_emitter *e, gen_value thread, const attention_place *at,
+                                   gen_stage *k, gen_stage *v, arke_error *err);
 /* An i32 as an index of the evaluators. */
 gen_value attention_index(const attention_emitter *e, gen_value x);
 gen_value attention_extent(const attention_emitter *e, int loop);
 
-/* The producer's part, executed by one warp, and a consumer warp group's, by its 128 threads: `group` is
- * its number, `thread` the index in it. */
-arke_status attention_emit_producer(attention_emitter *e, gen_value lane, arke_error *err);
+/* The producer's part, executed by one warp (all four where keys are gathered), and a consumer warp group's,
+ * by its 128 threads: `group` is its number, `thread` the index in it. */
+arke_status attention_emit_producer(attention_emitter *e, gen_value thread, arke_error *err);
 arke_status attention_emit_consumer(attention_emitter *e, gen_value group, gen_value thread, arke_error *err);
 
 /* A row's softmax so far, in base 2: the largest score (-inf: none), the one that weights are relative to,
@@ -127,6 +133,8 @@ typedef struct attention_rows {
 arke_status attention_scores(attention_emitter *e, const attention_place *place, const attention_rows *rows,
                              gen_value key, gen_value *s, int n, arke_error *err);
 void attention_mask(attention_emitter *e, const attention_rows *rows, gen_value key, gen_value *s, int n);
+/* Hides keys at gathered places that are not seen, of a stage of K. */
+void attention_hide(attention_emitter *e, const attention_rows *rows, gen_value stage, gen_value *s, int n);
 /* `rescale` is NULL where there is no step before. */
 void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_state *state,
                        attention_rescale *rescale);

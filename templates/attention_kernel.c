@@ -12,6 +12,7 @@ typedef struct register_split {
 } register_split;
 
 static register_split split_registers(const attention_plan *p) {
+  if (p->gathered) return (register_split){p->consumers == 2 ? 72 : 80, attention_registers(p)};
   if (p->packed || p->page) return (register_split){56, attention_registers(p)};
   if (p->consumers == 1) return (register_split){24, 232}; /* of 128 each, beside another CTA */
   if (p->consumers == 3) return (register_split){32, 160};
@@ -41,9 +42,9 @@ static void set_up_barriers(attention_emitter *e, gen_value thread) {
   gen_if(b, &first, gen_compare_imm(b, GEN_EQ, thread, 0), NULL, 0);
   for (int i = 0; i < e->p->n_parts; i++) {
     gen_tma_prefetch_map(b, e->map_q[i]);
-    gen_tma_prefetch_map(b, e->map_k[i]);
+    if (!e->p->gathered) gen_tma_prefetch_map(b, e->map_k[i]);
   }
-  if (!e->p->values_are_keys) gen_tma_prefetch_map(b, e->map_v);
+  if (!e->p->values_are_keys && !e->p->gathered) gen_tma_prefetch_map(b, e->map_v);
   if (e->p->copied) gen_tma_prefetch_map(b, e->map_o);
   gen_pipeline_init(b, &e->of_q);
   gen_pipeline_init(b, &e->of_k);
@@ -67,9 +68,9 @@ static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error
   bool move_registers = consumers > 1 || e->p->resident > 1;
   if (move_registers) gen_registers_shrink(b, split.producer);
   gen_value in_group = gen_sub(b, thread, gen_i32(b, (int64_t)consumers * 128));
-  gen_if(b, &one_warp, gen_compare_imm(b, GEN_ULT, in_group, 32), NULL, 0);
+  if (!e->p->gathered) gen_if(b, &one_warp, gen_compare_imm(b, GEN_ULT, in_group, 32), NULL, 0);
   TRY(attention_emit_producer(e, in_group, err));
-  gen_if_end(b, &one_warp);
+  if (!e->p->gathered) gen_if_end(b, &one_warp);
   gen_else(b, &producer);
   if (move_registers) gen_registers_grow(b, split.consumer);
   TRY(attention_emit_consumer(e, group, gen_and(b, thread, gen_i32(b, 127)), err));
@@ -92,9 +93,9 @@ arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_err
   lanes_want(e.l, p->match->body, gen_accuracy_for(p->match->type));
   for (int i = 0; i < p->n_parts; i++) {
     e.map_q[i] = gen_param(b, k->map_q[i]);
-    e.map_k[i] = gen_param(b, k->map_k[i]);
+    if (!p->gathered) e.map_k[i] = gen_param(b, k->map_k[i]);
   }
-  if (!p->values_are_keys) e.map_v = gen_param(b, k->map_v);
+  if (!p->values_are_keys && !p->gathered) e.map_v = gen_param(b, k->map_v);
   if (p->copied) e.map_o = gen_param(b, k->map_o);
   e.smem_q = gen_shared_dynamic(b);
   e.smem_k = gen_add_imm(b, e.smem_q, (int64_t)p->q_stages * p->q.bytes);
@@ -102,6 +103,10 @@ arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_err
   gen_pipeline_create(b, &e.of_q, "q", p->q_stages, p->consumers, 1);
   gen_pipeline_create(b, &e.of_k, "k", p->stages, p->consumers, p->cluster);
   if (!p->values_are_keys) gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, p->cluster);
+  if (p->gathered) {
+    e.seen = gen_shared_static(b, "seen", attention_seen_bytes(p), 16);
+    attention_gather_set_fills(&e);
+  }
   if (p->packed) e.requests = gen_shared_static(b, "requests", p->q_stages * attention_request_bytes(p), 16);
   e.tiles = gen_param(b, k->tiles);
   gen_value thread = gen_tid_x(b);

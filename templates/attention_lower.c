@@ -172,9 +172,10 @@ static void declare_maps(attention_kernel *k, kernel_args *args) {
     const attention_read *keys = &p->parts[i]->k;
     int q = p->parts[i]->q, row = subscript_of(&m->form, q, m->query);
     k->map_q[i] = add_map(p, q, row, p->block_q, pack, k->a, args);
-    k->map_k[i] = add_map(p, keys->access, keys->row, p->box_n, 1, k->a, args);
+    if (!p->gathered) k->map_k[i] = add_map(p, keys->access, keys->row, p->box_n, 1, k->a, args);
   }
-  if (!p->values_are_keys) k->map_v = add_map(p, m->v.access, m->v.row, p->box_n, 1, k->a, args);
+  if (!p->values_are_keys && !p->gathered)
+    k->map_v = add_map(p, m->v.access, m->v.row, p->box_n, 1, k->a, args);
   if (p->copied)
     k->map_o = add_map(p, m->o, subscript_of(&m->form, m->o, m->query), 64 / pack, pack, k->a, args);
 }

@@ -8,7 +8,7 @@ enum { STATIC_SMEM_BYTES = 1024 };
 enum { OVERHEAD_REGISTERS = 32 };
 static const int consumer_registers[] = {0, 232, 240, 160};
 /* A producer that looks for requests or pages needs more itself. */
-static const int fewer_registers[] = {0, 200, 224, 152};
+static const int fewer_registers[] = {0, 200, 224, 152}, gathering_registers[] = {0, 176, 216, 144};
 
 enum { MOST_DEPTH = 576, MOST_COLUMNS = 512, HALVES_FROM = 256, MOST_PAGE = 4096 };
 
@@ -55,14 +55,18 @@ static int set_parts(const attention_match *m, attention_plan *plan) {
 static template_reason fit_form(const attention_match *m, strbuf *detail) {
   const char *why = NULL;
   const attention_read *v = &m->v;
+  bool gathered = v->keys == ATTENTION_KEYS_ANY;
   for (int i = 0; i < m->n_parts; i++)
-    if (m->parts[i].k.keys == ATTENTION_KEYS_ANY || v->keys == ATTENTION_KEYS_ANY ||
-        m->parts[i].k.page != v->page)
-      why = "keys and values at gathered places other than pages, the same for both";
+    if ((m->parts[i].k.keys == ATTENTION_KEYS_ANY) != gathered || m->parts[i].k.page != v->page)
+      why = "keys and values at gathered places where not both are, or in pages of unlike sizes";
+  if (gathered && m->groups.of) why = "keys and values of packed requests at gathered places";
   if (m->n_parts > 1 && v->page && !attention_same_pages(m))
     why = "scores of two products with keys in pages of different tables";
   if (m->n_scales > 0) why = "values with factors";
-  if (m->bounds.n_conditions > 0) why = "keys that are seen by other conditions than bounds of their indices";
+  for (int i = 0; i < m->bounds.n_conditions; i++) {
+    bool shared = !(ir_form_free(&m->form, m->bounds.conditions[i]) >> m->query & 1);
+    if (!gathered || !shared) why = "keys that are seen by other conditions than bounds of their indices";
+  }
   for (int i = 0; i < m->n_parts; i++)
     if (m->form.accesses[m->parts[i].q].n > GEN_TMA_MAX_RANK ||
         m->form.accesses[m->parts[i].k.access].n > GEN_TMA_MAX_RANK)
@@ -166,6 +170,7 @@ bool attention_has_origin(const attention_plan *p) {
 }
 
 int attention_registers(const attention_plan *p) {
+  if (p->gathered) return gathering_registers[p->consumers];
   return (p->packed || p->page ? fewer_registers : consumer_registers)[p->consumers];
 }
 
@@ -215,12 +220,15 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   if (plan->split && (plan->persistent || plan->packed)) return TEMPLATE_SCHEDULE;
   int depth = set_parts(m, plan);
   /* CTAs that share loads go through the same keys: of neighbouring queries all of them, else of heads. */
-  if (plan->cluster > 1 && (plan->page || !t->has.clusters)) return TEMPLATE_CLUSTER;
+  plan->gathered = m->v.keys == ATTENTION_KEYS_ANY;
+  bool alone = plan->page || plan->gathered;
+  if (plan->cluster > 1 && (alone || !t->has.clusters)) return TEMPLATE_CLUSTER;
+  if (plan->gathered && attention_gathered_rows(plan) > ATTENTION_GATHERED_ROWS) return TEMPLATE_TILE;
   plan->block_q = plan->block_m / v[ATTENTION_PACK];
   int spread = has_unlike_keys(plan) ? plan->cluster : 1;
   if (!attention_pack_make(m, v[ATTENTION_PACK], spread, &plan->pack)) return TEMPLATE_TILE;
   for (int i = 0; i < m->bounds.n; i++)
-    plan->ends = plan->ends || (m->bounds.list[i].upper && m->bounds.list[i].query == 0);
+    plan->ends = plan->ends || (m->bounds.list[i].upper && m->bounds.list[i].query == 0 && !plan->gathered);
   plan->box_n = plan->page ? common_divisor(plan->page, plan->block_n) : plan->block_n / plan->cluster;
   if (plan->page && (plan->box_n % 8 || plan->block_n / plan->box_n > ATTENTION_MOST_BOXES))
     return TEMPLATE_TILE;
@@ -237,6 +245,7 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   plan->k = attention_tile_make(plan->block_n, depth);
   plan->v = attention_tile_make(plan->block_n, wide);
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
+  if (plan->gathered) available -= attention_seen_bytes(plan);
   int steps = plan->stages * attention_step_bytes(plan);
   int half = available / 2 - 2 * STATIC_SMEM_BYTES;
   plan->resident = plan->consumers == 1 && steps + plan->q.bytes <= half ? 2 : 1;

@@ -203,6 +203,29 @@ static void get(steps *s, const gen_value *from) {
 /* What the walk over tiles carries. */
 enum { ITEM, Q_INDEX, Q_PARITY, K_INDEX, K_PARITY, V_INDEX, V_PARITY, CARRIED };
 
+static void next_queries(attention_emitter *e, gen_value *c) {
+  gen_stage q = gen_pipeline_advance(e->b, &e->of_q, (gen_stage){c[Q_INDEX], c[Q_PARITY]});
+  c[Q_INDEX] = q.index;
+  c[Q_PARITY] = q.parity;
+}
+
+/* By all threads of the group, the first of which copies the queries. */
+static arke_status gather_tile(attention_emitter *e, gen_value thread, const attention_place *at,
+                               gen_value *c, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_stage q = {c[Q_INDEX], c[Q_PARITY]}, k = {c[K_INDEX], c[K_PARITY]}, v = {c[V_INDEX], c[V_PARITY]};
+  gen_branch first;
+  gen_if(b, &first, gen_compare_imm(b, GEN_EQ, thread, 0), NULL, 0);
+  gen_value shared = gen_add(b, e->smem_q, gen_mul_imm(b, q.index, e->p->q.bytes));
+  TRY(load_queries(e, at->first, shared, gen_pipeline_acquire(b, &e->of_q, q, e->p->q.bytes), err));
+  gen_if_end(b, &first);
+  TRY(attention_gather_steps(e, thread, at, &k, &v, err));
+  gen_value state[] = {k.index, k.parity, v.index, v.parity};
+  for (int i = 0; i < 4; i++) c[K_INDEX + i] = state[i];
+  next_queries(e, c);
+  return ARKE_OK;
+}
+
 static arke_status load_tile(attention_emitter *e, const attention_place *at, gen_value *c, arke_error *err) {
   gen_builder *b = e->b;
   gen_stage q = {c[Q_INDEX], c[Q_PARITY]};
@@ -228,9 +251,7 @@ static arke_status load_tile(attention_emitter *e, const attention_place *at, ge
   put(&s, in);
   gen_loop_end_while(b, &loop, gen_compare_imm(b, GEN_SGT, in[0], 0));
   for (int i = 0; i < 4; i++) c[K_INDEX + i] = in[1 + i];
-  q = gen_pipeline_advance(b, &e->of_q, q);
-  c[Q_INDEX] = q.index;
-  c[Q_PARITY] = q.parity;
+  next_queries(e, c);
   return ARKE_OK;
 }
 
@@ -241,7 +262,7 @@ static void start(attention_emitter *e, gen_value *c) {
   c[Q_PARITY] = c[K_PARITY] = c[V_PARITY] = start.parity;
 }
 
-static arke_status walk(attention_emitter *e, arke_error *err) {
+static arke_status walk(attention_emitter *e, gen_value thread, arke_error *err) {
   gen_builder *b = e->b;
   gen_value c[CARRIED];
   gen_loop items;
@@ -251,7 +272,10 @@ static arke_status walk(attention_emitter *e, arke_error *err) {
   gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, gen_param(b, e->k->items)));
   attention_place at;
   TRY(attention_locate(e, item, &at, err));
-  TRY(load_tile(e, &at, c, err));
+  if (e->p->gathered)
+    TRY(gather_tile(e, thread, &at, c, err));
+  else
+    TRY(load_tile(e, &at, c, err));
   c[ITEM] = attention_next_item(e, c[ITEM]);
   gen_loop_end(b, &items);
   return ARKE_OK;
@@ -286,13 +310,14 @@ static arke_status walk_requests(attention_emitter *e, gen_value first_lane, ark
   return ARKE_OK;
 }
 
-arke_status attention_emit_producer(attention_emitter *e, gen_value lane, arke_error *err) {
+arke_status attention_emit_producer(attention_emitter *e, gen_value thread, arke_error *err) {
   gen_builder *b = e->b;
   gen_branch one;
-  gen_value first = gen_compare_imm(b, GEN_EQ, lane, 0);
+  gen_value first = gen_compare_imm(b, GEN_EQ, thread, 0);
   if (e->p->packed) return walk_requests(e, first, err);
+  if (e->p->gathered) return walk(e, thread, err);
   gen_if(b, &one, first, NULL, 0);
-  TRY(walk(e, err));
+  TRY(walk(e, thread, err));
   gen_if_end(b, &one);
   return ARKE_OK;
 }

@@ -134,6 +134,8 @@ unsigned attention_bound_loops(const attention_match *m) {
     for (int k = 0; k < rest->n; k++)
       loops |= contraction_loops_without_group(&m->form, &m->groups, rest->terms[k].e);
   }
+  for (int i = 0; i < m->bounds.n_conditions; i++)
+    loops |= contraction_loops_without_group(&m->form, &m->groups, m->bounds.conditions[i]);
   return loops & m->batch.set;
 }
 

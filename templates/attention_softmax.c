@@ -3,6 +3,7 @@
  * score's factor and log2(e) are one multiplication, which the exponent's subtraction takes along. */
 #include <math.h>
 
+#include "generator/gen_memory.h"
 #include "generator/gen_warp.h"
 #include "templates/attention_emit.h"
 
@@ -57,6 +58,20 @@ void attention_mask(attention_emitter *e, const attention_rows *rows, gen_value 
       gen_value seen = gen_compare_imm(b, GEN_SGT, below, column_of(i));
       if (lower) seen = gen_and(b, seen, gen_compare_imm(b, GEN_SLE, from, column_of(i)));
       s[i] = gen_select(b, seen, s[i], none);
+    }
+  }
+}
+
+void attention_hide(attention_emitter *e, const attention_rows *rows, gen_value stage, gen_value *s, int n) {
+  gen_builder *b = e->b;
+  gen_value none = gen_f32(b, -(double)INFINITY);
+  gen_value from = gen_add(b, e->seen, gen_mul_imm(b, stage, e->p->block_n * 4));
+  from = gen_add(b, from, gen_mul_imm(b, rows->column, 4));
+  for (int i = 0; i < n; i += 4) { /* two columns of both rows */
+    gen_value pair = gen_load_shared(b, GEN_I32, 2, gen_add_imm(b, from, 4 * (int64_t)column_of(i)));
+    for (int k = 0; k < 4; k++) {
+      gen_value seen = gen_compare_imm(b, GEN_NE, gen_lane(b, pair, k % 2), 0);
+      s[i + k] = gen_select(b, seen, s[i + k], none);
     }
   }
 }
