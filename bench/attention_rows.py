@@ -159,7 +159,7 @@ def sparse(row):
     attrs = {**options(row, "causal"), "first": a["q_start_index_s"]}
     kind = one_type(row, "q", "kv")
     if a["dim_tail"] == 0:  # values are the keys
-        return "sparse_attention", {**sizes, "D": a["D"], "E": a["D"]}, kind, attrs, {}
+        return "sparse_shared_attention", {**sizes, "D": a["D"]}, kind, attrs, {}
     return "sparse_latent_attention", {**sizes, "C": a["D"], "E": a["dim_tail"]}, kind, attrs, {}
 
 

@@ -184,9 +184,9 @@ def check_sparse(row):
     """Queries of the first request, each with the keys that it names."""
     t, s = row.tensors, row.sizes
     latent = row.op == "sparse_latent_attention"
-    keys = torch.cat((t["KV"][0], t["Kr"][0]), -1) if latent else t["K"][0]
+    values = t["KV"][0]
+    keys = torch.cat((values, t["Kr"][0]), -1) if latent else values
     queries = torch.cat((t["Q"][0], t["Qr"][0]), -1) if latent else t["Q"][0]
-    values = t["KV"][0] if latent else t["V"][0]
     worst = 0.0
     for q in some(s["S"], 8):
         named = t["idx"][0, q].long()
@@ -310,7 +310,7 @@ def run_row(comparison, row, seed):
     elif row.op == "topk_selector":
         error, allowed = check_select(row)
     else:
-        checks = {"attention_backward": check_backward, "sparse_attention": check_sparse, "sparse_latent_attention": check_sparse}
+        checks = {"attention_backward": check_backward, "sparse_shared_attention": check_sparse, "sparse_latent_attention": check_sparse}
         error, allowed = checks.get(row.op, check_forward)(row)
     result["error"] = error
     if not error <= allowed:

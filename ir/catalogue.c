@@ -306,6 +306,17 @@
     ": (sum(k: v[b,q,k]) cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * V[b,idx[b,q,k],e]) / "                        \
     "s[b,q,h]; l[b,q,h] = m[b,q,h] + log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * "                        \
     "1.4426950408889634 : l[b,q,h] }")                                                                       \
+  X(sparse_shared_attention, "attention", "B,S,H,R,D,N", "f16 bf16",                                         \
+    "sparse_attention whose keys are the values, too",                                                       \
+    "sparse_shared_attention(Q: T[B,S,H,D], KV: T[B,R,D], idx: i32[B,S,N]) -> (O: "                          \
+    "T[B,S,H,D], lse: f32[B,S,H]) scale: float = 1 / sqrt(D), causal: bool = false, first: "                 \
+    "int = 0, base2: bool = false { A[b,q,h,k] = scale * sum(d) Q[b,q,h,d] * "                               \
+    "KV[b,idx[b,q,k],d]; v[b,q,k] = idx[b,q,k] < R && (!causal || idx[b,q,k] <= q + first); "                \
+    "x[b,q,h] = max(k: v[b,q,k]) A[b,q,h,k]; m[b,q,h] = x[b,q,h] == -inf ? 0 : x[b,q,h]; "                   \
+    "s[b,q,h] = sum(k: v[b,q,k]) exp(A[b,q,h,k] - m[b,q,h]); O[b,q,h,d] = s[b,q,h] == 0 ? 0 "                \
+    ": (sum(k: v[b,q,k]) cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * KV[b,idx[b,q,k],d]) / "                       \
+    "s[b,q,h]; l[b,q,h] = m[b,q,h] + log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * "                        \
+    "1.4426950408889634 : l[b,q,h] }")                                                                       \
   X(sparse_latent_attention, "attention", "B,S,H,R,C,E,N", "f16 bf16",                                       \
     "multi_latent_attention to N keys that each query names",                                                \
     "sparse_latent_attention(Q: T[B,S,H,C], Qr: T[B,S,H,E], KV: T[B,R,C], Kr: T[B,R,E], idx: "               \

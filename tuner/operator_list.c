@@ -105,6 +105,7 @@ static const operator_shapes SHAPES[] = {
     {"multi_latent_attention", NULL, NULL, "2x1x4x20x32x16", {"1x1x1x1x32x16", "2x3x5x33x32x16"}},
     {"paged_latent_attention", NULL, NULL, "2x1x4x32x16x12x16x3", {"1x1x1x32x16x3x32x1"}},
     {"sparse_attention", NULL, NULL, "2x3x4x20x16x8x9", {"1x1x4x1x16x8x1", "2x5x4x40x16x8x70"}},
+    {"sparse_shared_attention", NULL, NULL, "2x3x4x20x16x9", {"1x1x4x1x16x1", "2x5x4x40x16x70"}},
     {"sparse_latent_attention", NULL, NULL, "2x3x4x20x32x16x9", {"1x1x4x1x32x16x1", "1x5x4x40x32x16x70"}},
     {"varlen_sink_attention", NULL, NULL, "9x4x20x2x16x8x3", {"33x2x40x1x16x8x5", "7x4x0x2x16x8x2"}},
     {"paged_sink_attention", NULL, NULL, "3x2x4x2x16x8x20x16x3", {"2x3x2x1x16x8x9x16x4"}},
