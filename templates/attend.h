@@ -263,6 +263,9 @@ typedef struct attend_merged {
 } attend_merged;
 void attend_merge_start(gen_builder *b, int width, attend_merged *all);
 void attend_merge(gen_builder *b, int width, attend_merged *all, const attend_merged *parts, int n);
+/* What so many neighbouring lanes have (a power of two; all lanes of a warp are here), in an order that is
+ * always the same; the first of them has the result. */
+void attend_merge_lanes(gen_builder *b, int width, attend_merged *all, int team);
 /* Evaluates outputs from what a row has: the run of columns that begins at `column` (i32), and with the first
  * one the statistics. */
 arke_status attend_store(attend_emitter *e, const attend_row *row, gen_value column, attend_merged *all,

@@ -4,7 +4,6 @@
 #include "generator/gen_barrier.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
-#include "generator/gen_warp.h"
 #include "templates/attend.h"
 
 enum { MOST_PARTS = 5 }; /* of a thread, which loads them together */
@@ -51,28 +50,6 @@ static attend_merged load_part(attend_emitter *e, gen_value row, gen_value split
   return part;
 }
 
-static int pack(const attend_merged *all, int width, gen_value *values) {
-  values[0] = all->largest;
-  values[1] = all->total;
-  for (int i = 0; i < width; i++) values[2 + i] = all->sums[i];
-  return 2 + width;
-}
-
-static void unpack(const gen_value *values, int width, attend_merged *all) {
-  all->largest = values[0];
-  all->total = values[1];
-  for (int i = 0; i < width; i++) all->sums[i] = values[2 + i];
-}
-
-static void merge_lanes(gen_builder *b, void *user, gen_value *into, const gen_value *from, int n) {
-  attend_merged all, part;
-  (void)user;
-  unpack(into, n - 2, &all);
-  unpack(from, n - 2, &part);
-  attend_merge(b, n - 2, &all, &part, 1);
-  pack(&all, n - 2, into);
-}
-
 int attend_combine_lanes(const attend_plan *p) {
   int team = 1;
   while (p->split / team > MOST_PARTS && p->split / team % 2 == 0 && team < 32) team *= 2;
@@ -86,14 +63,11 @@ static void merge_parts(attend_emitter *e, gen_value row, gen_value lane, gen_va
   gen_builder *b = e->b;
   int width = e->p->epilogue.width, team = attend_combine_lanes(e->p), each = e->p->split / team;
   attend_merged parts[MOST_PARTS];
-  gen_value first = gen_mul_imm(b, lane, each), values[2 + LANES_MAX];
+  gen_value first = gen_mul_imm(b, lane, each);
   for (int i = 0; i < each; i++) parts[i] = load_part(e, row, gen_add_imm(b, first, i), column);
   attend_merge_start(b, width, all);
   attend_merge(b, width, all, parts, each);
-  if (team == 1) return;
-  int n = pack(all, width, values);
-  gen_warp_reduce(b, values, n, team, merge_lanes, NULL);
-  unpack(values, width, all);
+  attend_merge_lanes(b, width, all, team);
 }
 
 arke_status attend_combine_emit(gen_builder *b, const target *t, void *user, arke_error *err) {

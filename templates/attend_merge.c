@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "generator/gen_control.h"
+#include "generator/gen_warp.h"
 #include "templates/attend.h"
 #include "templates/contraction_value.h"
 
@@ -27,6 +28,36 @@ void attend_merge(gen_builder *b, int width, attend_merged *all, const attend_me
   for (int i = 0; i < width; i++) all->sums[i] = gen_f32(b, 0);
   add_part(b, width, all, &before, minus);
   for (int i = 0; i < n; i++) add_part(b, width, all, &parts[i], minus);
+}
+
+static int pack(const attend_merged *all, int width, gen_value *values) {
+  values[0] = all->largest;
+  values[1] = all->total;
+  for (int i = 0; i < width; i++) values[2 + i] = all->sums[i];
+  return 2 + width;
+}
+
+static void unpack(const gen_value *values, int width, attend_merged *all) {
+  all->largest = values[0];
+  all->total = values[1];
+  for (int i = 0; i < width; i++) all->sums[i] = values[2 + i];
+}
+
+static void merge_lanes(gen_builder *b, void *user, gen_value *into, const gen_value *from, int n) {
+  attend_merged all, part;
+  (void)user;
+  unpack(into, n - 2, &all);
+  unpack(from, n - 2, &part);
+  attend_merge(b, n - 2, &all, &part, 1);
+  pack(&all, n - 2, into);
+}
+
+void attend_merge_lanes(gen_builder *b, int width, attend_merged *all, int team) {
+  gen_value values[2 + LANES_MAX];
+  if (team == 1) return;
+  int n = pack(all, width, values);
+  gen_warp_reduce(b, values, n, team, merge_lanes, NULL);
+  unpack(values, width, all);
 }
 
 /* --- outputs --- */

@@ -52,8 +52,13 @@ extern const space attention_space;
 
 /* Copies of a step of K, in pages; elements of a loop. */
 enum { ATTENTION_MOST_BOXES = 24, ATTENTION_MOST_EXTENT = (1 << 30) - 4096 };
-/* Columns of Q that stay in registers, at most; columns of O that a thread combines. */
-enum { ATTENTION_HELD_DEPTH = 256, ATTENTION_COMBINE_WIDTH = 4, ATTENTION_COMBINE_THREADS = 128 };
+/* Columns of Q that stay in registers, at most; columns of O that a thread combines, and runs at once. */
+enum {
+  ATTENTION_HELD_DEPTH = 256,
+  ATTENTION_COMBINE_WIDTH = 4,
+  ATTENTION_COMBINE_RUNS = 4,
+  ATTENTION_COMBINE_THREADS = 128
+};
 
 /* Heads with the same keys and values, in one tile: row r of a tile is query r / heads of head r % heads.
  * Those of a group of H / G (or all) are taken `heads` at a time, the last few perhaps fewer. */
@@ -97,6 +102,7 @@ typedef struct attention_plan {
   int smem_bytes;
   bool wide_offsets;
   lanes_options scores, epilogue, combine; /* combine: of the kernel that combines runs of keys */
+  int team; /* neighbouring threads of that kernel that share the runs of a few columns */
 } attention_plan;
 
 /* --- packing (attention_pack.c) --- */

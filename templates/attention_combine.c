@@ -1,15 +1,16 @@
 /* Tiles whose keys are split into runs, each of a CTA of its own: what a run's CTA leaves in the workspace,
- * and the kernel that combines runs, in the order of the keys, so that results do not depend on who is first.
- * A thread of it has a few columns of a row. */
+ * and the kernel that combines runs, in an order that is always the same, so that results do not depend on
+ * who is first. A thread of it has a few columns of a row, or, where runs are many, its share of them: each
+ * load after another takes as long as the rest of the kernel. */
 #include <math.h>
 
 #include "generator/gen_barrier.h"
 #include "generator/gen_bits.h"
+#include "generator/gen_control.h"
 #include "generator/gen_memory.h"
+#include "generator/gen_warp.h"
 #include "templates/attend.h"
 #include "templates/attention_emit.h"
-
-enum { AT_ONCE = 4 }; /* runs that a thread loads together */
 
 /* --- the workspace: parts of a row lie together, run by run --- */
 
@@ -100,9 +101,11 @@ static void get(const gen_value *from, attend_merged *all) {
   for (int i = 0; i < ATTENTION_COMBINE_WIDTH; i++) all->sums[i] = from[2 + i];
 }
 
-static void merge_parts(attention_emitter *e, gen_value line, gen_value column, attend_merged *all) {
+static void merge_parts(attention_emitter *e, gen_value line, gen_value lane, gen_value column,
+                        attend_merged *all) {
+  enum { AT_ONCE = ATTENTION_COMBINE_RUNS };
   gen_builder *b = e->b;
-  gen_value carried[3 + ATTENTION_COMBINE_WIDTH] = {gen_i32(b, 0)};
+  gen_value carried[3 + ATTENTION_COMBINE_WIDTH] = {gen_mul_imm(b, lane, AT_ONCE)};
   attend_merged parts[AT_ONCE];
   gen_loop loop;
   attend_merge_start(b, ATTENTION_COMBINE_WIDTH, all);
@@ -113,9 +116,11 @@ static void merge_parts(attention_emitter *e, gen_value line, gen_value column, 
   get(carried + 1, all);
   attend_merge(b, ATTENTION_COMBINE_WIDTH, all, parts, AT_ONCE);
   put(all, carried + 1);
-  carried[0] = gen_add_imm(b, carried[0], AT_ONCE);
+  carried[0] = gen_add_imm(b, carried[0], (int64_t)AT_ONCE * e->p->team);
   gen_loop_end(b, &loop);
   get(carried + 1, all);
+  gen_warp_sync(b);
+  attend_merge_lanes(b, ATTENTION_COMBINE_WIDTH, all, e->p->team);
 }
 
 /* The row of a line: its query, and the loops of its place. */
@@ -144,15 +149,22 @@ arke_status attention_combine_emit(gen_builder *b, const target *t, void *user, 
   *e = (attention_emitter){.b = b, .k = k, .p = k->p, .m = k->p->match};
   int runs = e->p->v.columns / ATTENTION_COMBINE_WIDTH;
   gen_launches_release(b);
+  int team = e->p->team;
+  gen_value lane = gen_and(b, gen_tid_x(b), gen_i32(b, team - 1)),
+            in = gen_udiv(b, gen_tid_x(b), gen_i32(b, team));
   gen_value item =
-      gen_add(b, gen_mul_imm(b, wide(e, gen_ctaid_x(b)), ATTENTION_COMBINE_THREADS), wide(e, gen_tid_x(b)));
-  gen_if(b, &branch, gen_compare(b, GEN_ULT, item, gen_param(b, k->items)), NULL, 0);
+      gen_add(b, gen_mul_imm(b, wide(e, gen_ctaid_x(b)), ATTENTION_COMBINE_THREADS / team), wide(e, in));
+  gen_value exists = gen_compare(b, GEN_ULT, item, gen_param(b, k->items));
+  /* Lanes exchange what they have: those past the last item look at that. */
+  item = gen_select(b, exists, item, gen_add_imm(b, gen_param(b, k->items), -1));
   gen_value line = gen_udiv(b, item, gen_i64(b, runs));
   gen_value column = gen_trunc(b, gen_sub(b, item, gen_mul_imm(b, line, runs)), GEN_I32);
   column = gen_mul_imm(b, column, ATTENTION_COMBINE_WIDTH);
   gen_value query = find_line(e, line, &at);
   gen_launches_wait(b);
-  merge_parts(e, line, column, &all);
+  merge_parts(e, line, lane, column, &all);
+  if (team > 1) exists = gen_and(b, exists, gen_compare_imm(b, GEN_EQ, lane, 0));
+  gen_if(b, &branch, exists, NULL, 0);
   attention_statistics of = {all.largest, all.total};
   TRY(attention_store_run(e, &at, query, column, &of, all.sums, err));
   gen_if_end(b, &branch);

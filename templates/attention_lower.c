@@ -84,7 +84,8 @@ static const recipe_expr *combine_items(const attention_plan *p, const counts *c
 }
 
 static const recipe_expr *combine_grid(const attention_plan *p, const counts *c, arena *a) {
-  return recipe_binary(a, RECIPE_CEILDIV, combine_items(p, c, a), recipe_const(a, ATTENTION_COMBINE_THREADS));
+  return recipe_binary(a, RECIPE_CEILDIV, combine_items(p, c, a),
+                       recipe_const(a, ATTENTION_COMBINE_THREADS / p->team));
 }
 
 /* --- rules --- */

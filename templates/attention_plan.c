@@ -264,5 +264,8 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   plan->combine = plan->epilogue;
   plan->combine.width = ATTENTION_COMBINE_WIDTH;
   plan->combine.wide = lanes_wide(&m->form, &plan->combine);
+  int64_t runs = attention_runs(plan, (int)t->rates.sm_count);
+  plan->team = 1;
+  while (plan->team < 32 && plan->team * ATTENTION_COMBINE_RUNS < runs) plan->team *= 2;
   return TEMPLATE_OK;
 }
