@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Times products that PyTorch has no one call of every kind for, beside what it has, on one GPU.
 
-    bench/peers_products.py --library build/libarke.so --cache tuned.arke [--only groups|loss] [--output products.json]
+    bench/peers_products.py --library build/libarke.so --cache tuned.arke [--only groups|loss|gradients] [--output products.json]
 
 groups: grouped_linear in bf16, with groups of like sizes and of sizes by skewed dice, beside a loop of torch.mm over the
-groups, torch._grouped_mm, and one torch.mm of as many operations. loss: fused_linear_cross_entropy, and with gradients,
-beside torch.compile of the plain form. The cache has been tuned for these shapes before. Times are those of bench/device_times.py: of the
+groups, torch._grouped_mm, and one torch.mm of as many operations. loss: fused_linear_cross_entropy,
+beside torch.compile of the plain form; gradients: the same with those of both operands. The cache has been tuned for these shapes before. Times are those of bench/device_times.py: of the
 device alone, so that the loop's launches do not count."""
 import argparse
 import json
@@ -80,35 +80,39 @@ def measure_groups(context, flusher, shape):
                "least": int(sizes.min()), "error": error, "us": medians(contestants, flusher, 5), "config": plan.config}  # fmt: skip
 
 
-def measure_loss(context, flusher):
+def plain_loss(x, w, t):
+    return torch.nn.functional.cross_entropy((x @ w.T).float(), t, ignore_index=-100)
+
+
+def loss_tensors():
     rows, terms, columns = LOSS
     x = torch.randn(rows, terms, device="cuda", dtype=torch.bfloat16)
     w = torch.randn(columns, terms, device="cuda", dtype=torch.bfloat16) * terms**-0.5
     t = torch.randint(0, columns, (rows,), device="cuda")
     t[::7] = -100
-    loss = torch.empty((), device="cuda", dtype=torch.float32)
+    return x, w, t, torch.empty((), device="cuda", dtype=torch.float32)
+
+
+def measure_loss(context, flusher):
+    x, w, t, loss = loss_tensors()
     own, plan = runner(context, "fused_linear_cross_entropy", [x, w, t, loss])
-
-    def plain(x, w, t):
-        return torch.nn.functional.cross_entropy((x @ w.T).float(), t, ignore_index=-100)
-
-    compiled = torch.compile(plain)
+    compiled = torch.compile(plain_loss)
     with torch.no_grad():
         own()
         error = abs(loss.item() - compiled(x, w, t).item())
-        contestants = {"arke": own, "compiled": lambda: compiled(x, w, t), "eager": lambda: plain(x, w, t),
+        contestants = {"arke": own, "compiled": lambda: compiled(x, w, t), "eager": lambda: plain_loss(x, w, t),
                        "product": lambda: x @ w.T}  # fmt: skip
         us = medians(contestants, flusher, 3, 1)
     yield {"op": "fused_linear_cross_entropy", "shape": "x".join(map(str, LOSS)), "error": error,
-           "workspace_of_logits": plan.workspace_bytes / (rows * columns * 2), "us": us, "config": plan.config}  # fmt: skip
-    yield gradients(context, flusher, plain, x, w, t, loss)
+           "workspace_of_logits": plan.workspace_bytes / (x.shape[0] * w.shape[0] * 2), "us": us, "config": plan.config}  # fmt: skip
 
 
-def gradients(context, flusher, plain, x, w, t, loss):
+def measure_gradients(context, flusher):
+    x, w, t, loss = loss_tensors()
     dx, dw = torch.empty_like(x), torch.empty_like(w)
     own, plan = runner(context, "fused_linear_cross_entropy_gradients", [x, w, t, loss, dx, dw])
     leaves = [x.detach().requires_grad_(), w.detach().requires_grad_()]
-    compiled = torch.compile(plain)
+    compiled = torch.compile(plain_loss)
 
     def differentiate(f):
         return torch.autograd.grad(f(*leaves, t), leaves)
@@ -116,9 +120,9 @@ def gradients(context, flusher, plain, x, w, t, loss):
     own()
     errors = [((a - b).float().norm() / b.float().norm()).item()
               for a, b in zip((dx, dw), differentiate(compiled))]  # fmt: skip
-    contestants = {"arke": own, "compiled": lambda: differentiate(compiled), "eager": lambda: differentiate(plain)}
+    contestants = {"arke": own, "compiled": lambda: differentiate(compiled), "eager": lambda: differentiate(plain_loss)}
     us = medians(contestants, flusher, 3, 1)
-    return {"op": "fused_linear_cross_entropy_gradients", "shape": "x".join(map(str, LOSS)), "errors": errors,
+    yield {"op": "fused_linear_cross_entropy_gradients", "shape": "x".join(map(str, LOSS)), "errors": errors,
             "workspace_of_logits": plan.workspace_bytes / (x.shape[0] * w.shape[0] * 2), "us": us,
             "config": plan.config}  # fmt: skip
 
@@ -127,15 +131,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True)
     parser.add_argument("--cache", required=True)
-    parser.add_argument("--only", choices=["groups", "loss"])
+    parser.add_argument("--only", choices=["groups", "loss", "gradients"])
     parser.add_argument("--output")
     options = parser.parse_args()
     torch.manual_seed(1)
     flusher = device_times.Flusher()
     results = []
     with arke.Context(options.library, options.cache) as context:
-        measures = [measure_groups(context, flusher, shape) for shape in GROUPS if options.only != "loss"]
-        measures += [measure_loss(context, flusher)] if options.only != "groups" else []
+        wanted = [options.only] if options.only else ["groups", "loss", "gradients"]
+        measures = [measure_groups(context, flusher, shape) for shape in GROUPS if "groups" in wanted]
+        measures += [measure_loss(context, flusher)] if "loss" in wanted else []
+        measures += [measure_gradients(context, flusher)] if "gradients" in wanted else []
         for measure in measures:
             for row in measure:
                 results.append(row)
