@@ -263,7 +263,8 @@ static arke_status next_step(consumer *c, gen_value key, gen_value *words, arke_
   if (overlap) {
     gen_wgmma_wait(b, 1, s, c->n_scores);
   } else {
-    gen_wgmma_wait(b, 0, c->sums, c->n_sums);
+    /* The stage goes back while the scores are still multiplied. */
+    gen_wgmma_wait(b, 1, c->sums, c->n_sums);
     release_v(c);
     gen_wgmma_wait(b, 0, s, c->n_scores);
   }
