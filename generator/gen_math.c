@@ -303,9 +303,10 @@ static gen_value recip_of_constant(gen_builder *b, gen_value y) {
 /* A product with the divisor's reciprocal, both scaled to where neither leaves the normal numbers for a
  * quotient that is one: what depends on the divisor alone is computed once for all dividends. */
 gen_value gen_divide(gen_builder *b, gen_accuracy accuracy, gen_value x, gen_value y) {
-  if (accuracy < GEN_ACCURACY_NARROW || gen_type_of(b, x) != GEN_F32) return gen_fdiv(b, x, y);
-  gen_value constant = recip_of_constant(b, y);
+  bool single = gen_type_of(b, x) == GEN_F32;
+  gen_value constant = single && accuracy >= GEN_ACCURACY_SCORE ? recip_of_constant(b, y) : NULL;
   if (constant) return gen_fmul(b, x, constant);
+  if (accuracy < GEN_ACCURACY_NARROW || !single) return gen_fdiv(b, x, y);
   gen_value size = gen_fabs(b, y), one = gen_f32(b, 1);
   gen_value scale =
       gen_select(b, gen_compare(b, GEN_SGT, size, gen_f32(b, 0x1p100)), gen_f32(b, 0x1p-64), one);
@@ -345,7 +346,8 @@ arke_status gen_math_to(gen_builder *b, ir_function f, gen_accuracy accuracy, co
   if (gen_type_of(b, x) == GEN_F32) {
     if (accuracy == GEN_ACCURACY_FAST) v = in_haste(b, f, x);
     bool term = accuracy == GEN_ACCURACY_TERM && (f == IR_FN_EXP || f == IR_FN_EXP2);
-    if ((accuracy >= GEN_ACCURACY_NARROW || term) && !v) v = in_short(b, f, x, y);
+    bool score = accuracy == GEN_ACCURACY_SCORE && f == IR_FN_TANH;
+    if ((accuracy >= GEN_ACCURACY_NARROW || term || score) && !v) v = in_short(b, f, x, y);
   }
   if (!v) v = exact(b, f, args);
   if (!v) v = in_full(b, f, x, y);

@@ -14,6 +14,9 @@ typedef enum gen_accuracy {
   GEN_ACCURACY_TERM,   /* exp and exp2 within (2 + |x|) 2^-23 of the value, or 2^-118 absolutely: for terms of
                         * sums whose largest term is 1, where x is about as large as -log of the term's share;
                         * all else in full */
+  GEN_ACCURACY_SCORE,  /* tanh, and quotients by constants, within 2^-20 of the value, or 2^-118 absolutely:
+                        * for  scores, of which exponentials are rounded to 11 digits but whose sums may be
+                        * stored as  f32; all else in full */
   GEN_ACCURACY_NARROW, /* enough for results stored with at most 11 digits (f16, bf16, e4m3, e5m2): within
                         * 2^-15 of the value, or 2^-118 absolutely, before it is rounded */
   GEN_ACCURACY_FAST,   /* the hardware's approximations wherever there are any; on request only */

@@ -94,8 +94,8 @@ gen_value gen_tanh(gen_builder *b, gen_value x) {
   return gen_copysign(b, gen_fmul(b, gen_fneg(b, t), over), x);
 }
 
-/* 1 - 2 / (1 + e^2x) would cancel near 0. Within 2^-21 of the value, a term more than 11 digits need: a soft
- * cap is as many times as large as a score's error may be. */
+/* 1 - 2 / (1 + e^2x) would cancel near 0. Within 2^-20 of the value, a term more than 11 digits need, which
+ * scores do: a soft cap is as many times as large as their error may be. */
 gen_value gen_tanh_narrow(gen_builder *b, gen_value x) {
   gen_value z = gen_fmul(b, x, x), one = gen_f32(b, 1);
   gen_value small = gen_fmul(b, x, gen_polynomial(b, z, narrow_tanh_f32, (int)COUNT_OF(narrow_tanh_f32)));

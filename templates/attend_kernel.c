@@ -231,8 +231,7 @@ arke_status attend_emit(gen_builder *b, const target *t, void *user, arke_error 
   o.user = e;
   o.reduce = score;
   TRY(lanes_create(b, &p->match->form, &o, &k->score_slots, k->a, &e->l, err));
-  /* Scores become weights, which are rounded. */
-  lanes_want(e->l, p->match->body, gen_accuracy_for(p->match->type));
+  lanes_want(e->l, p->match->body, GEN_ACCURACY_SCORE);
   find_thread(e);
   gen_launches_release(b);
   gen_launches_wait(b);

@@ -89,8 +89,7 @@ arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_err
   o.user = &e;
   o.reduce = score;
   TRY(lanes_create(b, &p->match->form, &o, &k->score_slots, k->a, &e.l, err));
-  /* Scores become weights, which are rounded. */
-  lanes_want(e.l, p->match->body, gen_accuracy_for(p->match->type));
+  lanes_want(e.l, p->match->body, GEN_ACCURACY_SCORE);
   for (int i = 0; i < p->n_parts; i++) {
     e.map_q[i] = gen_param(b, k->map_q[i]);
     if (!p->gathered) e.map_k[i] = gen_param(b, k->map_k[i]);

@@ -237,6 +237,16 @@ START_TEST(f32_for_narrow_results) {
 }
 END_TEST
 
+/* Scores: 2^-20 of the value. */
+START_TEST(f32_for_scores) {
+  static float x[MOST], z[MOST];
+  math_case c = {IR_FN_TANH, GEN_ACCURACY_SCORE, false};
+  int n = fill_f32(x);
+  evaluate(&c, x, NULL, z, n);
+  compare(&c, x, NULL, z, n, 0, 0x1p-20, 0x1p-118);
+}
+END_TEST
+
 /* Terms of sums: (2 + |x|) 2^-23 of the value. */
 START_TEST(f32_for_terms) {
   static float all[MOST], x[MOST], z[MOST];
@@ -423,6 +433,7 @@ TCase *math_tests(void) {
   tcase_add_loop_test(tests, f32_in_full, 0, (int)COUNT_OF(functions));
   tcase_add_loop_test(tests, f64_in_full, 0, (int)COUNT_OF(functions));
   tcase_add_loop_test(tests, f32_for_narrow_results, 0, (int)COUNT_OF(functions));
+  tcase_add_test(tests, f32_for_scores);
   tcase_add_loop_test(tests, f32_for_terms, 0, 4);
   tcase_add_loop_test(tests, powers, 0, 3);
   tcase_add_loop_test(tests, f32_in_haste, 0, 6);

@@ -160,8 +160,9 @@ END_TEST
 /* Rows of an odd number of elements are taken one by one. */
 START_TEST(odd_heads_are_right) {
   arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, attend(), template_text_of(grouped),
-                                       "T=f16 B=1 H=4 G=2 S=3 R=21 D=37", SMALL "STAGES=2,SETS=2,SPLIT=1");
+  template_case c =
+      template_case_bind(&a, attend(), template_text_of(grouped), "T=f16 B=1 H=4 G=2 S=3 R=21 D=37",
+                         EIGHT "HOLD_Q=1,WARPS_E=1,BLOCK_N=16,SPLIT=2");
   template_case_run(&a, &c, NULL, 0);
   arena_release(&a);
 }
