@@ -35,6 +35,7 @@
   X(COMMA, ",")                                                                                              \
   X(COLON, ":")                                                                                              \
   X(SEMICOLON, ";")                                                                                          \
+  X(PRIME, "'")                                                                                              \
   X(QUESTION, "?")                                                                                           \
   X(ASSIGN, "=")
 
@@ -99,6 +100,7 @@ typedef struct syntax {
   int id;
   const char *name;
   bool dots, has_else; /* SUBSCRIPT: starts with "...", ends with else */
+  bool after;          /* SUBSCRIPT: "name'[…]", what has been written in place */
   int n_args;
   struct syntax **args;
   double number;

@@ -236,8 +236,11 @@ static syntax *parse_primary(parser *p) {
     return fail(p, "an expression (topk stands alone: (V[i,k], I[i,k]) = topk(j) X[i,j])");
   if (at_reduction(p, &r)) return fail(p, "a value; a reduction needs parentheses after else");
   p->at++;
+  bool after = accept(p, TOKEN_PRIME);
+  if (after && p->at->kind != TOKEN_LBRACKET) return fail(p, "'[' and the subscripts of what was written");
   if (accept(p, TOKEN_LBRACKET)) {
     s = parse_subscripts(p, t);
+    if (s != NULL) s->after = after;
     return s == NULL ? NULL : parse_else(p, s);
   }
   bool call = accept(p, TOKEN_LPAREN);

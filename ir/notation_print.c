@@ -60,8 +60,11 @@ static void print_list(const printer *p, const ir_expr *e, int n, const char *se
   }
 }
 
-static void print_subscripts(const printer *p, const ir_tensor *t, ir_expr *const *subscripts, int n) {
+/* `after`: of the name. */
+static void print_subscripts(const printer *p, const ir_tensor *t, const char *after,
+                             ir_expr *const *subscripts, int n) {
   strbuf_add(p->out, t->name);
+  strbuf_add(p->out, after);
   if (t->rank == 0 && !t->any_rank) return;
   strbuf_add(p->out, "[");
   if (t->any_rank) strbuf_add(p->out, n > 0 ? "...," : "...");
@@ -73,7 +76,8 @@ static void print_subscripts(const printer *p, const ir_tensor *t, ir_expr *cons
 }
 
 static void print_read(const printer *p, const ir_expr *e) {
-  print_subscripts(p, &p->op->tensors[e->id], e->args, e->n_args - e->has_else);
+  const ir_tensor *t = &p->op->tensors[e->id];
+  print_subscripts(p, t, t->alias >= 0 ? "'" : "", e->args, e->n_args - e->has_else);
   if (!e->has_else) return;
   const ir_expr *value = e->args[e->n_args - 1];
   const ir_expr *bare = value->node == IR_OPERATOR && value->id == IR_OP_NEG ? value->args[0] : value;
@@ -179,10 +183,10 @@ void ir_definition_print(const ir_op *op, int definition, strbuf *out) {
       [IR_ASSIGN] = " = ", [IR_ADD] = " += ", [IR_MAX] = " max= ", [IR_MIN] = " min= "};
   printer p = {op, d, out};
   if (d->tensor2 >= 0) strbuf_add(out, "(");
-  print_subscripts(&p, &op->tensors[d->tensor], d->subscripts, d->n_subscripts);
+  print_subscripts(&p, &op->tensors[d->tensor], "", d->subscripts, d->n_subscripts);
   if (d->tensor2 >= 0) {
     strbuf_add(out, ", ");
-    print_subscripts(&p, &op->tensors[d->tensor2], d->subscripts, d->n_subscripts);
+    print_subscripts(&p, &op->tensors[d->tensor2], "", d->subscripts, d->n_subscripts);
     strbuf_add(out, ") = ");
     print_reduce(&p, d->value, "topk");
     return;

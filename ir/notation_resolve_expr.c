@@ -128,10 +128,14 @@ static ir_expr *resolve_name(resolver *r, const syntax *s) {
 static ir_expr *resolve_read(resolver *r, const syntax *s) {
   ir_expr *e = node_new(r, IR_READ, s);
   if (e == NULL) return NULL;
-  e->id = resolve_find_tensor(r, s->name, false);
+  e->id = resolve_find_tensor(r, s->name, s->after);
   e->has_else = s->has_else;
   bool whole = true;
-  if (e->id < 0) {
+  if (e->id >= 0 && s->after && r->tensors[e->id].alias < 0) {
+    faults_add(r->faults, s->line, s->column, "'%s' is not written in place; it is read without a prime",
+               s->name);
+    whole = false;
+  } else if (e->id < 0) {
     faults_add(r->faults, s->line, s->column, "unknown tensor '%s'%s", s->name, resolve_suggest(r, s->name));
     whole = false;
   } else {

@@ -119,6 +119,14 @@ typedef struct ref_candidate {
   int64_t k;
 } ref_candidate;
 
+/* Of a definition that scatters with one free index: by a number made from the subscripts that depend on it,
+ * the values of the index, ascending. */
+typedef struct ref_places {
+  bool tried, known;
+  uint64_t mask;
+  int64_t *first, *next; /* -1: none */
+} ref_places;
+
 typedef struct ref_definition {
   const ir_definition *source;
   ref_node *value;
@@ -126,6 +134,7 @@ typedef struct ref_definition {
   bool plain;
   int *free_slots; /* left indices that no plain subscript binds */
   int n_free;
+  ref_places places;
   int64_t *index; /* values of the indices that are not lanes */
   int64_t *range; /* of the left ones */
   ref_level *levels;
@@ -176,6 +185,11 @@ bool ref_eval_read(ref_machine *s, ref_definition *d, ref_node *e);
 bool ref_eval_reduce(ref_machine *s, ref_definition *d, ref_node *e);
 /* e in the n lanes split->lane of its scope; lanes that die there die in the scope too. */
 bool ref_eval_split(ref_machine *s, ref_definition *d, ref_node *e, int scope, ref_split *split, int n);
+
+/* Fills d->places, once, where that is possible; false after an error. */
+bool ref_find_places(ref_machine *s, ref_definition *d);
+/* The first value of the free index that may write the element. */
+int64_t ref_first_place(const ref_definition *d, const int64_t *coords);
 
 /* Candidates of topk, sorted, for the coordinates bound in d->index. */
 bool ref_topk(ref_machine *s, ref_definition *d, const int64_t *coords, int rank);

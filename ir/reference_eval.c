@@ -173,6 +173,14 @@ static bool apply_one(ref_machine *s, ref_definition *d, const int64_t *coords, 
 /* Tries every value of the left indices that the coordinates do not determine, in order: of several that
  * write the element the last counts (for =). */
 static bool apply_scatter(ref_machine *s, ref_definition *d, const int64_t *coords, element *x) {
+  if (!ref_find_places(s, d)) return false;
+  if (d->places.known) {
+    for (int64_t at = ref_first_place(d, coords); at >= 0; at = d->places.next[at]) {
+      d->index[d->free_slots[0]] = at;
+      if (!apply_one(s, d, coords, x)) return false;
+    }
+    return true;
+  }
   for (int i = 0; i < d->n_free; i++) {
     d->index[d->free_slots[i]] = 0;
     if (d->range[d->free_slots[i]] == 0) return true;
