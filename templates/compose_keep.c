@@ -5,7 +5,11 @@
  *
  *   attention to rotated keys:  a map stage rotates the queries, one the keys, an attention stage follows
  *
- * Each kept temporary is an operator of its own, and what is left is one that reads them. */
+ * Each kept temporary is an operator of its own, and what is left is one that reads them. So do outputs that
+ * are written at gathered places, or by several definitions, and read again: those are tensors anyway.
+ *
+ *   attention to a cache that it appends to:  a scatter stage writes the new rows, an attention stage follows
+ */
 #include <string.h>
 
 #include "ir/ir_types.h"
@@ -16,13 +20,16 @@
 typedef struct keeper {
   compose_splitter *s;
   const ir_op *op;
-  bool *kept; /* by tensor */
+  bool *kept;   /* by tensor: temporaries that are */
+  bool *stored; /* by tensor: outputs that are read again, and that no form substitutes */
+  bool *made;   /* by tensor: of both, those that stages write */
 } keeper;
 
 /* What becomes an operator of its own. */
 typedef struct part {
   bool *definitions; /* by number: its own */
-  bool *read;        /* by tensor: inputs, and temporaries that are kept */
+  bool *writes;      /* by tensor: a temporary that is kept, or outputs */
+  bool *read;        /* by tensor: inputs, and what is kept or stored */
   bool reads_output; /* which is no tensor of the part yet */
   unsigned sizes, attrs;
 } part;
@@ -70,10 +77,27 @@ static bool read_at_places(const keeper *k, const ir_expr *e) {
   return false;
 }
 
+static bool reads_tensor(const ir_expr *e, int tensor) {
+  if (e->node == IR_READ && e->id == tensor) return true;
+  for (int i = 0; i < e->n_args; i++)
+    if (reads_tensor(e->args[i], tensor)) return true;
+  return false;
+}
+
+static bool is_stored(const ir_op *op, int tensor) {
+  const ir_definition *d = only_writer(op, tensor);
+  bool simple = d && d->tensor2 < 0 && d->update == IR_ASSIGN && is_plain(d->subscripts, d->n_subscripts);
+  for (int i = 0; i < op->n_definitions && !simple; i++)
+    if (reads_tensor(op->definitions[i].value, tensor)) return true;
+  return false;
+}
+
 static bool find_kept(keeper *k) {
+  const ir_op *op = k->op;
   bool any = false;
-  for (int t = k->op->n_args; t < k->op->n_tensors; t++) k->kept[t] = is_rounded(k->s->plan->p, t);
-  for (int i = 0; i < k->op->n_definitions; i++) any = any || read_at_places(k, k->op->definitions[i].value);
+  for (int t = op->n_args; t < op->n_tensors; t++) k->kept[t] = is_rounded(k->s->plan->p, t);
+  for (int t = op->n_inputs; t < op->n_args; t++) any |= k->stored[t] = is_stored(op, t);
+  for (int i = 0; i < op->n_definitions; i++) any = any || read_at_places(k, op->definitions[i].value);
   return any;
 }
 
@@ -88,7 +112,7 @@ static void take(const keeper *k, part *x, const ir_expr *e) {
   for (int i = 0; i < e->n_args; i++) take(k, x, e->args[i]);
   if (e->node != IR_READ) return;
   ir_role role = k->op->tensors[e->id].role;
-  if (role == IR_INPUT || k->kept[e->id]) {
+  if (role == IR_INPUT || k->kept[e->id] || k->stored[e->id]) {
     x->read[e->id] = true;
     return;
   }
@@ -133,8 +157,25 @@ static unsigned declared_sizes(const ir_tensor *t) {
   return sizes;
 }
 
-/* `output`: the kept temporary that the part is; -1: what is left. */
-static void write_part(const keeper *k, const part *x, int output, strbuf *out) {
+/* What was written in place is an input like others of what reads it. */
+static void declare(const keeper *k, const part *x, int tensor, strbuf *out) {
+  int alias = k->op->tensors[tensor].alias;
+  if (k->kept[tensor])
+    declare_kept(k, tensor, out);
+  else
+    ir_tensor_print(k->op, x->read[tensor] && alias >= 0 ? alias : tensor, out);
+}
+
+static void define(const keeper *k, int number, strbuf *out) {
+  strbuf text = STRBUF_INIT;
+  ir_definition_print(k->op, number, &text);
+  for (const char *c = strbuf_text(&text); *c; c++)
+    if (*c != '\'') strbuf_addf(out, "%c", *c); /* X'[…] is X[…] there */
+  if (strbuf_failed(&text)) out->failed = true;
+  strbuf_free(&text);
+}
+
+static void write_part(const keeper *k, const part *x, strbuf *out) {
   static const char begin[] = "stage(", middle[] = ") -> (";
   const ir_op *op = k->op;
   unsigned declared = 0;
@@ -142,16 +183,11 @@ static void write_part(const keeper *k, const part *x, int output, strbuf *out) 
   strbuf_add(out, begin);
   strbuf_add(&outputs, middle);
   for (int t = 0; t < op->n_tensors; t++) {
-    const ir_tensor *tensor = &op->tensors[t];
-    bool given = output < 0 && tensor->role == IR_OUTPUT;
-    if (!x->read[t] && !given && t != output) continue;
-    strbuf *to = given || t == output ? &outputs : out;
+    if (!x->read[t] && !x->writes[t]) continue;
+    strbuf *to = x->writes[t] ? &outputs : out;
     add_between(to, to == out ? begin : middle, ", ");
-    if (k->kept[t])
-      declare_kept(k, t, to);
-    else
-      ir_tensor_print(op, t, to);
-    declared |= declared_sizes(tensor);
+    declare(k, x, t, to);
+    declared |= declared_sizes(&op->tensors[t]);
   }
   /* An axis that definitions name and no tensor has is declared by one that nothing reads. */
   for (int i = 0; i < op->n_axes; i++) {
@@ -167,7 +203,7 @@ static void write_part(const keeper *k, const part *x, int output, strbuf *out) 
   for (int i = 0; i < op->n_definitions; i++) {
     if (!x->definitions[i]) continue;
     strbuf_add(out, " ");
-    ir_definition_print(op, i, out);
+    define(k, i, out);
     strbuf_add(out, ";");
   }
   strbuf_add(out, " }");
@@ -199,10 +235,11 @@ static int kept_number(const keeper *k, int tensor) {
 }
 
 /* Which argument of the whole, or which temporary, an argument of a part is (kernel_stage.arguments). */
-static int argument_of(const keeper *k, const ir_op *op, int i) {
+static int argument_of(const keeper *k, const part *x, const ir_op *op, int i) {
   int found = ~COMPOSE_TEMPORARIES; /* declares an axis alone */
   for (int t = k->op->n_tensors - 1; t >= 0; t--) {
     if (strcmp(op->tensors[i].name, k->op->tensors[t].name) != 0) continue;
+    if (k->stored[t] && x->read[t]) return t; /* not the input that was there before */
     if (t >= k->op->n_args)
       found = ~kept_number(k, t);
     else if (i < op->n_inputs || t >= k->op->n_inputs)
@@ -240,14 +277,31 @@ static bool add_stages(compose_splitter *s, const ir_problem *p, const int *argu
   return true;
 }
 
-static bool add_part(keeper *k, const part *x, int output) {
+/* Whether what the part reads has been written by then, and nothing by its name that is another. */
+static bool can_follow(keeper *k, const part *x) {
+  strbuf *last = &k->s->last;
+  strbuf_clear(last);
+  for (int t = 0; t < k->op->n_tensors; t++) {
+    const ir_tensor *tensor = &k->op->tensors[t];
+    if (!x->read[t] || !(k->kept[t] || k->stored[t])) continue;
+    if (!k->made[t])
+      strbuf_addf(last, "%s is written after it is needed", tensor->name);
+    else if (tensor->alias >= 0 && x->read[tensor->alias])
+      strbuf_addf(last, "%s is read as it was and as it is written", tensor->name);
+  }
+  if (x->reads_output) strbuf_add(last, "it needs an output that is not stored yet");
+  return last->length == 0;
+}
+
+static bool add_part(keeper *k, const part *x) {
   compose_splitter *s = k->s;
   compose_plan *plan = s->plan;
   compose_stage *stage = ARENA_NEW(plan->a, compose_stage);
   const ir_op *op;
   strbuf text = STRBUF_INIT;
   arke_error why = ARKE_ERROR_INIT;
-  write_part(k, x, output, &text);
+  if (!can_follow(k, x)) return false;
+  write_part(k, x, &text);
   bool failed = !stage || strbuf_failed(&text);
   arke_status status = failed ? ARKE_ERR_MEMORY : ir_op_parse(plan->a, strbuf_text(&text), &op, &why);
   strbuf_free(&text);
@@ -255,67 +309,103 @@ static bool add_part(keeper *k, const part *x, int output) {
     s->status = error_memory(s->err, STAGE);
     return false;
   }
-  strbuf_clear(&s->last);
   if (status != ARKE_OK) {
     strbuf_addf(&s->last, "a part does not stand alone: %s", why.text);
     return false;
   }
   bind(plan->p, op, &stage->problem);
-  for (int i = 0; i < op->n_args; i++) stage->arguments[i] = argument_of(k, op, i);
-  if (output >= 0)
-    plan->temporaries[kept_number(k, output)] = (kernel_temporary){&stage->problem, op->n_inputs};
+  for (int i = 0; i < op->n_args; i++) stage->arguments[i] = argument_of(k, x, op, i);
+  for (int t = 0; t < k->op->n_tensors; t++) {
+    if (!x->writes[t]) continue;
+    k->made[t] = true;
+    if (k->kept[t]) plan->temporaries[kept_number(k, t)] = (kernel_temporary){&stage->problem, op->n_inputs};
+  }
   if (!compose_best_stage(s, stage)) return add_stages(s, &stage->problem, stage->arguments);
   if (plan->n_stages == COMPOSE_STAGES) return false;
   plan->stages[plan->n_stages++] = stage;
   return true;
 }
 
-/* The part that a kept temporary is, or with output -1 all that is left. */
-static bool make_part(keeper *k, int output, part *x) {
-  arena *a = k->s->plan->a;
-  *x = (part){.definitions = ARENA_NEW_N(a, bool, (size_t)k->op->n_definitions + 1),
-              .read = ARENA_NEW_N(a, bool, (size_t)k->op->n_tensors + 1)};
-  if (!x->definitions || !x->read) {
-    k->s->status = error_memory(k->s->err, STAGE);
-    return false;
-  }
+/* The part that writes some tensors; x->writes is set. */
+static void fill_part(const keeper *k, part *x) {
   for (int i = 0; i < k->op->n_definitions; i++) {
     const ir_definition *d = &k->op->definitions[i];
-    bool is_output = k->op->tensors[d->tensor].role == IR_OUTPUT ||
-                     (d->tensor2 >= 0 && k->op->tensors[d->tensor2].role == IR_OUTPUT);
-    if (output < 0 ? is_output : d->tensor == output) take_definition(k, x, i);
+    if (x->writes[d->tensor] || (d->tensor2 >= 0 && x->writes[d->tensor2])) take_definition(k, x, i);
   }
-  for (int t = 0; t < k->op->n_args && output < 0; t++)
-    if (k->op->tensors[t].alias >= 0) x->read[k->op->tensors[t].alias] = true;
-  return true;
+  for (int t = 0; t < k->op->n_args; t++)
+    if (x->writes[t] && k->op->tensors[t].alias >= 0) x->read[k->op->tensors[t].alias] = true;
+}
+
+static bool new_part(keeper *k, part *x) {
+  arena *a = k->s->plan->a;
+  size_t n = (size_t)k->op->n_tensors + 1;
+  *x = (part){.definitions = ARENA_NEW_N(a, bool, (size_t)k->op->n_definitions + 1),
+              .writes = ARENA_NEW_N(a, bool, n),
+              .read = ARENA_NEW_N(a, bool, n)};
+  if (x->definitions && x->writes && x->read) return true;
+  k->s->status = error_memory(k->s->err, STAGE);
+  return false;
+}
+
+static bool keep_temporary(keeper *k, int tensor) {
+  part x;
+  if (!new_part(k, &x)) return false;
+  x.writes[tensor] = true;
+  fill_part(k, &x);
+  return add_part(k, &x);
+}
+
+/* The outputs that are stored before others are computed, or those others. */
+static bool make_outputs(keeper *k, bool stored) {
+  part x;
+  if (!new_part(k, &x)) return false;
+  for (int t = k->op->n_inputs; t < k->op->n_args; t++) x.writes[t] = k->stored[t] == stored;
+  fill_part(k, &x);
+  return add_part(k, &x);
+}
+
+/* The last definition of an output that is stored; -1: there is none. */
+static int last_stored(const keeper *k) {
+  int last = -1;
+  for (int i = 0; i < k->op->n_definitions; i++)
+    if (k->stored[k->op->definitions[i].tensor]) last = i;
+  return last;
+}
+
+/* In the order of the definitions. */
+static bool make_parts(keeper *k, strbuf *detail) {
+  int last = last_stored(k);
+  for (int i = 0; i < k->op->n_definitions; i++) {
+    int t = k->op->definitions[i].tensor;
+    if (i == last && !make_outputs(k, true)) {
+      strbuf_addf(detail, "outputs that are read again cannot be stored first (%s); ",
+                  strbuf_text(&k->s->last));
+      return false;
+    }
+    if (k->kept[t] && !keep_temporary(k, t)) {
+      strbuf_addf(detail, "%s cannot be kept (%s); ", k->op->tensors[t].name, strbuf_text(&k->s->last));
+      return false;
+    }
+  }
+  if (make_outputs(k, false)) return true;
+  strbuf_addf(detail, "what reads kept temporaries fits no template (%s); ", strbuf_text(&k->s->last));
+  return false;
 }
 
 bool compose_keep(compose_splitter *s, strbuf *detail) {
   compose_plan *plan = s->plan;
   keeper k = {.s = s, .op = plan->p->op};
-  part x;
-  k.kept = ARENA_NEW_N(plan->a, bool, (size_t)k.op->n_tensors + 1);
-  if (!k.kept) {
+  size_t n = (size_t)k.op->n_tensors + 1;
+  k.kept = ARENA_NEW_N(plan->a, bool, n);
+  k.stored = ARENA_NEW_N(plan->a, bool, n);
+  k.made = ARENA_NEW_N(plan->a, bool, n);
+  if (!k.kept || !k.stored || !k.made) {
     s->status = error_memory(s->err, STAGE);
     return false;
   }
-  if (!find_kept(&k)) return false;
-  int n = kept_number(&k, k.op->n_tensors);
-  bool made = n <= COMPOSE_TEMPORARIES;
-  if (made) plan->n_cuts = n;
-  /* A temporary reads those before it alone. */
-  for (int i = 0; i < k.op->n_definitions && made; i++) {
-    int t = k.op->definitions[i].tensor;
-    if (!k.kept[t]) continue;
-    made = make_part(&k, t, &x) && !x.reads_output && add_part(&k, &x, t);
-    if (!made) strbuf_addf(detail, "%s cannot be kept (%s); ", k.op->tensors[t].name, strbuf_text(&s->last));
-  }
-  if (made) {
-    made = make_part(&k, -1, &x) && add_part(&k, &x, -1);
-    if (!made)
-      strbuf_addf(detail, "what reads kept temporaries fits no template (%s); ", strbuf_text(&s->last));
-  }
-  if (made) return true;
+  if (!find_kept(&k) || kept_number(&k, k.op->n_tensors) > COMPOSE_TEMPORARIES) return false;
+  plan->n_cuts = kept_number(&k, k.op->n_tensors);
+  if (make_parts(&k, detail) && compose_in_place_is_safe(plan)) return true;
   compose_undo(plan, 0, 0);
   plan->n_cuts = 0;
   return false;

@@ -169,8 +169,7 @@ bool compose_solve(compose_splitter *s, const compose_target *targets, int n) {
 
 /* --- the whole --- */
 
-/* A tensor that is written in place is read by no stage after that. */
-static bool in_place_is_safe_across(const compose_plan *plan) {
+bool compose_in_place_is_safe(const compose_plan *plan) {
   const ir_op *op = plan->p->op;
   uint64_t overwritten = 0;
   for (int i = 0; i < plan->n_stages; i++) {
@@ -199,7 +198,7 @@ static bool split_all(compose_splitter *s, strbuf *detail) {
     strbuf_addf(detail, "a part of it fits no template (%s)", strbuf_text(&s->last));
     return false;
   }
-  if (!in_place_is_safe_across(plan)) {
+  if (!compose_in_place_is_safe(plan)) {
     strbuf_add(detail, "a tensor is read after a stage has overwritten it in place");
     return false;
   }
@@ -217,7 +216,7 @@ static bool split_apart(compose_splitter *s, const kernel_template *whole, strbu
   for (int i = 0; i < plan->form.n_outputs; i++) targets[i] = (compose_target){.output = i, .temporary = -1};
   if (!compose_has_operands(s, targets, plan->form.n_outputs)) return false;
   if (!best_template(plan->p, s->t, WANTED_WHOLE, &c, &ns, &s->last)) return false;
-  return compose_try_apart(s, targets, plan->form.n_outputs, ns) && in_place_is_safe_across(plan);
+  return compose_try_apart(s, targets, plan->form.n_outputs, ns) && compose_in_place_is_safe(plan);
 }
 
 static void split_form(compose_splitter *s, const kernel_template *whole, template_reason *reason,

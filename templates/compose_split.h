@@ -87,6 +87,8 @@ bool compose_solve(compose_splitter *s, const compose_target *targets, int n);
 /* Each target alone, those of one tensor together, by compose_try_stage or compose_solve. */
 bool compose_solve_apart(compose_splitter *s, const compose_target *targets, int n,
                          bool (*by)(compose_splitter *, const compose_target *, int));
+/* Whether a tensor that is written in place is read, as what it was, by no stage after that. */
+bool compose_in_place_is_safe(const compose_plan *plan);
 /* Forgets stages and temporaries that were made since. */
 void compose_undo(compose_plan *plan, int n_stages, uint64_t made);
 

@@ -248,8 +248,9 @@ static void define_output(writer *w, const ir_form_output *o) {
     add(w, &line, o->value->args[0]);
     strbuf_add(&line, ")");
   } else {
-    add_place(w, &line, &w->form->accesses[o->access]);
-    strbuf_addf(&line, " %s ", updates[o->update]);
+    const ir_access *x = &w->form->accesses[o->access];
+    add_place(w, &line, x);
+    strbuf_addf(&line, "%s %s ", x->conditional ? " else skip" : "", updates[o->update]);
     add(w, &line, o->value);
   }
   strbuf_addf(&w->definitions, "%s; ", strbuf_text(&line));

@@ -102,10 +102,19 @@ static const char kept_columns[] =
     " m[h,q] = max(k) P[h,q,k]; s[h,q] = sum(k) exp(P[h,q,k] - m[h,q]);"
     " O[q,h,d] = (sum(k) cast<T>(exp(P[h,q,k] - m[h,q])) * V[k,h / (H / G),d]) / s[h,q] }";
 
+/* Outputs that are read again, in place and not: they are stored first. */
+static const char appended[] =
+    "s(X: T[N,D], k: i64[N], Y: T[V,D]) -> (Z: T[D], Y) { Y[k[n],d] else skip = 2 * X[n,d];"
+    " Z[d] = sum(v) Y'[v,d] }";
+static const char added[] = "s(X: T[N,D], k: i64[N]) -> (Y: f32[V,D], Z: T[V,D]) { Y[k[n],d] += X[n,d];"
+                            " m[v] = max(d) abs(Y[v,d]); Z[v,d] = Y[v,d] / (m[v] + 1) }";
+
 static const struct {
   const char *text, *bindings;
   int stages; /* at least so many kernels */
 } cases[] = {
+    {appended, "T=bf16 N=7 D=24 V=11", 2},
+    {added, "T=f32 N=20 D=24 V=11", 2},
     {kept, "T=bf16 S=9 R=20 H=4 G=2 D=16", 2},
     {kept_columns, "T=f16 S=9 R=20 H=4 G=2 D=16", 3},
     {layers, "T=bf16 M=72 N=136 P=40 K=40", 2},
