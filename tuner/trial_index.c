@@ -9,6 +9,7 @@ typedef struct finder {
   const ir_definition *def;
   int tensor;
   bool placed, added, counted, once, skips, collects;
+  bool reads;                                     /* it is part of a subscript that is read at */
   trial_index_kind compared;                      /* LENGTHS or STARTS; NONE: it is not */
   int64_t places, rows, range, longest, added_to; /* of what `placed`, `counted`, `compared`, … say */
 } finder;
@@ -109,6 +110,9 @@ static void note_comparison(finder *f, const ir_expr *e) {
 
 static void walk(finder *f, const ir_expr *e) {
   if (e->node == IR_READ) {
+    bool tensor = f->p->op->tensors[e->id].role != IR_TEMPORARY;
+    for (int i = 0; i < e->n_args - e->has_else; i++)
+      f->reads = f->reads || (tensor && mentions(f, e->args[i]));
     note_subscripts(f, e->id, e->n_args - e->has_else, e->args);
     for (int i = 0; is_read(f, e) && i < e->n_args; i++) f->once = f->once || is_division(e->args[i]);
   }
@@ -147,7 +151,8 @@ trial_index trial_index_of(const ir_problem *p, int tensor) {
   /* What is read twice comes from a cache the second time: where it need not be, it is not. */
   int64_t row = t->rank > 0 ? ir_dim_size(p, t->dims[t->rank - 1]) : 1;
   f.once = f.once || (!f.collects && row > 1 && row <= f.places);
-  if (f.placed) return (trial_index){TRIAL_PLACES, .most = f.places, .once = f.once, .skips = f.skips};
+  if (f.placed && f.compared != TRIAL_LENGTHS)
+    return (trial_index){TRIAL_PLACES, .most = f.places, .once = f.once, .skips = f.skips && !f.reads};
   if (f.added) return (trial_index){TRIAL_STARTS, .most = f.added_to};
   return (trial_index){f.compared, .most = f.range};
 }

@@ -31,8 +31,9 @@ typedef struct trial_index {
 /* Of input `tensor`. A tensor is
  *   ends, where a definition counts how many of them an index has passed: "sum(e: ends[e] <= r) 1";
  *   offsets, where it has one element more than a size, and is counted or compared with an index;
+ *   lengths, where an index stays below it: "k < lens[b]", whatever else it is part of;
  *   places, where it is part of a subscript ("X[idx[i]]", "X[slots[n] / Z, slots[n] % Z]");
- *   lengths or starts, where an index is compared with it: "k < lens[b]", "j >= first[i]".
+ *   starts, where an index is not below it: "j >= first[i]".
  * Places come once where a definition assigns to them, since of equal ones the order of writes would decide,
  * where they are pages ("table[b,k / Z]"), and where a row of them has no more than there are places and
  * nothing is added up at them: what is read again comes from a cache. */
