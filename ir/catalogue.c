@@ -450,6 +450,51 @@
     "v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) "                          \
     "cast<T>(exp(A[n,h,k] - m[n,h])) * V[table[g[n],k / Z],k % Z,h / (H / G),e]) / s[n,h]; "                 \
     "l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? l[n,h] * 1.4426950408889634 : l[n,h] }")              \
+  X(paged_varlen_append_attention, "attention", "N,H,G,D,E,P,Z,B,W", "f16 bf16",                             \
+    "paged_varlen_attention that writes the new keys and values to their places in the pages first",         \
+    "paged_varlen_append_attention(Q: T[N,H,D], K: T[N,G,D], V: T[N,G,E], Kp: T[P,Z,G,D], Vp: "              \
+    "T[P,Z,G,E], table: i32[B,W], lens: i32[B], cu_q: i32[B+1]) -> (O: T[N,H,E], lse: "                      \
+    "f32[N,H], Kp, Vp) scale: float = 1 / sqrt(D), causal: bool = false, left: int = -1, "                   \
+    "right: int = -1, softcap: float = 0.0, base2: bool = false { g[n] = sum(b: cu_q[b + 1] "                \
+    "<= n) 1; o[n] = n - cu_q[g[n] + 1] + lens[g[n]]; u[n] = g[n] < B && o[n] >= 0 && o[n] < "               \
+    "W * Z ? table[g[n],o[n] / Z] : -1; c[n] = u[n] < 0 ? 0 : o[n] % Z; Kp[u[n],c[n],j,d] "                  \
+    "else skip = K[n,j,d]; Vp[u[n],c[n],j,e] else skip = V[n,j,e]; p[n,h,k] = scale * sum(d) "               \
+    "Q[n,h,d] * Kp'[table[g[n],k / Z],k % Z,h / (H / G),d]; A[n,h,k] = softcap == 0 ? "                      \
+    "p[n,h,k] : softcap * tanh(p[n,h,k] / softcap); v[n,k] = g[n] < B && k < lens[g[n]] && "                 \
+    "(!causal || k <= n + lens[g[n]] - cu_q[g[n] + 1]) && (left < 0 || k >= n + lens[g[n]] - "               \
+    "cu_q[g[n] + 1] - left) && (right < 0 || k <= n + lens[g[n]] - cu_q[g[n] + 1] + right); "                \
+    "x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = x[n,h] == -inf ? 0 : x[n,h]; s[n,h] = sum(k: "               \
+    "v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) "                          \
+    "cast<T>(exp(A[n,h,k] - m[n,h])) * Vp'[table[g[n],k / Z],k % Z,h / (H / G),e]) / s[n,h]; "               \
+    "l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? l[n,h] * 1.4426950408889634 : l[n,h] }")              \
+  X(paged_varlen_append_rope_attention, "attention", "N,H,G,D,E,P,Z,B,W,R,F", "f16 bf16",                    \
+    "paged_varlen_append_attention of queries and new keys that are rotated by their places",                \
+    "paged_varlen_append_rope_attention(Q: T[N,H,D], K: T[N,G,D], V: T[N,G,E], Kp: "                         \
+    "T[P,Z,G,D], Vp: T[P,Z,G,E], table: i32[B,W], lens: i32[B], cu_q: i32[B+1], cosines: "                   \
+    "T[R,F], sines: T[R,F]) -> (O: T[N,H,E], lse: f32[N,H], Kp, Vp) scale: float = 1 / "                     \
+    "sqrt(D), causal: bool = false, left: int = -1, right: int = -1, softcap: float = 0.0, "                 \
+    "base2: bool = false, interleaved: bool = false { g[n] = sum(b: cu_q[b + 1] <= n) 1; o[n] "              \
+    "= n - cu_q[g[n] + 1] + lens[g[n]]; u[n] = g[n] < B && o[n] >= 0 && o[n] < W * Z ? "                     \
+    "table[g[n],o[n] / Z] : -1; c[n] = u[n] < 0 ? 0 : o[n] % Z; a[n] = min(max(o[n], 0), R - "               \
+    "1); Qr[n,h,d] = cast<T>(g[n] == B || d >= 2 * F ? Q[n,h,d] : interleaved ? d % 2 == 0 ? "               \
+    "Q[n,h,d] * cosines[a[n],d / 2] - Q[n,h,d + 1] * sines[a[n],d / 2] : Q[n,h,d] * "                        \
+    "cosines[a[n],d / 2] + Q[n,h,d - 1] * sines[a[n],d / 2] : d < F ? Q[n,h,d] * "                           \
+    "cosines[a[n],d + 0] - Q[n,h,d + F] else 0 * sines[a[n],d + 0] : Q[n,h,d] * "                            \
+    "cosines[a[n],d - F] + Q[n,h,d - F] else 0 * sines[a[n],d - F]); Kr[n,j,d] = cast<T>(g[n] "              \
+    "== B || d >= 2 * F ? K[n,j,d] : interleaved ? d % 2 == 0 ? K[n,j,d] * cosines[a[n],d / "                \
+    "2] - K[n,j,d + 1] * sines[a[n],d / 2] : K[n,j,d] * cosines[a[n],d / 2] + K[n,j,d - 1] * "               \
+    "sines[a[n],d / 2] : d < F ? K[n,j,d] * cosines[a[n],d + 0] - K[n,j,d + F] else 0 * "                    \
+    "sines[a[n],d + 0] : K[n,j,d] * cosines[a[n],d - F] + K[n,j,d - F] else 0 * sines[a[n],d "               \
+    "- F]); Kp[u[n],c[n],j,d] else skip = Kr[n,j,d]; Vp[u[n],c[n],j,e] else skip = V[n,j,e]; "               \
+    "p[n,h,k] = scale * sum(d) Qr[n,h,d] * Kp'[table[g[n],k / Z],k % Z,h / (H / G),d]; "                     \
+    "A[n,h,k] = softcap == 0 ? p[n,h,k] : softcap * tanh(p[n,h,k] / softcap); v[n,k] = g[n] < "              \
+    "B && k < lens[g[n]] && (!causal || k <= n + lens[g[n]] - cu_q[g[n] + 1]) && (left < 0 || "              \
+    "k >= n + lens[g[n]] - cu_q[g[n] + 1] - left) && (right < 0 || k <= n + lens[g[n]] - "                   \
+    "cu_q[g[n] + 1] + right); x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = x[n,h] == -inf ? 0 : "              \
+    "x[n,h]; s[n,h] = sum(k: v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : "                  \
+    "(sum(k: v[n,k]) cast<T>(exp(A[n,h,k] - m[n,h])) * Vp'[table[g[n],k / Z],k % Z,h / (H / "                \
+    "G),e]) / s[n,h]; l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? l[n,h] * "                           \
+    "1.4426950408889634 : l[n,h] }")                                                                         \
   X(fused_linear_cross_entropy, "loss", "N,H,V", FLOATS,                                                     \
     "cross entropy of rows times weights, whose logits are nowhere in memory",                               \
     "fused_linear_cross_entropy(X: T[N,H], W: T[V,H], t: i64[N]) -> (loss: f32[]) "                          \
