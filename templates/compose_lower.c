@@ -276,6 +276,20 @@ static void reduce_axes(const template_part *part, const target *t, int sm_count
   }
 }
 
+/* A stage that keeps whole rows keeps an axis that is another one's terms or tokens, and the reference of a
+ * single loss over all of them would take hours: then only as much as alignment and whole tiles of the others
+ * need. */
+static void reduce_more(const ir_problem *p, ir_problem *reduced) {
+  enum { LEAST = 96, TILE = 128 };
+  static const double most_flops = 1e10;
+  if (ir_flops(reduced) <= most_flops) return;
+  for (int i = 0; i < p->op->n_axes; i++) {
+    int64_t e = evenness(reduced->sizes[i]) < TILE ? evenness(reduced->sizes[i]) : TILE;
+    int64_t size = (LEAST + e - 1) / e * e;
+    if (reduced->sizes[i] > size) reduced->sizes[i] = size;
+  }
+}
+
 void compose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced) {
   arena a = ARENA_INIT;
@@ -286,6 +300,7 @@ void compose_reduced_problem(const ir_problem *p, const target *t, const config 
   for (int i = 0; i < n; i++) reduce_axes(&parts[i], t, sm_count, reduced, known);
   for (int i = 0; i < p->op->n_axes; i++)
     if (known[i] == AXIS_UNKNOWN) reduced->sizes[i] = small_size(p->sizes[i]);
+  reduce_more(p, reduced);
   const prepared *made = n > 0 ? prepare(p, t, c->values[COMPOSE_SLICE], &a) : NULL;
   if (made && is_sliced(&made->plan)) { /* a full slice and a part of one */
     const compose_slices *x = &made->plan.slices;

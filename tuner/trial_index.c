@@ -76,7 +76,7 @@ static void note_subscript(finder *f, const ir_expr *e, int64_t size) {
 
 static void note_subscripts(finder *f, int tensor, int n, ir_expr *const *subscripts) {
   const ir_tensor *t = &f->p->op->tensors[tensor];
-  for (int i = 0; t->role != IR_TEMPORARY && i < n && i < t->rank; i++)
+  for (int i = 0; i < n && i < t->rank; i++)
     if (mentions(f, subscripts[i])) note_subscript(f, subscripts[i], ir_dim_size(f->p, t->dims[i]));
 }
 

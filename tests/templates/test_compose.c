@@ -182,6 +182,19 @@ START_TEST(operators_assemble) {
 }
 END_TEST
 
+/* A loss is a single element, whose reference takes all of the operator's operations. */
+START_TEST(losses_are_verified_at_small_problems) {
+  arena a = ARENA_INIT;
+  const char *text = ir_catalogue_find("fused_linear_cross_entropy", NULL)->text;
+  template_case c = template_case_bind(&a, compose(), text, "T=bf16 N=8192 H=4096 V=128256", "");
+  ir_problem small;
+  compose()->reduced_problem(&c.p, c.t, &c.c, c.t->rates.sm_count, &small);
+  ck_assert_double_lt(ir_flops(&small), 1e10);
+  ck_assert_int_eq(template_feasible(compose(), &small, c.t, &c.c), TEMPLATE_OK);
+  arena_release(&a);
+}
+END_TEST
+
 static int64_t workspace_of(const template_case *c, const lowered *l) {
   recipe_binding env[LIMIT_AXES];
   arke_error err = ARKE_ERROR_INIT;
@@ -357,6 +370,7 @@ int main(void) {
   TCase *tests = template_tests("compose");
   tcase_add_loop_test(tests, operators_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_loop_test(tests, operators_assemble, 0, (int)COUNT_OF(cases));
+  tcase_add_test(tests, losses_are_verified_at_small_problems);
   tcase_add_test(tests, products_are_made_once);
   tcase_add_test(tests, operands_are_computed_once);
   tcase_add_test(tests, temporaries_are_mapped);

@@ -316,6 +316,21 @@ START_TEST(places_that_are_assigned_to_come_once) {
 }
 END_TEST
 
+/* Subscripts of temporaries are places, too: of classes, of which a small problem has few. */
+START_TEST(places_in_temporaries_are_inside) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  int64_t x[500];
+  bind(&a,
+       "f(X: T[N,H], W: T[V,H], t: i64[N]) -> (y: f32[N]) { L[n,v] = sum(h) X[n,h] * W[v,h]; "
+       "y[n] = t[n] == -100 ? 0 : L[n,t[n]] }",
+       "T=f32 N=500 H=4 V=12", &p);
+  ck_assert_int_eq(tune_inputs_fill(&p, 2, x, 500, 7, NULL), ARKE_OK);
+  for (int i = 0; i < 500; i++) ck_assert(x[i] >= 0 && x[i] < 12);
+  arena_release(&a);
+}
+END_TEST
+
 /* Longer tensors repeat a block, but no two rows of a usual length. */
 START_TEST(long_inputs_repeat_out_of_step) {
   arena a = ARENA_INIT;
@@ -714,6 +729,7 @@ int main(void) {
   tcase_add_loop_test(c, places_that_are_read_spread_over_all, 0, COUNT_OF(READS));
   tcase_add_test(c, places_that_collect_repeat);
   tcase_add_test(c, integers_that_meet_floats_are_small);
+  tcase_add_test(c, places_in_temporaries_are_inside);
   tcase_add_loop_test(c, places_that_are_assigned_to_come_once, 0, COUNT_OF(PLACES));
   tcase_add_test(c, long_inputs_repeat_out_of_step);
   tcase_add_test(c, large_inputs_are_fast);
