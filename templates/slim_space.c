@@ -40,8 +40,8 @@ static bool is_uneven(const slim_plan *p, int sms) {
   return 5 * ctas < 4 * ((ctas + sms - 1) / sms * sms);
 }
 
-/* What staggering does is known but for some tokens: of 8 and 16 it took up to 4 % off and added 0.4 % at
- * most, of 128 and 256, which CTAs ask for together at less cost than apart, it added 6 to 30 %. */
+/* What staggering does is known but for some tokens: of 8 and 16 it took up to 4 % off and added 0.6 % at
+ * most, of 128 and 256, which CTAs ask for together at less cost than apart, it added 5 to 33 %. */
 static bool is_known_slower(const slim_plan *p) {
   enum { FEW_TOKENS = 16, SOME_TOKENS = 64 };
   return p->staggered ? p->tokens > SOME_TOKENS : p->tokens <= FEW_TOKENS;
