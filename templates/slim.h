@@ -50,7 +50,9 @@ static inline int slim_weight_operand(const slim_match *m, int sum) {
 
 /* X(NAME, meaning, values…): the tiling space, in order. */
 #define SLIM_PARAMS(X)                                                                                       \
-  X(SIDE, "the operand of wgmma with 64 rows, or filled up to: 0: weights, 1: tokens", 0, 1)                 \
+  X(SIDE,                                                                                                    \
+    "the operand of wgmma with 64 rows: 0: weights, 1: tokens, filled up to, 2: 8 tokens, eight times", 0,   \
+    1, 2)                                                                                                    \
   X(ROWS, "rows of weights of a CTA", 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 144,   \
     160, 176, 192, 208, 224, 240, 256)                                                                       \
   X(TOKENS, "rows of the short side at once", 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256)                 \
@@ -84,6 +86,7 @@ typedef struct slim_plan {
   const slim_match *m;
   bool dense, wide_offsets;
   bool turned;     /* tokens are the 64-row operand */
+  bool repeated;   /* of which all eight groups of 8 rows lie at the same place */
   bool alone;      /* an SM holds one CTA */
   bool staggered;  /* CTAs begin at steps of their own, and end with what they left out */
   gen_cache loads; /* of weights */

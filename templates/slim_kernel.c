@@ -85,8 +85,8 @@ static gen_value descriptor_of(slim_emitter *e, int operand, gen_value group) {
   if (o->token == e->p->turned)
     at = gen_add(b, at, gen_mul_imm(b, group, e->p->row_tiles * row_tile_offset(o, tile)));
   int leading = o->along_rows ? tile->panel_bytes : 16;
-  return gen_wgmma_descriptor(b, at,
-                              gen_wgmma_descriptor_bits(GEN_SWIZZLE_128, leading, 8 * SLIM_LINE_BYTES));
+  int eight_rows = o->token && e->p->repeated ? 0 : 8 * SLIM_LINE_BYTES;
+  return gen_wgmma_descriptor(b, at, gen_wgmma_descriptor_bits(GEN_SWIZZLE_128, leading, eight_rows));
 }
 
 typedef struct consumer {
@@ -184,7 +184,7 @@ static void meet(slim_emitter *e) {
 
 /* Beside the first copies, which go to other lines. */
 static void clear(slim_emitter *e) {
-  if (e->p->sum_tokens == e->p->tokens) return;
+  if (e->p->sum_tokens == e->p->tokens || e->p->repeated) return;
   for (int i = 0; i < e->m->c.n_operands; i++)
     if (e->m->operands[i].token) clear_lines(e, &e->p->tiles[i]);
   gen_fence_async_shared(e->b);

@@ -14,7 +14,7 @@ static void place_tile(const slim_plan *p, const slim_operand *o, int offset, sl
   *tile = (slim_tile){.offset = offset,
                       .panels = (o->along_rows ? rows : p->block_k) / SLIM_PANEL,
                       .height = o->along_rows ? p->block_k : rows};
-  tile->lines = o->token ? p->sum_tokens : tile->height;
+  tile->lines = o->token && !p->repeated ? p->sum_tokens : tile->height;
   tile->panel_bytes = tile->lines * SLIM_LINE_BYTES;
   tile->bytes = tile->panels * tile->panel_bytes;
 }
@@ -47,7 +47,8 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
                       .consumers = v[SLIM_CONSUMERS],
                       .cluster = v[SLIM_CLUSTER_K],
                       .threads = v[SLIM_CONSUMERS] * SLIM_WARP_GROUP + 32,
-                      .turned = v[SLIM_SIDE],
+                      .turned = v[SLIM_SIDE] > 0,
+                      .repeated = v[SLIM_SIDE] == 2,
                       .staggered = v[SLIM_STAGGER],
                       .width = 1};
   slim_plan *p = plan;
@@ -55,6 +56,7 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
   p->sum_tokens = p->turned ? (p->tokens + 63) / 64 * 64 : p->tokens;
   int tall = p->turned ? p->sum_tokens : p->rows; /* of the 64-row operand */
   if (tall % (64 * p->consumers) != 0) return TEMPLATE_TILE;
+  if (p->repeated && p->tokens != 8) return TEMPLATE_TILE;
   p->row_tiles = tall / 64 / p->consumers;
   p->columns = p->turned ? p->rows : p->tokens;
   p->accumulators = p->row_tiles * p->columns / 2;
