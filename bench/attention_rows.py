@@ -138,6 +138,20 @@ def paged(row):
     return *variant(row, "paged_varlen_attention", {**pages, "N": n}), *found, note
 
 
+def paged_append(row):
+    """Of packed queries, whose keys and values are written first; cache_lens are without them, ours with them."""
+    (n, h, d), (tokens, g, _), (b, w) = shape(row, "q"), shape(row, "k_pages"), shape(row, "block_table")
+    a = row["attributes"]
+    z, q = a["page_size"], a["q_lens"]
+    sizes = {"N": n, "H": h, "G": g, "D": d, "E": shape(row, "v_pages")[2], "P": tokens // z, "Z": z, "B": b, "W": w}
+    found = one_type(row, "q", "k_new", "v_new", "k_pages", "v_pages"), options(row, *ROTATED)
+    note = {"q_lens": packed(q), "k_lens": packed(before + new for before, new in zip(a["cache_lens"], q))}
+    if not a["fuse_rope"]:
+        return "paged_varlen_append_attention", sizes, *found, note
+    tables = {"R": a["max_position"], "F": a.get("rotary_dim", d) // 2}
+    return "paged_varlen_append_rope_attention", {**sizes, **tables}, *found, note
+
+
 def paged_decode(row):
     (b, s, h, d), (tokens, g, _), (_, w) = shape(row, "q"), shape(row, "k"), shape(row, "block_table")
     z = row["attributes"]["page_size"]
@@ -189,6 +203,7 @@ def select(row):
 
 OPERATORS = {
     "GQADenseFwd": dense, "GQABwd": backward, "GQAVarlenFwd": varlen, "GQAPagedFwd": paged,
+    "GQAPrefillPagedWithKVCacheFwd": paged_append,
     "MHADecodePagedWithKVCacheFwd": paged_decode, "MLADecodeWithKVCacheFwd": latent, "DSADecodeWithKVCacheFwd": sparse, "PagedKVCacheWriteFwd": cache_write,
     "PagedKVCacheGatherFwd": cache_gather, "TopKSelectFwd": select,
 }  # fmt: skip

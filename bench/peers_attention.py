@@ -83,11 +83,13 @@ def rotations(name, positions, frequencies):
 
 
 def rotated(row, x, first):
-    """Rows [S, H, D] at places `first` and on, as the operator rotates and rounds them; as they are where it does not."""
+    """Rows [S, H, D] at places `first` and on (or at those), as the operator rotates and rounds them; as they are where it
+    does not."""
     t = row.tensors
     if "cosines" not in t:
         return x
-    at = (torch.arange(x.shape[0], device=DEVICE) + first).clamp(0, t["cosines"].shape[0] - 1)
+    at = first if torch.is_tensor(first) else torch.arange(x.shape[0], device=DEVICE) + first
+    at = at.clamp(0, t["cosines"].shape[0] - 1)
     c, s = (t[name][at][:, None].float() for name in ("cosines", "sines"))
     f, y = c.shape[-1], x.float()
     pairs = (slice(0, 2 * f, 2), slice(1, 2 * f, 2)) if row.attrs.get("interleaved") else (slice(0, f), slice(f, 2 * f))
@@ -128,6 +130,8 @@ def request_of(row, b):
     if op.startswith("paged"):
         q = (slice(int(t["cu_q"][b]), int(t["cu_q"][b + 1])),) if "cu_q" in t else (b,)
         queries = rotated(row, t["Q"][q], int(t["lens"][b]) - t["Q"][q].shape[0])
+        if "Kp" in t:  # rotated already
+            return Request(queries, pages_of(row, "Kp", b), pages_of(row, "Vp", b), t["O"][q])
         return Request(queries, rotated(row, pages_of(row, "K", b), 0), pages_of(row, "V", b), t["O"][q])
     q, k, v, o = (t[n][b].transpose(0, 1) for n in ("Q", "K", "V", "O"))
     return Request(q, k, v, o)
@@ -178,6 +182,35 @@ def check_forward(row):
             if want.numel():
                 worst = max(worst, peers.worst_error(request.o[picked, h], want))
     return worst, 4 * torch.finfo(row.tensors["O"].dtype).eps
+
+
+def written_places(row):
+    """Of the new rows, in their order: their numbers in a pool, and their places in a request."""
+    t, z = row.tensors, row.sizes["Z"]
+    slots, places = [], []
+    for b in range(row.sizes["B"]):
+        new, end = int(t["cu_q"][b + 1] - t["cu_q"][b]), int(t["lens"][b])
+        at = torch.arange(end - new, end, device=DEVICE)
+        slots.append(t["table"][b].long()[at // z] * z + at % z)
+        places.append(at)
+    return torch.cat(slots), torch.cat(places)
+
+
+def check_append(row, before):
+    """The new rows are where they belong and nothing else has changed; then the requests."""
+    t = row.tensors
+    slots, places = written_places(row)
+    worst = 0.0
+    for pool, new in (("Kp", "K"), ("Vp", "V")):
+        after = t[pool].flatten(0, 1)
+        want = rotated(row, t[new], places) if new == "K" else t[new]
+        worst = max(worst, peers.worst_error(after[slots], want.double()))
+        left = before[pool].flatten(0, 1)
+        left[slots] = after[slots]
+        if not torch.equal(after, left):
+            raise RuntimeError(f"arke has changed rows of {pool} that {row.note['name']} does not write")
+    error, allowed = check_forward(row)
+    return max(worst, error), allowed
 
 
 def check_sparse(row):
@@ -299,6 +332,7 @@ def run_row(comparison, row, seed):
     if row.op == "attention_backward":
         prepare_backward(row)
     expected = expected_write(row) if row.op == "cache_write" else None
+    before = {name: row.tensors[name].clone() for name in ("Kp", "Vp")} if "append" in row.op else None
     run, plan = comparison.arke_call(row.problem, row.arguments(), [])
     run()
     result = {"name": row.note["name"], "op": row.op, "sizes": row.sizes, "dtypes": row.problem.types, "attrs": row.attrs,
@@ -309,6 +343,9 @@ def run_row(comparison, row, seed):
         error, allowed = check_moved(row, expected)
     elif row.op == "topk_selector":
         error, allowed = check_select(row)
+    elif before is not None:
+        error, allowed = check_append(row, before)
+        before.clear()
     else:
         checks = {"attention_backward": check_backward, "sparse_shared_attention": check_sparse, "sparse_latent_attention": check_sparse}
         error, allowed = checks.get(row.op, check_forward)(row)

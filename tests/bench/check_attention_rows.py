@@ -42,6 +42,11 @@ def check_mapping():
     made = attention_rows.problem(row("GQAPagedFwd", tables, turned))
     assert made["op"] == "paged_varlen_rope_attention" and made["attrs"] == {"interleaved": True}, made
     assert made["sizes"]["R"] == 70 and made["sizes"]["F"] == 16 and attention_rows.contents(made)["cu_q"] == [0, 2, 2, 3], made
+    cache = {"q": [3, 8, 64], "k_new": [3, 2, 64], "v_new": [3, 2, 64], "k_pages": [80, 2, 64], "v_pages": [80, 2, 64]}
+    new = {"page_size": 16, "q_lens": [2, 1], "cache_lens": [5, 0], "fuse_rope": True, "max_position": 70, "rotary_dim": 32}
+    made = attention_rows.problem(row("GQAPrefillPagedWithKVCacheFwd", {**cache, "block_table": [2, 4]}, new))
+    assert made["op"] == "paged_varlen_append_rope_attention" and made["note"]["k_lens"] == "7,1", made
+    assert made["sizes"]["P"] == 5 and made["sizes"]["F"] == 16 and attention_rows.contents(made)["cu_q"] == [0, 2, 3], made
     gather = {"dst": [7, 2, 8], "cache": [5, 4, 2, 8], "block_table": [2, 3], "cu_seq_lens": [3], "seq_starts": [2]}
     made = attention_rows.problem(row("PagedKVCacheGatherFwd", gather, {"seq_lens": [3, 4], "starts": [2, 0]}))
     assert made["sizes"]["D"] == 16 and attention_rows.contents(made)["cu"] == [0, 3, 7], made
