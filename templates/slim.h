@@ -50,9 +50,7 @@ static inline int slim_weight_operand(const slim_match *m, int sum) {
 
 /* X(NAME, meaning, values…): the tiling space, in order. */
 #define SLIM_PARAMS(X)                                                                                       \
-  X(SIDE,                                                                                                    \
-    "the operand of wgmma with 64 rows: 0: weights, 1: tokens, filled up to, 2: 8 tokens, eight times", 0,   \
-    1, 2)                                                                                                    \
+  X(SIDE, "the operand of wgmma with 64 rows: 0: weights, 1: tokens, and whatever follows them", 0, 1)       \
   X(ROWS, "rows of weights of a CTA", 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 128, 144,   \
     160, 176, 192, 208, 224, 240, 256)                                                                       \
   X(TOKENS, "rows of the short side at once", 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256)                 \
@@ -74,11 +72,12 @@ extern const space slim_space;
 
 /* --- what a configuration is --- */
 
-/* An operand in a stage: panels of 64 elements along its contiguous axis, under the widest swizzle. */
+/* An operand in a stage: panels of 64 elements along its contiguous axis, under the widest swizzle. Tokens
+ * come first: where they are the 64-row operand and fewer, the rest of its rows is what follows them in the
+ * stage. Rows of a product do not meet, so that theirs are never looked at. */
 typedef struct slim_tile {
   int offset;         /* in a stage, bytes */
-  int panels, height; /* lines of 64 elements of a panel that are copied */
-  int lines;          /* that it has: the 64-row operand's others stay 0 */
+  int panels, height; /* lines of 64 elements of a panel */
   int panel_bytes, bytes;
 } slim_tile;
 
@@ -86,7 +85,6 @@ typedef struct slim_plan {
   const slim_match *m;
   bool dense, wide_offsets;
   bool turned;     /* tokens are the 64-row operand */
-  bool repeated;   /* of which all eight groups of 8 rows lie at the same place */
   bool alone;      /* an SM holds one CTA */
   bool staggered;  /* CTAs begin at steps of their own, and end with what they left out */
   gen_cache loads; /* of weights */
@@ -97,10 +95,10 @@ typedef struct slim_plan {
   int accumulators; /* f32 registers of a thread, of one sum */
   int width;        /* neighbouring rows that a thread finishes at once */
   slim_tile tiles[CONTRACTION_OPERANDS];
-  int stage_bytes, copied_bytes; /* of a stage; of them, by copies */
-  int sum_tokens;                /* lines of a sum where sums are exchanged */
-  int pitch;                     /* f32 elements from one token to the next where sums are exchanged */
-  int smem_bytes;                /* dynamic: the ring, and over it the sums */
+  int stage_bytes;
+  int sum_tokens; /* lines of a sum where sums are exchanged */
+  int pitch;      /* f32 elements from one token to the next where sums are exchanged */
+  int smem_bytes; /* dynamic: the ring, and over it the sums */
 } slim_plan;
 
 enum { SLIM_PANEL = 64, SLIM_LINE_BYTES = 128, SLIM_WARP_GROUP = 128 };

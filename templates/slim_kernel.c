@@ -85,8 +85,8 @@ static gen_value descriptor_of(slim_emitter *e, int operand, gen_value group) {
   if (o->token == e->p->turned)
     at = gen_add(b, at, gen_mul_imm(b, group, e->p->row_tiles * row_tile_offset(o, tile)));
   int leading = o->along_rows ? tile->panel_bytes : 16;
-  int eight_rows = o->token && e->p->repeated ? 0 : 8 * SLIM_LINE_BYTES;
-  return gen_wgmma_descriptor(b, at, gen_wgmma_descriptor_bits(GEN_SWIZZLE_128, leading, eight_rows));
+  return gen_wgmma_descriptor(b, at,
+                              gen_wgmma_descriptor_bits(GEN_SWIZZLE_128, leading, 8 * SLIM_LINE_BYTES));
 }
 
 typedef struct consumer {
@@ -155,42 +155,6 @@ static void multiply(const consumer *c, gen_value *sums) {
   for (int i = 0; i < n; i++) sums[i] = carried[SUMS + i];
 }
 
-/* Lines of the 64-row operand that no token fills, once for all stages, by the consumers' threads. Copies of
- * what lies outside a tensor would do it too, but take 5 ns a line. */
-static void clear_lines(slim_emitter *e, const slim_tile *tile) {
-  enum { CHUNK = 16 };
-  gen_builder *b = e->b;
-  const slim_plan *p = e->p;
-  int threads = p->consumers * SLIM_WARP_GROUP,
-      chunks = (tile->lines - tile->height) * SLIM_LINE_BYTES / CHUNK;
-  gen_value zero = gen_i32(b, 0), all = gen_vector(b, (gen_value[]){zero, zero, zero, zero}, 4);
-  for (int first = 0; first < chunks; first += threads) {
-    gen_branch inside;
-    bool whole = first + threads <= chunks;
-    gen_value chunk = gen_add_imm(b, gen_tid_x(b), first);
-    if (!whole) gen_if(b, &inside, gen_compare_imm(b, GEN_ULT, chunk, chunks), NULL, 0);
-    gen_value at = gen_add(b, e->smem, gen_mul_imm(b, chunk, CHUNK));
-    for (int i = 0; i < p->stages * tile->panels; i++) {
-      int panel = i / tile->panels * p->stage_bytes + tile->offset + i % tile->panels * tile->panel_bytes;
-      gen_store_shared(b, all, gen_add_imm(b, at, panel + tile->height * SLIM_LINE_BYTES));
-    }
-    if (!whole) gen_if_end(b, &inside);
-  }
-}
-
-static void meet(slim_emitter *e) {
-  gen_named_sync(e->b, gen_i32(e->b, 1), e->p->consumers * SLIM_WARP_GROUP);
-}
-
-/* Beside the first copies, which go to other lines. */
-static void clear(slim_emitter *e) {
-  if (e->p->sum_tokens == e->p->tokens || e->p->repeated) return;
-  for (int i = 0; i < e->m->c.n_operands; i++)
-    if (e->m->operands[i].token) clear_lines(e, &e->p->tiles[i]);
-  gen_fence_async_shared(e->b);
-  meet(e);
-}
-
 static void consume(slim_emitter *e, const gen_pipeline *pipeline, gen_value group) {
   gen_builder *b = e->b;
   int n = e->p->accumulators * e->m->c.n_sums;
@@ -203,7 +167,8 @@ static void consume(slim_emitter *e, const gen_pipeline *pipeline, gen_value gro
   gen_if(b, &some, gen_compare(b, GEN_ULT, e->begin, e->end), sums, n);
   multiply(&c, sums);
   gen_if_end(b, &some);
-  meet(e); /* all products have read their stages before sums are written over them */
+  /* All products have read their stages before sums are written over them. */
+  gen_named_sync(b, gen_i32(b, 1), e->p->consumers * SLIM_WARP_GROUP);
   slim_put_sums(e, group, c.thread, sums);
 }
 
@@ -234,7 +199,7 @@ static void release(slim_emitter *e) {
     return;
   }
   gen_value steps = gen_sub(b, e->end, e->begin), crowd = gen_param(b, e->k->crowd);
-  gen_value is_short = gen_compare_imm(b, GEN_ULE, steps, LONG_BYTES / e->p->copied_bytes);
+  gen_value is_short = gen_compare_imm(b, GEN_ULE, steps, LONG_BYTES / e->p->stage_bytes);
   gen_if(b, &early, gen_or(b, is_short, gen_compare_imm(b, GEN_ULE, crowd, 1)), NULL, 0);
   gen_launches_release(b);
   gen_if_end(b, &early);
@@ -254,17 +219,15 @@ arke_status slim_emit(gen_builder *b, const target *t, void *user, arke_error *e
   release(e);
   TRY(find_rows(e, err));
   set_up(e, &pipeline);
+  gen_launches_wait(b);
   gen_value group = gen_warp_uniform(b, gen_lshr(b, gen_tid_x(b), gen_i32(b, 7)));
   gen_value first = gen_compare_imm(b, GEN_EQ, gen_tid_x(b), e->p->consumers * SLIM_WARP_GROUP);
   gen_if(b, &role, gen_compare_imm(b, GEN_EQ, group, e->p->consumers), NULL, 0);
-  gen_launches_wait(b);
   gen_if(b, &one, first, NULL, 0);
   slim_produce(e, &pipeline);
   gen_if_end(b, &one);
   gen_warp_sync(b);
   gen_else(b, &role);
-  clear(e);
-  gen_launches_wait(b);
   consume(e, &pipeline, group);
   gen_if_end(b, &role);
   if (e->p->cluster > 1) {

@@ -14,9 +14,19 @@ static void place_tile(const slim_plan *p, const slim_operand *o, int offset, sl
   *tile = (slim_tile){.offset = offset,
                       .panels = (o->along_rows ? rows : p->block_k) / SLIM_PANEL,
                       .height = o->along_rows ? p->block_k : rows};
-  tile->lines = o->token && !p->repeated ? p->sum_tokens : tile->height;
-  tile->panel_bytes = tile->lines * SLIM_LINE_BYTES;
+  tile->panel_bytes = tile->height * SLIM_LINE_BYTES;
   tile->bytes = tile->panels * tile->panel_bytes;
+}
+
+/* Whether what products read behind the tokens, as rows of them, still belongs to the stage. */
+static bool reads_inside(const slim_plan *p) {
+  for (int i = 0; i < p->m->c.n_operands; i++) {
+    const slim_tile *tile = &p->tiles[i];
+    int last = tile->offset + (tile->panels - 1) * tile->panel_bytes;
+    if (p->turned && p->m->operands[i].token && last + p->sum_tokens * SLIM_LINE_BYTES > p->stage_bytes)
+      return false;
+  }
+  return true;
 }
 
 lanes_options slim_lanes(const slim_match *m, const slim_plan *p) {
@@ -47,8 +57,7 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
                       .consumers = v[SLIM_CONSUMERS],
                       .cluster = v[SLIM_CLUSTER_K],
                       .threads = v[SLIM_CONSUMERS] * SLIM_WARP_GROUP + 32,
-                      .turned = v[SLIM_SIDE] > 0,
-                      .repeated = v[SLIM_SIDE] == 2,
+                      .turned = v[SLIM_SIDE],
                       .staggered = v[SLIM_STAGGER],
                       .width = 1};
   slim_plan *p = plan;
@@ -56,20 +65,23 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
   p->sum_tokens = p->turned ? (p->tokens + 63) / 64 * 64 : p->tokens;
   int tall = p->turned ? p->sum_tokens : p->rows; /* of the 64-row operand */
   if (tall % (64 * p->consumers) != 0) return TEMPLATE_TILE;
-  if (p->repeated && p->tokens != 8) return TEMPLATE_TILE;
   p->row_tiles = tall / 64 / p->consumers;
   p->columns = p->turned ? p->rows : p->tokens;
   p->accumulators = p->row_tiles * p->columns / 2;
   /* Vectors of four stay aligned, and the stores of a warp's fragments meet banks of their own. */
   p->pitch = (p->rows + BANKS - 1) / BANKS * BANKS + (p->turned ? 8 : 4);
   if (p->accumulators * m->c.n_sums > most_accumulators(p)) return TEMPLATE_REGISTERS;
-  for (int i = 0; i < m->c.n_operands; i++) {
-    place_tile(p, &m->operands[i], p->stage_bytes, &p->tiles[i]);
-    bool whole_panels = !m->operands[i].along_rows || p->rows % SLIM_PANEL == 0;
-    if (p->tiles[i].height > MOST_BOX || !whole_panels) return TEMPLATE_TILE;
-    p->stage_bytes += p->tiles[i].bytes;
-    p->copied_bytes += p->tiles[i].panels * p->tiles[i].height * SLIM_LINE_BYTES;
+  for (int i = 0; i < 2 * m->c.n_operands; i++) {
+    int operand = i % m->c.n_operands;
+    const slim_operand *o = &m->operands[operand];
+    slim_tile *tile = &p->tiles[operand];
+    if (o->token != (i < m->c.n_operands)) continue; /* those first, then the others */
+    place_tile(p, o, p->stage_bytes, tile);
+    bool whole_panels = !o->along_rows || p->rows % SLIM_PANEL == 0;
+    if (tile->height > MOST_BOX || !whole_panels) return TEMPLATE_TILE;
+    p->stage_bytes += tile->bytes;
   }
+  if (!reads_inside(p)) return TEMPLATE_TILE;
   int sums = m->c.n_sums * p->sum_tokens * p->pitch * (int)sizeof(float), ring = p->stages * p->stage_bytes;
   p->smem_bytes = sums > ring ? sums : ring;
   if (p->smem_bytes > t->smem_per_block_bytes - STATIC_SMEM_BYTES) return TEMPLATE_SHARED_MEMORY;

@@ -35,7 +35,7 @@ void slim_produce(slim_emitter *e, const gen_pipeline *pipeline) {
   gen_loop_begin(b, &loop, carried, 3);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, carried[0], e->end));
   at = (gen_stage){carried[1], carried[2]};
-  gen_value full = gen_pipeline_acquire(b, pipeline, at, p->copied_bytes);
+  gen_value full = gen_pipeline_acquire(b, pipeline, at, p->stage_bytes);
   gen_value stage = gen_add(b, e->smem, gen_mul_imm(b, at.index, p->stage_bytes));
   gen_value k = gen_mul_imm(b, taken(e, carried[0]), p->block_k);
   for (int i = 0; i < e->m->c.n_operands; i++) load_operand(e, i, stage, k, full);

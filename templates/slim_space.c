@@ -44,7 +44,6 @@ static bool is_uneven(const slim_plan *p, int sms) {
  * most, of 128 and 256, which CTAs ask for together at less cost than apart, it added 5 to 33 %. */
 static bool is_known_slower(const slim_plan *p) {
   enum { FEW_TOKENS = 16, SOME_TOKENS = 64 };
-  if (p->repeated) return true; /* until it has been timed */
   return p->staggered ? p->tokens > SOME_TOKENS : p->tokens <= FEW_TOKENS;
 }
 
