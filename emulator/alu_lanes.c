@@ -38,48 +38,52 @@ static bool members(alu_call *c, uint32_t operand, uint32_t *mask) {
   return true;
 }
 
-static int shfl_source(ptx_mode mode, int lane, uint32_t by, uint32_t c, bool *in_range) {
-  int segment = (int)(c >> 8 & 31), clamp = (int)(c & 31), b = (int)(by & 31);
-  int highest = (lane & segment) | (clamp & ~segment), lowest = lane & segment, from;
-  switch (mode) {
-  case PTX_MODE_UP:
-    from = lane - b;
-    *in_range = from >= highest;
-    break;
-  case PTX_MODE_DOWN:
-    from = lane + b;
-    *in_range = from <= highest;
-    break;
-  case PTX_MODE_BFLY:
-    from = lane ^ b;
-    *in_range = from <= highest;
-    break;
-  default:
-    from = lowest | (b & ~segment);
-    *in_range = from <= highest;
-    break;
+/* Where each lane reads from, itself where that is out of its range, and the lanes that are in it. The mode
+ * is a constant where this is called: the loop is the emulator's longest in kernels that reduce. */
+static inline __attribute__((always_inline)) uint32_t shfl_sources(ptx_mode mode, const uint64_t *by,
+                                                                   const uint64_t *clamps, int *from) {
+  uint32_t in_range = 0;
+  for (int l = 0; l < PTX_LANES; l++) {
+    uint32_t c = (uint32_t)clamps[l];
+    int segment = (int)(c >> 8 & 31), clamp = (int)(c & 31), b = (int)((uint32_t)by[l] & 31);
+    int highest = (l & segment) | (clamp & ~segment), at;
+    switch (mode) {
+    case PTX_MODE_UP: at = l - b; break;
+    case PTX_MODE_DOWN: at = l + b; break;
+    case PTX_MODE_BFLY: at = l ^ b; break;
+    default: at = (l & segment) | (b & ~segment); break;
+    }
+    bool in = mode == PTX_MODE_UP ? at >= highest : at <= highest;
+    in_range |= (uint32_t)in << l;
+    from[l] = in ? at : l;
   }
-  return *in_range ? from : lane;
+  return in_range;
+}
+
+static uint32_t shfl_sources_of(ptx_mode mode, const uint64_t *by, const uint64_t *clamps, int *from) {
+  switch (mode) {
+  case PTX_MODE_UP: return shfl_sources(PTX_MODE_UP, by, clamps, from);
+  case PTX_MODE_DOWN: return shfl_sources(PTX_MODE_DOWN, by, clamps, from);
+  case PTX_MODE_BFLY: return shfl_sources(PTX_MODE_BFLY, by, clamps, from);
+  default: return shfl_sources(PTX_MODE_IDX, by, clamps, from);
+  }
 }
 
 bool alu_shfl(alu_call *c) {
   const ptx_instruction *i = c->i;
   bool pair = i->n_operands == 6;
   const ptx_operand *sources = &i->operands[pair ? 2 : 1];
-  uint32_t mask, predicate = 0;
+  uint32_t mask;
   if (!members(c, i->n_operands - 1u, &mask)) return false;
   const uint64_t *value = alu_operand(&sources[0], c->warp, c->scratch[0]);
   const uint64_t *by = alu_operand(&sources[1], c->warp, c->scratch[1]);
   const uint64_t *clamp = alu_operand(&sources[2], c->warp, c->scratch[2]);
-  /* All lanes as one, for what nearly every kernel does; those that do not execute give and take nothing. */
+  /* Lanes that do not execute give and take nothing. */
   uint32_t absent = 0;
   int from[PTX_LANES];
-  for (int l = 0; l < PTX_LANES; l++) {
-    bool in_range;
-    from[l] = shfl_source((ptx_mode)i->mode, l, (uint32_t)by[l], (uint32_t)clamp[l], &in_range);
-    predicate |= (uint32_t)in_range << l;
-    absent |= (~c->active >> from[l] & 1) << l;
-  }
+  uint32_t predicate = shfl_sources_of((ptx_mode)i->mode, by, clamp, from);
+  if (c->active != PTX_FULL_MASK)
+    for (int l = 0; l < PTX_LANES; l++) absent |= (~c->active >> from[l] & 1) << l;
   absent &= c->active;
   if (absent != 0) {
     int l = __builtin_ctz(absent);
