@@ -26,6 +26,16 @@ static int value_index(const space_param *p, int value) {
   return -1;
 }
 
+bool space_next(const space *s, config *c) {
+  for (int p = s->n_params - 1; p >= 0; p--) {
+    const space_param *param = &s->params[p];
+    int next = value_index(param, c->values[p]) + 1;
+    c->values[p] = param->values[next % param->n_values];
+    if (next < param->n_values) return true;
+  }
+  return false;
+}
+
 int64_t space_index(const space *s, const config *c) {
   int64_t index = 0;
   for (int p = 0; p < s->n_params; p++) {

@@ -52,6 +52,9 @@ typedef struct config {
  * lexicographic order. */
 int64_t space_size(const space *s);
 void space_point(const space *s, int64_t i, config *c);
+/* From a point to the next in that order, from the last to the first: false there. For loops over all of
+ * them: space_point divides for each parameter. */
+bool space_next(const space *s, config *c);
 int64_t space_index(const space *s, const config *c);                /* -1: not a point of it */
 int space_value(const space *s, const config *c, const char *param); /* parameter must exist */
 /* "BLOCK_M=128,BLOCK_N=256,…" both ways. Parsing accepts any order; parameters left out take `defaults`;

@@ -183,13 +183,14 @@ void scan_defaults(const ir_problem *p, const target *t, config *c) {
                  [SCAN_STRIPS] = 1,
                  [SCAN_PLACE] = SCAN_BY_CTA,
                  [SCAN_STAGES] = FEWEST_STAGES}};
-  for (int64_t i = 0; made && i < space_size(&scan_space); i++) {
-    config one;
+  config point;
+  space_point(&scan_space, 0, &point);
+  bool more = made != NULL;
+  for (; more; more = space_next(&scan_space, &point)) {
     double ns;
-    space_point(&scan_space, i, &one);
-    if (scan_judge(made, t, &t->rates, &one, &ns) != TEMPLATE_OK || ns >= best) continue;
+    if (scan_judge(made, t, &t->rates, &point, &ns) != TEMPLATE_OK || ns >= best) continue;
     best = ns;
-    *c = one;
+    *c = point;
   }
   arena_release(&a);
 }

@@ -109,16 +109,18 @@ double slim_bound_ns(const ir_problem *p, const void *of, const target *t, const
 void slim_defaults(const ir_problem *p, const target *t, config *c) {
   arena a = ARENA_INIT;
   const prepared *made = slim_prepare(p, t, &a);
-  double best = INFINITY, ns;
+  double best = INFINITY;
   *c = (config){.values = {[SLIM_ROWS] = 64,
                            [SLIM_TOKENS] = 8,
                            [SLIM_BLOCK_K] = 64,
                            [SLIM_STAGES] = 2,
                            [SLIM_CONSUMERS] = 1,
                            [SLIM_CLUSTER_K] = 1}};
-  for (int64_t i = 0; made && i < space_size(&slim_space); i++) {
-    config point;
-    space_point(&slim_space, i, &point);
+  config point;
+  space_point(&slim_space, 0, &point);
+  bool more = made != NULL;
+  for (; more; more = space_next(&slim_space, &point)) {
+    double ns;
     if (slim_judge(made, t, &t->rates, &point, &ns) != TEMPLATE_OK || ns >= best) continue;
     best = ns;
     *c = point;

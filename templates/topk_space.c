@@ -167,13 +167,14 @@ void topk_defaults(const ir_problem *p, const target *t, config *c) {
                  [TOPK_SELECT] = TOPK_BY_BUFFER,
                  [TOPK_SPLIT] = 1,
                  [TOPK_BUFFER] = 4096}};
-  for (int64_t i = 0; made && i < space_size(&topk_space); i++) {
-    config one;
+  config point;
+  space_point(&topk_space, 0, &point);
+  bool more = made != NULL;
+  for (; more; more = space_next(&topk_space, &point)) {
     double ns;
-    space_point(&topk_space, i, &one);
-    if (topk_judge(made, t, &t->rates, &one, &ns) != TEMPLATE_OK || ns >= best) continue;
+    if (topk_judge(made, t, &t->rates, &point, &ns) != TEMPLATE_OK || ns >= best) continue;
     best = ns;
-    *c = one;
+    *c = point;
   }
   arena_release(&a);
 }

@@ -16,9 +16,13 @@ START_TEST(points_and_indices) {
     config c;
     space_point(&SPACE, i, &c);
     ck_assert_int_eq(space_index(&SPACE, &c), i);
-    if (i > 0) ck_assert(!config_equal(&SPACE, &c, &last));
+    if (i > 0) {
+      ck_assert(!config_equal(&SPACE, &c, &last));
+      ck_assert(space_next(&SPACE, &last) && config_equal(&SPACE, &c, &last));
+    }
     last = c;
   }
+  ck_assert(!space_next(&SPACE, &last));
   config c;
   space_point(&SPACE, 0, &c);
   ck_assert(config_equal(&SPACE, &c, &(config){{64, 3, -1}}));
