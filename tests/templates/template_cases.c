@@ -8,7 +8,7 @@
 #include "generator/assemble.h"
 #include "tests/support/failing_alloc.h"
 
-enum { SM_COUNT = 2, SAMPLE = 6000 };
+enum { SM_COUNT = 2, SAMPLE = 2000 };
 
 static ir_problem bind(arena *a, const char *text, const char *bindings) {
   arke_error err = ARKE_ERROR_INIT;

@@ -13,7 +13,7 @@ typedef struct template_case {
   const target *t;
   ir_problem p;
   config c;
-  int64_t sample;             /* elements compared of each output, at the least; 0: some thousands */
+  int64_t sample;             /* elements compared of each output, at the least; 0: two thousand */
   struct template_made *made; /* kernels of it that were lowered already, which is most of a test's time */
 } template_case;
 
