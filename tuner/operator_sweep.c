@@ -1,6 +1,7 @@
 #include "tuner/operator_sweep.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
@@ -62,6 +63,18 @@ static arke_status bind(sweep *s, const char *shape, ir_problem *p, strbuf *bind
   if (s->attributes != NULL) strbuf_addf(bindings, " %s", s->attributes);
   if (strbuf_failed(bindings)) return error_memory(s->err, STAGE);
   return ir_problem_bind(s->op, strbuf_text(bindings), p, s->err);
+}
+
+/* Whether a size is there for one thing, how large it is ("66000x2"): that is seen in one run of a template.
+ */
+static bool is_large(const char *shape) {
+  enum { LARGE = 1 << 14 };
+  for (const char *size = shape; *size != '\0'; size += strspn(size, "x")) {
+    char *end;
+    if (strtoll(size, &end, 10) > LARGE) return true;
+    size = end;
+  }
+  return false;
 }
 
 /* --- kernels --- */
@@ -331,15 +344,20 @@ static arke_status run_choice(sweep *s, int number) {
   views_of_problem one = {1u << (1 + number % (OPERATOR_VIEW_COUNT - 1)), ALL.values};
   TRY(run_problem(s, s->shapes->view, chief ? ALL : one, chief ? o->configurations : 0));
   for (int i = 0; i < n; i++) {
-    bool turn = i == number % n || (i == (number + n / 2) % n);
+    bool large = is_large(s->shapes->list[i]);
+    bool turn = !large && (i == number % n || (i == (number + n / 2) % n));
+    /* A random configuration is a lowering: at every second size, where it is one. */
+    bool random = chief && (o->full || o->configurations > 1 || (!large && i % 2 == 0));
     if (chief || turn)
-      TRY(run_problem(s, s->shapes->list[i], (views_of_problem){0, 0}, chief ? o->configurations : 0));
+      TRY(run_problem(s, s->shapes->list[i], (views_of_problem){0, 0}, random ? o->configurations : 0));
   }
-  /* A kernel is made for its attributes. */
+  /* A kernel is made for its attributes. Those of attention are masks, under which NaN or infinity in V at a
+   * key that a tile sees in part reaches all of it (docs/attention.md). */
+  views_of_problem with_attributes = {0, strcmp(s->entry->family, "attention") == 0 ? 0 : ALL.values};
   for (int i = 0; chief && operator_case_attributes(s->entry, i) != NULL; i++) {
     s->n_kernels = 0;
     s->attributes = operator_case_attributes(s->entry, i);
-    arke_status status = run_problem(s, s->shapes->view, (views_of_problem){0, ALL.values}, 0);
+    arke_status status = run_problem(s, s->shapes->view, with_attributes, 0);
     s->attributes = NULL;
     TRY(status);
   }
