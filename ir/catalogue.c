@@ -457,7 +457,7 @@
     "f32[N,H], Kp, Vp) scale: float = 1 / sqrt(D), causal: bool = false, left: int = -1, "                   \
     "right: int = -1, softcap: float = 0.0, base2: bool = false { g[n] = sum(b: cu_q[b + 1] "                \
     "<= n) 1; o[n] = n - cu_q[g[n] + 1] + lens[g[n]]; u[n] = g[n] < B && o[n] >= 0 && o[n] < "               \
-    "W * Z ? table[g[n],o[n] / Z] : -1; c[n] = u[n] < 0 ? 0 : o[n] % Z; Kp[u[n],c[n],j,d] "                  \
+    "W * Z ? table[g[n],o[n] / Z] : -1; c[n] = g[n] < B ? o[n] % Z : 0; Kp[u[n],c[n],j,d] "                  \
     "else skip = K[n,j,d]; Vp[u[n],c[n],j,e] else skip = V[n,j,e]; p[n,h,k] = scale * sum(d) "               \
     "Q[n,h,d] * Kp'[table[g[n],k / Z],k % Z,h / (H / G),d]; A[n,h,k] = softcap == 0 ? "                      \
     "p[n,h,k] : softcap * tanh(p[n,h,k] / softcap); v[n,k] = g[n] < B && k < lens[g[n]] && "                 \
@@ -475,7 +475,7 @@
     "sqrt(D), causal: bool = false, left: int = -1, right: int = -1, softcap: float = 0.0, "                 \
     "base2: bool = false, interleaved: bool = false { g[n] = sum(b: cu_q[b + 1] <= n) 1; o[n] "              \
     "= n - cu_q[g[n] + 1] + lens[g[n]]; u[n] = g[n] < B && o[n] >= 0 && o[n] < W * Z ? "                     \
-    "table[g[n],o[n] / Z] : -1; c[n] = u[n] < 0 ? 0 : o[n] % Z; a[n] = min(max(o[n], 0), R - "               \
+    "table[g[n],o[n] / Z] : -1; c[n] = g[n] < B ? o[n] % Z : 0; a[n] = min(max(o[n], 0), R - "               \
     "1); Qr[n,h,d] = cast<T>(g[n] == B || d >= 2 * F ? Q[n,h,d] : interleaved ? d % 2 == 0 ? "               \
     "Q[n,h,d] * cosines[a[n],d / 2] - Q[n,h,d + 1] * sines[a[n],d / 2] : Q[n,h,d] * "                        \
     "cosines[a[n],d / 2] + Q[n,h,d - 1] * sines[a[n],d / 2] : d < F ? Q[n,h,d] * "                           \

@@ -165,6 +165,9 @@ struct ir_evaluator {
    * that a reduction asks for again and again have room, whole. */
   ref_memo *memos[4 * LIMIT_TENSORS];
   int64_t memo_size[4 * LIMIT_TENSORS];
+  int64_t shapes[4 * LIMIT_TENSORS][LIMIT_RANK]; /* by tensor */
+  /* By tensor, of outputs in place: the only definition, whose places are known; NULL: there is none. */
+  const ref_definition *scattered[4 * LIMIT_TENSORS];
   double *tables[DTYPE_COUNT]; /* 4- and 8-bit floats decoded */
   uint64_t serial;
   ref_extra want_m;

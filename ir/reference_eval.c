@@ -228,21 +228,28 @@ static bool apply_definition(ref_machine *s, ref_definition *d, int tensor, cons
   return true;
 }
 
+/* An input's element, which is not outside. */
+static void load_input(const ref_machine *s, int tensor, const int64_t *coords, int rank, bool integer,
+                       ref_lane *v) {
+  const ir_data *from = &s->tensors[tensor];
+  dtype t = ir_tensor_dtype(s->p, tensor);
+  int64_t at = 0;
+  for (int i = 0; i < rank; i++) at += coords[i] * from->strides[i];
+  if (s->periods[tensor] > 0) at %= s->periods[tensor];
+  if (integer)
+    ref_load_integers(t, from->data, at, 0, NULL, 1, v);
+  else
+    ref_load_floats(s, t, from->data, at, 0, NULL, 1, v);
+}
+
 /* What updates start from: the input of an output written in place, else the update's neutral value. */
 static void start(const ref_machine *s, int tensor, const int64_t *coords, element *x) {
   const ir_op *op = s->p->op;
   int alias = op->tensors[tensor].alias;
   *x = (element){.integer = ir_level_of(ir_tensor_dtype(s->p, tensor)) < LEVEL_F32};
   if (alias >= 0) {
-    int64_t at = 0, shape[LIMIT_RANK];
-    int rank = ir_tensor_shape(s->p, alias, shape);
-    for (int i = 0; i < rank; i++) at += coords[i] * s->tensors[alias].strides[i];
-    if (s->periods[alias] > 0) at %= s->periods[alias];
-    dtype t = ir_tensor_dtype(s->p, alias);
-    if (x->integer)
-      ref_load_integers(t, s->tensors[alias].data, at, 0, NULL, 1, &x->v);
-    else
-      ref_load_floats(s, t, s->tensors[alias].data, at, 0, NULL, 1, &x->v);
+    int rank = op->tensors[alias].rank + (op->tensors[alias].any_rank ? s->p->lead_rank : 0);
+    load_input(s, alias, coords, rank, x->integer, &x->v);
     x->m = s->want_m == REF_CASTS ? 0 : fabs(as_float(x));
     x->written = true;
     return;
@@ -289,9 +296,8 @@ bool ref_element(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v,
 
 /* The number of an element in its tensor, temporaries' as their indices say. */
 static uint64_t number_of(const ref_machine *s, int tensor, const int64_t *coords, int rank) {
-  int64_t shape[LIMIT_RANK];
+  const int64_t *shape = s->shapes[tensor];
   uint64_t n = 0;
-  ir_tensor_shape(s->p, tensor, shape);
   for (int i = 0; i < rank; i++) n = n * (uint64_t)shape[i] + (uint64_t)coords[i];
   return n;
 }
@@ -299,6 +305,13 @@ static uint64_t number_of(const ref_machine *s, int tensor, const int64_t *coord
 bool ref_element_read(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v, double *m) {
   const ir_tensor *t = &s->p->op->tensors[tensor];
   int rank = t->rank + (t->any_rank ? s->p->lead_rank : 0);
+  const ref_definition *by = s->scattered[tensor];
+  if (by != NULL && ref_first_place(by, coords) < 0) { /* as it was */
+    bool integer = ir_level_of(ir_tensor_dtype(s->p, tensor)) < LEVEL_F32;
+    load_input(s, t->alias, coords, rank, integer, v);
+    *m = s->want_m == REF_CASTS ? 0 : fabs(integer ? (double)v->i : v->f);
+    return true;
+  }
   size_t bytes = (size_t)rank * sizeof *coords;
   ref_memo *memo = &s->memos[tensor][number_of(s, tensor, coords, rank) % (uint64_t)s->memo_size[tensor]];
   if (!memo->used || (s->want_m && memo->has_m != s->want_m) || memcmp(memo->coords, coords, bytes) != 0) {
@@ -336,6 +349,7 @@ arke_status ir_evaluator_create(const ir_problem *p, const ir_data *tensors, ir_
   s->arena = a; /* which holds the evaluator too */
   s->p = p;
   s->tensors = tensors;
+  for (int t = 0; t < p->op->n_tensors; t++) ir_tensor_shape(p, t, s->shapes[t]);
   if (!ref_compile(s)) {
     ir_evaluator_destroy(s);
     return error_memory(err, "reference");

@@ -30,6 +30,13 @@ static uint64_t mix(uint64_t h, int64_t x) {
   return h ^ h >> 29;
 }
 
+static bool is_only_writer(const ref_machine *s, const ref_definition *d) {
+  int n = 0;
+  for (int i = 0; i < s->p->op->n_definitions; i++)
+    n += s->definitions[i].source->tensor == d->source->tensor;
+  return n == 1;
+}
+
 bool ref_find_places(ref_machine *s, ref_definition *d) {
   ref_places *p = &d->places;
   if (p->tried) return true;
@@ -58,6 +65,8 @@ bool ref_find_places(ref_machine *s, ref_definition *d) {
     p->first[h & p->mask] = at;
   }
   p->known = true;
+  if (s->p->op->tensors[d->source->tensor].alias >= 0 && is_only_writer(s, d))
+    s->scattered[d->source->tensor] = d;
   return true;
 }
 

@@ -151,7 +151,8 @@ trial_index trial_index_of(const ir_problem *p, int tensor) {
   /* What is read twice comes from a cache the second time: where it need not be, it is not. */
   int64_t row = t->rank > 0 ? ir_dim_size(p, t->dims[t->rank - 1]) : 1;
   f.once = f.once || (!f.collects && row > 1 && row <= f.places);
-  if (f.placed && f.compared != TRIAL_LENGTHS)
+  if (f.compared == TRIAL_LENGTHS) return (trial_index){f.compared, .most = f.range};
+  if (f.placed)
     return (trial_index){TRIAL_PLACES, .most = f.places, .once = f.once, .skips = f.skips && !f.reads};
   if (f.added) return (trial_index){TRIAL_STARTS, .most = f.added_to};
   return (trial_index){f.compared, .most = f.range};
