@@ -22,8 +22,10 @@
   X(STAGES, "steps of K and of V in shared memory", 1, 2, 3, 4)                                              \
   X(TURNS, "1: warp groups take turns, so that one's softmax runs under another's products", 0, 1)           \
   X(OVERLAP,                                                                                                 \
-    "1: the sums of a step are multiplied with the scores of the next; 2: and its softmax runs under them",  \
-    0, 1, 2)                                                                                                 \
+    "1: the sums of a step are multiplied with the scores of the next; 2: and its softmax runs under them; " \
+    "3: of two warp groups with the same queries each has every other step, and gives its weights to the "   \
+    "other",                                                                                                 \
+    0, 1, 2, 3)                                                                                              \
   X(HOLD_Q, "1: queries stay in registers, 0: products read them from shared memory, again in each step", 0, \
     1)                                                                                                       \
   X(CLUSTER,                                                                                                 \
@@ -75,9 +77,12 @@ typedef struct attention_plan {
   const attention_match *match;
   int consumers, block_m, block_n, stages, cluster, group;
   /* 2: the sums of O are too many for a warp group; two have the same queries, and half of the columns each.
-   * Both multiply all the scores. */
+   * Both multiply all the scores, or each those of every other step, and exchange weights. */
   int halves;
-  int sum_columns; /* of O, that a warp group has */
+  bool exchange;
+  int weights_offset; /* of a stage of K: where weights are exchanged */
+  int k_stage_bytes;  /* from a stage of K to the next */
+  int sum_columns;    /* of O, that a warp group has */
   bool turns, overlap, late_wait, hold_q, persistent;
   /* Parts of the product, one behind the other in the tiles of Q and K: so many panels of each. */
   int n_parts;
@@ -124,6 +129,8 @@ int attention_map_dimension(const attention_plan *p, int access, int s);
 int64_t attention_tiles(const attention_plan *p);
 /* SPLIT: CTAs of a tile in this problem, on so many SMs; else 1. */
 int64_t attention_runs(const attention_plan *p, int sm_count);
+/* Steps that a tile has a multiple of. */
+int attention_steps_at_once(const attention_plan *p);
 /* Of a step of keys and values in shared memory. */
 int attention_step_bytes(const attention_plan *p);
 /* Whether steps of a tile begin elsewhere than at the first key. */
@@ -141,6 +148,9 @@ enum { ATTENTION_GATHERED_ROWS = 8 };
 int attention_gathered_rows(const attention_plan *p);
 /* Of the lists of keys that are seen, beside the stages. */
 int attention_seen_bytes(const attention_plan *p);
+
+/* Shared by groups that exchange weights (attention_exchange.c), beside them. */
+int attention_exchanged_bytes(void);
 
 /* --- the template's functions --- */
 

@@ -8,19 +8,18 @@
 #include "templates/lanes_pointer.h"
 
 /* Words of 16 columns at a time. */
-static void put_words(attention_emitter *e, const attention_rows *rows, const gen_value *words) {
-  gen_builder *b = e->b;
-  int columns = e->p->sum_columns;
-  gen_value lane = gen_and(b, rows->thread, gen_i32(b, 31)), warp = gen_lshr(b, rows->thread, gen_i32(b, 5));
+void attention_put_words(gen_builder *b, gen_value thread, gen_value place, int panel_bytes, int columns,
+                         const gen_value *words) {
+  gen_value lane = gen_and(b, thread, gen_i32(b, 31)), warp = gen_lshr(b, thread, gen_i32(b, 5));
   gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_and(b, lane, gen_i32(b, 15)));
   gen_value phase = gen_xor(b, gen_lshr(b, lane, gen_i32(b, 4)), gen_and(b, row, gen_i32(b, 7)));
-  gen_value first = gen_add(b, rows->place, gen_mul_imm(b, row, 128)), zero = gen_i32(b, 0);
+  gen_value first = gen_add(b, place, gen_mul_imm(b, row, 128)), zero = gen_i32(b, 0);
   for (int block = 0; block * 16 < columns; block++) {
     bool whole = block * 16 + 16 <= columns;
     const gen_value *w = &words[4 * block];
     const gen_value fragments[] = {w[0], w[1], whole ? w[2] : zero, whole ? w[3] : zero};
     gen_value chunk = gen_mul_imm(b, gen_xor(b, phase, gen_i32(b, block % 4 * 2)), 16);
-    gen_stmatrix_x4(b, gen_add_imm(b, gen_add(b, first, chunk), (int64_t)(block / 4) * e->p->q.panel_bytes),
+    gen_stmatrix_x4(b, gen_add_imm(b, gen_add(b, first, chunk), (int64_t)(block / 4) * panel_bytes),
                     fragments);
   }
 }
@@ -79,7 +78,7 @@ arke_status attention_copy(attention_emitter *e, const attention_place *at, cons
   gen_branch leader, whole;
   /* The other group may still multiply the queries that are there. */
   if (e->p->halves == 2) gen_named_sync(b, gen_i32(b, ATTENTION_ALL_BARRIER), 128 * e->p->consumers);
-  put_words(e, rows, words);
+  attention_put_words(b, rows->thread, rows->place, e->p->q.panel_bytes, e->p->sum_columns, words);
   gen_fence_async_shared(b);
   gen_named_sync(b, barrier, 128);
   gen_value exists = gen_compare(b, GEN_SLE, query, at->last);

@@ -39,10 +39,11 @@ typedef struct attention_emitter {
   gen_pipeline of_q, of_k, of_v; /* of_v where values are not keys */
   lanes *l;                      /* of scores; its loops of the batch are those of the tile at hand */
   gen_value *score;              /* what `product` is, for the element at hand */
-  gen_value seen;     /* shared: of keys at gathered places, who is seen, by stages of K; words of 0 or 1 */
-  gen_value requests; /* shared: what consumers are told of tiles of packed requests, by stages of Q */
-  gen_value tiles;    /* of a head; of packed requests known to the producer alone */
-  gen_value group;    /* the tile's request; rows past the last one have the last one's number here */
+  gen_value seen;      /* shared: of keys at gathered places, who is seen, by stages of K; words of 0 or 1 */
+  gen_value exchanged; /* shared: what groups that exchange weights know of rows */
+  gen_value requests;  /* shared: what consumers are told of tiles of packed requests, by stages of Q */
+  gen_value tiles;     /* of a head; of packed requests known to the producer alone */
+  gen_value group;     /* the tile's request; rows past the last one have the last one's number here */
   gen_value rests[ATTENTION_BOUNDS]; /* of bounds, i64: what all queries of the tile share */
 } attention_emitter;
 
@@ -104,7 +105,9 @@ gen_value attention_extent(const attention_emitter *e, int loop);
 /* The producer's part, executed by one warp (all four where keys are gathered), and a consumer warp group's,
  * by its 128 threads: `group` is its number, `thread` the index in it. */
 arke_status attention_emit_producer(attention_emitter *e, gen_value thread, arke_error *err);
-arke_status attention_emit_consumer(attention_emitter *e, gen_value group, gen_value thread, arke_error *err);
+/* `role`: of groups that exchange weights, 0 or 1, as the group's number is then. */
+arke_status attention_emit_consumer(attention_emitter *e, gen_value group, int role, gen_value thread,
+                                    arke_error *err);
 
 /* A row's softmax so far, in base 2: the largest score (-inf: none), the one that weights are relative to,
  * which is less by no more than a few powers of two, and this thread's part of the sum of the weights. */
@@ -138,6 +141,9 @@ void attention_hide(attention_emitter *e, const attention_rows *rows, gen_value 
 /* `rescale` is NULL where there is no step before. */
 void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_state *state,
                        attention_rescale *rescale);
+/* The state becomes relative to what another group's is, which has seen more. */
+void attention_adopt(attention_emitter *e, attention_state *state, const gen_value *largest,
+                     const gen_value *base, attention_rescale *rescale);
 /* What makes sums of weights relative to the largest score. */
 gen_value attention_lag(attention_emitter *e, const attention_state *state, int row);
 
@@ -145,6 +151,11 @@ gen_value attention_lag(attention_emitter *e, const attention_state *state, int 
  * copy is under way then, out of the place of the group's queries, and committed by the group's thread 0. */
 arke_status attention_store(attention_emitter *e, const attention_place *at, const attention_rows *rows,
                             const attention_state *state, const gen_value *sums, arke_error *err);
+
+/* Words of two columns, as below, into rows of 64 elements at `place`, in the swizzle of 128 bytes; panels of
+ * 64 columns lie one behind the other. */
+void attention_put_words(gen_builder *b, gen_value thread, gen_value place, int panel_bytes, int columns,
+                         const gen_value *words);
 
 /* The same of O alone, as words of two columns: words[2 c + r] is of row r, columns 8 c + 2 (lane % 4) and
  * the next (attention_copy.c). */

@@ -167,7 +167,8 @@ static gen_stage copy_tile(gatherer *g, gen_pipeline *of, gen_value smem, int fi
                            gen_stage stage) {
   gen_builder *b = g->e->b;
   gen_pipeline_wait_free(b, of, stage);
-  gen_value to = gen_add(b, smem, gen_mul_imm(b, stage.index, g->sources[first].tile->bytes));
+  int bytes = first == 0 ? g->e->p->k_stage_bytes : g->e->p->v.bytes;
+  gen_value to = gen_add(b, smem, gen_mul_imm(b, stage.index, bytes));
   for (int s = first; s < end; s++) copy_rows(g, s, p, to);
   if (of == &g->e->of_k) tell_seen(g, p, stage);
   gen_pipeline_fill_copied(b, of, stage.index);

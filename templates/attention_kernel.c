@@ -58,6 +58,19 @@ static void set_up_barriers(attention_emitter *e, gen_value thread) {
   }
 }
 
+/* Groups that exchange weights have programs of their own. */
+static arke_status emit_consumers(attention_emitter *e, gen_value group, gen_value thread, arke_error *err) {
+  gen_builder *b = e->b;
+  gen_branch second;
+  if (!e->p->exchange) return attention_emit_consumer(e, group, 0, thread, err);
+  gen_if(b, &second, gen_compare_imm(b, GEN_EQ, group, 0), NULL, 0);
+  TRY(attention_emit_consumer(e, gen_i32(b, 0), 0, thread, err));
+  gen_else(b, &second);
+  TRY(attention_emit_consumer(e, gen_i32(b, 1), 1, thread, err));
+  gen_if_end(b, &second);
+  return ARKE_OK;
+}
+
 static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error *err) {
   gen_builder *b = e->b;
   int consumers = e->p->consumers;
@@ -73,7 +86,7 @@ static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error
   if (!e->p->gathered) gen_if_end(b, &one_warp);
   gen_else(b, &producer);
   if (move_registers) gen_registers_grow(b, split.consumer);
-  TRY(attention_emit_consumer(e, group, gen_and(b, thread, gen_i32(b, 127)), err));
+  TRY(emit_consumers(e, group, gen_and(b, thread, gen_i32(b, 127)), err));
   gen_if_end(b, &producer);
   /* A CTA must not end while its peer still copies into it or arrives on its barriers. */
   if (e->p->cluster > 1) gen_cluster_sync(b);
@@ -98,10 +111,11 @@ arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_err
   if (p->copied) e.map_o = gen_param(b, k->map_o);
   e.smem_q = gen_shared_dynamic(b);
   e.smem_k = gen_add_imm(b, e.smem_q, (int64_t)p->q_stages * p->q.bytes);
-  e.smem_v = p->values_are_keys ? e.smem_k : gen_add_imm(b, e.smem_k, (int64_t)p->stages * p->k.bytes);
+  e.smem_v = p->values_are_keys ? e.smem_k : gen_add_imm(b, e.smem_k, (int64_t)p->stages * p->k_stage_bytes);
   gen_pipeline_create(b, &e.of_q, "q", p->q_stages, p->consumers, 1);
   gen_pipeline_create(b, &e.of_k, "k", p->stages, p->consumers, p->cluster);
   if (!p->values_are_keys) gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, p->cluster);
+  if (p->exchange) e.exchanged = gen_shared_static(b, "exchanged", attention_exchanged_bytes(), 16);
   if (p->gathered) {
     e.seen = gen_shared_static(b, "seen", attention_seen_bytes(p), 16);
     attention_gather_set_fills(&e);

@@ -24,8 +24,9 @@ static const recipe_expr *runs_of(const attention_plan *p, const recipe_expr *ti
   const recipe_expr *ctas = recipe_binary(a, RECIPE_MUL, sms, recipe_const(a, p->split));
   const recipe_expr *clusters = recipe_binary(a, RECIPE_DIV, ctas, recipe_const(a, p->cluster));
   const recipe_expr *each = recipe_binary(a, RECIPE_DIV, clusters, recipe_binary(a, RECIPE_MAX, tiles, one));
-  const recipe_expr *steps = recipe_binary(
-      a, RECIPE_CEILDIV, kernel_extent(&p->match->form, p->match->key, a), recipe_const(a, p->block_n));
+  const recipe_expr *steps =
+      recipe_binary(a, RECIPE_CEILDIV, kernel_extent(&p->match->form, p->match->key, a),
+                    recipe_const(a, (int64_t)p->block_n * attention_steps_at_once(p)));
   return recipe_binary(a, RECIPE_MAX, recipe_binary(a, RECIPE_MIN, each, steps), one);
 }
 

@@ -112,16 +112,18 @@ gen_value attention_end_of_keys(attention_emitter *e, const attention_place *at)
   return larger(b, unless_none(e, at, end), gen_i32(b, 0));
 }
 
-/* The CTA's run of the tile's steps. Of fewer steps than runs the last runs have one behind all of them, in
- * which no key is seen. */
+/* The CTA's run of the tile's steps, `at_once` of which stay together. Of fewer steps than runs the last runs
+ * have one behind all of them, in which no key is seen. */
 static void take_run(attention_emitter *e, attention_place *at) {
   gen_builder *b = e->b;
-  gen_value runs = gen_param(b, e->k->split), each = gen_udiv(b, at->steps, runs);
-  gen_value rest = gen_sub(b, at->steps, gen_mul(b, each, runs));
+  int at_once = attention_steps_at_once(e->p);
+  gen_value steps = gen_udiv(b, at->steps, gen_i32(b, at_once));
+  gen_value runs = gen_param(b, e->k->split), each = gen_udiv(b, steps, runs);
+  gen_value rest = gen_sub(b, steps, gen_mul(b, each, runs));
   gen_value begin = gen_add(b, gen_mul(b, at->run, each), gen_umin(b, at->run, rest));
   gen_value more = gen_zext(b, gen_compare(b, GEN_ULT, at->run, rest), GEN_I32);
-  at->origin = gen_add(b, at->origin, gen_mul_imm(b, begin, e->p->block_n));
-  at->steps = gen_umax(b, gen_add(b, each, more), gen_i32(b, 1));
+  at->origin = gen_add(b, at->origin, gen_mul_imm(b, begin, (int64_t)at_once * e->p->block_n));
+  at->steps = gen_mul_imm(b, gen_umax(b, gen_add(b, each, more), gen_i32(b, 1)), at_once);
 }
 
 /* Bounds grow or fall with the query, so that their ends are at the tile's first or last one. */
@@ -153,7 +155,9 @@ void attention_find_keys(attention_emitter *e, attention_place *at) {
   if (e->p->page && lower) from = gen_sub(b, from, gen_urem(b, from, gen_i32(b, e->p->box_n)));
   below = larger(b, below, gen_add_imm(b, from, 1));
   at->origin = lower ? from : zero;
-  at->steps = gen_ceildiv_imm(b, lower ? gen_sub(b, below, from) : below, e->p->block_n);
+  int at_once = attention_steps_at_once(e->p);
+  gen_value keys_seen = lower ? gen_sub(b, below, from) : below;
+  at->steps = gen_mul_imm(b, gen_ceildiv_imm(b, keys_seen, at_once * e->p->block_n), at_once);
   if (e->p->split) take_run(e, at);
 }
 

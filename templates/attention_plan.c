@@ -10,6 +10,8 @@ static const int consumer_registers[] = {0, 232, 240, 160};
 /* A producer that looks for requests or pages needs more itself. */
 static const int fewer_registers[] = {0, 200, 224, 152}, gathering_registers[] = {0, 176, 216, 144};
 
+/* Keys of a step whose weights fill a panel of 64 rows, and its bytes. */
+enum { MOST_EXCHANGED = 64, WEIGHTS_BYTES = 64 * 128 };
 enum { MOST_DEPTH = 576, MOST_COLUMNS = 512, HALVES_FROM = 256, MOST_PAGE = 4096 };
 
 /* --- parts --- */
@@ -156,13 +158,17 @@ int64_t attention_runs(const attention_plan *p, int sm_count) {
   int64_t tiles = attention_tiles(p) * attention_all_units(p),
           keys = ir_form_extent(&p->match->form, p->match->key);
   int64_t each = (int64_t)sm_count * p->split / p->cluster / (tiles > 1 ? tiles : 1),
-          steps = (keys + p->block_n - 1) / p->block_n;
+          block = (int64_t)p->block_n * attention_steps_at_once(p), steps = (keys + block - 1) / block;
   if (each > steps) each = steps;
   return each > 1 ? each : 1;
 }
 
 int attention_step_bytes(const attention_plan *p) {
-  return p->k.bytes + (p->values_are_keys ? 0 : p->v.bytes);
+  return p->k_stage_bytes + (p->values_are_keys ? 0 : p->v.bytes);
+}
+
+int attention_steps_at_once(const attention_plan *p) {
+  return p->exchange ? 2 : 1;
 }
 
 bool attention_has_origin(const attention_plan *p) {
@@ -184,6 +190,13 @@ static int page_of(const attention_match *m) {
   if (!page) return 0;
   int64_t n = page->node == IR_INT ? page->integer : m->form.problem->sizes[page->id];
   return n > MOST_PAGE ? MOST_PAGE : (int)n;
+}
+
+/* Weights are exchanged in a panel of keys that values have not, or behind the keys. */
+static void set_exchange(attention_plan *p) {
+  bool fits = p->k.panels > p->v.panels && p->k.panel_bytes >= WEIGHTS_BYTES;
+  p->weights_offset = fits ? p->v.bytes : p->k.bytes;
+  p->k_stage_bytes = p->k.bytes + (fits ? 0 : WEIGHTS_BYTES);
 }
 
 /* Whether neighbouring tiles of queries do not go through the same keys, or there are none. */
@@ -209,7 +222,8 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .cluster = v[ATTENTION_CLUSTER],
                            .group = v[ATTENTION_GROUP],
                            .turns = v[ATTENTION_TURNS],
-                           .overlap = v[ATTENTION_OVERLAP] > 0,
+                           .overlap = v[ATTENTION_OVERLAP] == 1 || v[ATTENTION_OVERLAP] == 2,
+                           .exchange = v[ATTENTION_OVERLAP] == 3,
                            .late_wait = v[ATTENTION_OVERLAP] == 2,
                            .persistent = v[ATTENTION_PERSISTENT],
                            .split = v[ATTENTION_SPLIT],
@@ -234,6 +248,8 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
     return TEMPLATE_TILE;
   if (halves == 2 && (plan->consumers != 2 || plan->hold_q)) return TEMPLATE_REGISTERS;
   if (plan->turns && plan->consumers < 2) return TEMPLATE_SCHEDULE;
+  if (plan->exchange && (halves < 2 || plan->turns || !plan->values_are_keys)) return TEMPLATE_SCHEDULE;
+  if (plan->exchange && plan->block_n > MOST_EXCHANGED) return TEMPLATE_TILE;
   /* The stage of values is held while the next step's keys come. */
   if ((plan->overlap || plan->values_are_keys) && plan->stages < 2) return TEMPLATE_STAGES;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
@@ -244,8 +260,11 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   plan->q = attention_tile_make(plan->block_m, depth);
   plan->k = attention_tile_make(plan->block_n, depth);
   plan->v = attention_tile_make(plan->block_n, wide);
+  plan->k_stage_bytes = plan->k.bytes;
+  if (plan->exchange) set_exchange(plan);
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
   if (plan->gathered) available -= attention_seen_bytes(plan);
+  if (plan->exchange) available -= attention_exchanged_bytes();
   int steps = plan->stages * attention_step_bytes(plan);
   int half = available / 2 - 2 * STATIC_SMEM_BYTES;
   plan->resident = plan->consumers == 1 && steps + plan->q.bytes <= half ? 2 : 1;

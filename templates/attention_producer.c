@@ -149,8 +149,9 @@ static arke_status load_operand(attention_emitter *e, const source *sources, int
                                 const pages *p, gen_pipeline *of, gen_value smem, gen_stage *stage,
                                 arke_error *err) {
   gen_builder *b = e->b;
-  int bytes = sources[0].tile->bytes;
-  gen_value full = gen_pipeline_acquire(b, of, *stage, bytes);
+  const attention_tile *tile = sources[0].tile;
+  int bytes = tile == &e->p->k ? e->p->k_stage_bytes : tile->bytes;
+  gen_value full = gen_pipeline_acquire(b, of, *stage, tile->bytes);
   gen_value shared = gen_add(b, smem, gen_mul_imm(b, stage->index, bytes));
   for (int i = 0; i < n; i++) {
     if (e->p->page)

@@ -147,6 +147,22 @@ void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_stat
   }
 }
 
+void attention_adopt(attention_emitter *e, attention_state *state, const gen_value *largest,
+                     const gen_value *base, attention_rescale *rescale) {
+  gen_builder *b = e->b;
+  gen_value unlike[ATTENTION_ROWS];
+  for (int r = 0; r < ATTENTION_ROWS; r++) {
+    unlike[r] = gen_compare(b, GEN_NE, base[r], state->base[r]);
+    gen_value nothing = gen_compare(b, GEN_EQ, base[r], gen_f32(b, -(double)INFINITY));
+    gen_value minus = gen_select(b, nothing, gen_f32(b, 0), gen_fneg(b, base[r]));
+    rescale->factor[r] = exp2_of(b, gen_fadd(b, state->base[r], minus));
+    state->total[r] = gen_fmul(b, state->total[r], rescale->factor[r]);
+    state->largest[r] = largest[r];
+    state->base[r] = base[r];
+  }
+  rescale->needed = gen_warp_any(b, gen_or(b, unlike[0], unlike[1]));
+}
+
 gen_value attention_lag(attention_emitter *e, const attention_state *state, int row) {
   gen_builder *b = e->b;
   gen_value lag = exp2_of(b, gen_fsub(b, state->base[row], state->largest[row]));

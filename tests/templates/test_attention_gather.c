@@ -31,6 +31,15 @@ static const struct {
      "T=bf16 B=1 S=1 H=3 R=60 C=64 E=64 N=90",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=2,SPLIT=2",
      {"idx", TEMPLATE_VALUES(named)}},
+    /* Groups that exchange weights: an even and an odd number of steps. */
+    {"sparse_latent_attention",
+     "T=bf16 B=1 S=2 H=66 R=60 C=384 E=64 N=100",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=3,TURNS=0,OVERLAP=3,PERSISTENT=1,GROUP=1",
+     {"idx", TEMPLATE_VALUES(named)}},
+    {"sparse_shared_attention",
+     "T=f16 B=1 S=2 H=9 R=60 D=384 N=90 causal=true first=40",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=3",
+     {"idx", TEMPLATE_VALUES(named)}},
     {"sparse_attention",
      "T=bf16 B=1 S=3 H=70 R=60 D=72 E=128 N=40 causal=true",
      "CONSUMERS=2,BLOCK_N=48,STAGES=2,TURNS=1,OVERLAP=1,HOLD_Q=1",
@@ -86,10 +95,22 @@ START_TEST(missing_waits_for_gathered_keys_are_found) {
 }
 END_TEST
 
+START_TEST(missing_waits_of_exchanges_are_found) {
+  static const char *const lines[] = {"fence.proxy.async", "bar.arrive", "wgmma.wait_group"};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, attention(), template_text_of("sparse_shared_attention"),
+                                       "T=bf16 B=1 S=1 H=4 R=60 D=384 N=140",
+                                       "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=3");
+  template_case_miss(&a, &c, lines[_i]);
+  arena_release(&a);
+}
+END_TEST
+
 int main(void) {
   TCase *tests = template_tests("attention_gather");
   tcase_add_loop_test(tests, gathered_keys_are_right, 0, (int)COUNT_OF(gathered));
   tcase_add_test(tests, keys_that_nobody_names_do_not_matter);
   tcase_add_loop_test(tests, missing_waits_for_gathered_keys_are_found, 0, 3);
+  tcase_add_loop_test(tests, missing_waits_of_exchanges_are_found, 0, 3);
   return template_tests_run("attention_gather", tests);
 }

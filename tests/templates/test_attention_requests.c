@@ -165,6 +165,14 @@ static const struct {
      "T=bf16 B=2 S=1 H=9 C=384 E=64 P=7 Z=16 W=4",
      "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=0,SPLIT=2",
      {{"lens", TEMPLATE_VALUES(lengths)}, {"table", TEMPLATE_VALUES(table)}}},
+    {"multi_latent_attention", /* groups that exchange weights */
+     "T=bf16 B=3 S=2 H=20 R=70 C=512 E=64 causal=true",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=3,PACK=8,CLUSTER=2",
+     {{"lens", TEMPLATE_VALUES(causal_lengths)}}},
+    {"paged_latent_attention",
+     "T=f16 B=2 S=1 H=9 C=512 E=64 P=7 Z=16 W=4",
+     "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=3,SPLIT=2",
+     {{"lens", TEMPLATE_VALUES(lengths)}, {"table", TEMPLATE_VALUES(table)}}},
     {op_latent_swapped,
      "T=bf16 B=3 S=3 H=5 R=70 C=64 F=48",
      "CONSUMERS=2,BLOCK_N=48,STAGES=2,TURNS=1,OVERLAP=2,PACK=4,PERSISTENT=1",
@@ -244,14 +252,15 @@ END_TEST
 
 /* The same of latent keys, which another group still multiplies when their rows are cleared. */
 START_TEST(latent_keys_of_nobody_do_not_matter) {
+  static const char *const ways[] = {"CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=0,SPLIT=2",
+                                     "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1",
+                                     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=3"};
   static double rows[3 * 70 * 512];
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
-  template_case c =
-      template_case_bind(&a, attention(), template_text_of("multi_latent_attention"),
-                         _i ? "T=bf16 B=3 S=1 H=3 R=70 C=512 E=64" : "T=bf16 B=2 S=1 H=3 R=70 C=512 E=64",
-                         _i ? "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=1"
-                            : "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=0,SPLIT=2");
+  template_case c = template_case_bind(
+      &a, attention(), template_text_of("multi_latent_attention"),
+      _i ? "T=bf16 B=3 S=1 H=3 R=70 C=512 E=64" : "T=bf16 B=2 S=1 H=3 R=70 C=512 E=64", ways[_i]);
   for (int b = 0; b < 3; b++)
     for (int i = 0; i < 70 * 512; i++)
       rows[b * 70 * 512 + i] = i / 512 < lengths[b] ? random_normal(9, (uint64_t)i) : NAN;
@@ -364,7 +373,7 @@ int main(void) {
   tcase_add_loop_test(tests, lengths_and_pages_are_right, 0, (int)COUNT_OF(paged));
   tests = new_case(suite, "nobody");
   tcase_add_loop_test(tests, keys_of_nobody_do_not_matter, 0, 2);
-  tcase_add_loop_test(tests, latent_keys_of_nobody_do_not_matter, 0, 2);
+  tcase_add_loop_test(tests, latent_keys_of_nobody_do_not_matter, 0, 3);
   tcase_add_test(tests, pages_of_nobody_do_not_matter);
   tests = new_case(suite, "packs");
   tcase_add_loop_test(tests, packs_of_heads_are_right, 0, (int)COUNT_OF(packs));
