@@ -6,7 +6,7 @@
 #include "generator/gen_memory.h"
 #include "templates/attend.h"
 
-enum { MOST_PARTS = 5 }; /* of a thread, which loads them together */
+enum { MOST_PARTS = 8 }; /* of a thread, which loads them together */
 
 int attend_part_columns(const attend_plan *p) {
   return ((int)ir_form_extent(&p->match->form, p->match->wide) + 3) / 4 * 4;
@@ -97,6 +97,9 @@ arke_status attend_combine_emit(gen_builder *b, const target *t, void *user, ark
   e->end_row = gen_param(b, k->rows);
   attend_find_unit(e);
   attend_find_row(e, gen_trunc(b, gen_urem(b, line, rows), GEN_I32), &row);
+  /* Found while the launch before runs: not where they are first used, behind the wait. */
+  row.query = gen_pin(b, row.query);
+  for (int i = 0; i < e->m->batch.n; i++) row.batch[i] = gen_pin(b, row.batch[i]);
   gen_launches_wait(b);
   if (e->m->groups.of) {
     gen_value statistics = attend_statistics_address(e, line, gen_i32(b, 0));

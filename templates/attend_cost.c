@@ -16,6 +16,7 @@ static const double copy_latency_ns = 800, /* from a copy's issue to its bytes *
     softmax_clocks = 450,                  /* of a step: exchange of maxima, exponents, waits */
     exp_per_clock = 16, smem_bytes_per_clock = 90,   /* of an SM */
     issue_per_clock = 1,                             /* of an SM, whose few warps wait for one another */
+    cluster_wait = 1.06,                             /* CTAs of a cluster begin and end together */
     cluster_part_ns = 60, cluster_bytes_per_ns = 18, /* of a CTA from the others' shared memory */
     combine_ns = 1100, combine_lane_ns = 40, combine_bytes_per_ns = 3600; /* by a second kernel */
 
@@ -188,6 +189,7 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   double beside = start_ns + 4.0 * p->sets * p->block_m * wide / end_bytes_per_ns;
   double stream = rounds * (time_of_steps(p, step, step_bytes, steps, resident(p, t)) + beside);
   if (left > 0) stream += time_of_steps(p, step, step_bytes, steps, ceil(left / rates->sm_count)) + beside;
+  if (p->clustered) stream *= cluster_wait;
   double dram = w.units * keys * per_key / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
   double l2 = w.units * w.tiles * keys * per_key / rates->l2_bytes_per_s * 1e9;
   double time = either(stream, fmax(dram, l2) + beside / 2);

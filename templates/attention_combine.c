@@ -161,6 +161,12 @@ arke_status attention_combine_emit(gen_builder *b, const target *t, void *user, 
   gen_value column = gen_trunc(b, gen_sub(b, item, gen_mul_imm(b, line, runs)), GEN_I32);
   column = gen_mul_imm(b, column, ATTENTION_COMBINE_WIDTH);
   gen_value query = find_line(e, line, &at);
+  /* Found while the launch before runs: not where they are first used, behind the wait. */
+  query = gen_pin(b, query);
+  for (int i = 0; i < e->m->batch.n; i++) {
+    gen_value *index = &at.loops[e->m->batch.loops[i]];
+    *index = gen_pin(b, *index);
+  }
   gen_launches_wait(b);
   merge_parts(e, line, lane, column, &all);
   if (team > 1) exists = gen_and(b, exists, gen_compare_imm(b, GEN_EQ, lane, 0));

@@ -14,7 +14,7 @@ static const double sustained = 0.85;    /* of the matrix units' rate, which las
 static const double exp_per_clock = 16;  /* of an SM */
 static const double softmax_instructions = 5.2, lanes_per_clock = 128; /* of an element; of an SM */
 static const double step_ns = 30;
-static const double combine_ns = 1100, combine_lane_ns = 40; /* of the second launch, behind the first */
+static const double combine_ns = 3300; /* of the second launch, behind the first */
 
 /* What a request has, about: all of them alike. */
 typedef struct request_size {
@@ -98,7 +98,7 @@ static double memory_time(const attention_plan *p, const target_rates *rates, do
 static double combine_time(const attention_plan *p, const target_rates *rates, double queries, double units) {
   if (!p->split) return 0;
   double bytes = 8 * queries * p->pack.heads * units * p->v.columns;
-  return combine_ns + combine_lane_ns * log2(p->team) + bytes / rates->l2_bytes_per_s * 1e9;
+  return combine_ns + bytes / rates->l2_bytes_per_s * 1e9;
 }
 
 double attention_plan_cost_ns(const attention_plan *p, const target *t, const target_rates *rates) {

@@ -7,9 +7,11 @@
 
 #define WGMMA  "CONSUMERS=1,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=1,CLUSTER=1,GROUP=1,PERSISTENT=0,"
 #define WARPS  "BLOCK_M=16,WARPS_M=1,HOLD_Q=1,"
+#define EIGHT  "BLOCK_M=8,WARPS_M=1,HOLD_Q=1,"
+#define TILES  "CONSUMERS=1,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=1,CLUSTER=1,GROUP=0,PERSISTENT=0,"
 #define STREAM WARPS "BLOCK_N=16,STAGES=6,WARPS_E=1,"
 
-/* The fastest first; the next are slower by a tenth at least. */
+/* The fastest first. Those that are slower by a tenth must be so by the model. */
 static const struct {
   const char *bindings;
   struct {
@@ -17,30 +19,49 @@ static const struct {
     double us;
   } of[3];
 } measured[] = {
-    {"T=bf16 B=32 H=32 G=8 S=1 R=4096 D=128 causal=true", {{"attention", WGMMA "BLOCK_N=80,PACK=4", 130.5}}},
-    {"T=bf16 B=16 H=64 G=8 S=1 R=4096 D=128 causal=true", {{"attention", WGMMA "BLOCK_N=112,PACK=8", 67.5}}},
+    {"T=bf16 B=32 H=32 G=8 S=1 R=4096 D=128 causal=true",
+     {{"attention", WGMMA "BLOCK_N=80,PACK=4,SPLIT=0", 130.5}}},
+    {"T=bf16 B=16 H=64 G=8 S=1 R=4096 D=128 causal=true",
+     {{"attention", WGMMA "BLOCK_N=112,PACK=8,SPLIT=0", 67.5}}},
     {"T=bf16 B=8 H=32 G=8 S=1 R=2048 D=128 causal=true",
      {{"attention",
-       "CONSUMERS=1,BLOCK_N=128,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=0,CLUSTER=1,PACK=4,GROUP=0,PERSISTENT=0",
+       "CONSUMERS=1,BLOCK_N=128,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=0,CLUSTER=1,PACK=4,GROUP=0,PERSISTENT=0,"
+       "SPLIT=0",
        22.2},
       {"attend", WARPS "BLOCK_N=64,STAGES=3,WARPS_E=4,SETS=1,SPLIT=4,CLUSTER=1", 30.3}}},
     {"T=bf16 B=4 H=64 G=8 S=1 R=32768 D=128 causal=true",
-     {{"attend", STREAM "SETS=2,SPLIT=8,CLUSTER=1", 171.4}, {"attention", WGMMA "BLOCK_N=80,PACK=4", 307.7}}},
+     {{"attend", EIGHT "BLOCK_N=32,STAGES=3,WARPS_E=2,SETS=4,SPLIT=4,CLUSTER=0", 131.4},
+      {"attend", STREAM "SETS=2,SPLIT=8,CLUSTER=1", 171.4},
+      {"attention", WGMMA "BLOCK_N=80,PACK=4,SPLIT=0", 307.7}}},
+    {"T=f16 B=4 H=64 G=8 S=1 R=32768 D=128 causal=true",
+     {{"attention", TILES "BLOCK_N=128,PACK=8,SPLIT=1", 135.9}}},
+    {"T=f16 B=1 H=32 G=4 S=1 R=16384 D=128 causal=true",
+     {{"attend", EIGHT "BLOCK_N=64,STAGES=3,WARPS_E=2,SETS=2,SPLIT=32,CLUSTER=0", 14.66},
+      {"attention", TILES "BLOCK_N=128,PACK=8,SPLIT=1", 15.23}}},
+    {"T=f16 B=1 H=32 G=4 S=1 R=8192 D=128 causal=true",
+     {{"attend", EIGHT "BLOCK_N=32,STAGES=3,WARPS_E=2,SETS=2,SPLIT=64,CLUSTER=0", 10.43},
+      {"attention", TILES "BLOCK_N=128,PACK=8,SPLIT=1", 11.90}}},
+    {"T=f16 B=32 H=32 G=8 S=1 R=4096 D=128 causal=true softcap=50",
+     {{"attend", EIGHT "BLOCK_N=32,STAGES=3,WARPS_E=2,SETS=2,SPLIT=1,CLUSTER=0", 131.0},
+      {"attention", WGMMA "BLOCK_N=80,PACK=4,SPLIT=0", 138.8}}},
+    {"T=bf16 B=1 H=8 G=1 S=1 R=8192 D=256 causal=true",
+     {{"attend", WARPS "BLOCK_N=32,STAGES=3,WARPS_E=2,SETS=2,SPLIT=64,CLUSTER=0", 8.71}}},
     {"T=bf16 B=16 H=8 G=1 S=1 R=8192 D=256 causal=true",
-     {{"attend", WARPS "BLOCK_N=32,STAGES=3,WARPS_E=2,SETS=2,SPLIT=8,CLUSTER=0", 37.7},
+     {{"attend", EIGHT "BLOCK_N=32,STAGES=3,WARPS_E=2,SETS=2,SPLIT=8,CLUSTER=0", 37.0},
       {"attend", WARPS "BLOCK_N=32,STAGES=3,WARPS_E=2,SETS=2,SPLIT=8,CLUSTER=1", 56.1},
       {"attention",
-       "CONSUMERS=1,BLOCK_N=96,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=0,CLUSTER=2,PACK=4,GROUP=0,PERSISTENT=0",
+       "CONSUMERS=1,BLOCK_N=96,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=0,CLUSTER=2,PACK=4,GROUP=0,PERSISTENT=0,"
+       "SPLIT=0",
        105.1}}},
     {"T=f16 B=1 H=32 G=4 S=1 R=262144 D=128 causal=true",
      {{"attend", WARPS "BLOCK_N=64,STAGES=3,WARPS_E=2,SETS=2,SPLIT=32,CLUSTER=0", 135.7},
       {"attend", WARPS "BLOCK_N=64,STAGES=3,WARPS_E=2,SETS=1,SPLIT=8,CLUSTER=1", 483.4},
-      {"attention", WGMMA "BLOCK_N=80,PACK=4", 2398.8}}},
+      {"attention", WGMMA "BLOCK_N=80,PACK=4,SPLIT=0", 2398.8}}},
 };
 
 START_TEST(few_queries_are_priced_as_measured) {
   arena a = ARENA_INIT;
-  double before = 0;
+  double before = 0, before_us = 0;
   for (int i = 0; i < 3 && measured[_i].of[i].name; i++) {
     const char *settings = measured[_i].of[i].settings;
     double us = measured[_i].of[i].us;
@@ -50,9 +71,10 @@ START_TEST(few_queries_are_priced_as_measured) {
     double modelled = template_cost_ns(c.k, &c.p, c.t, &c.t->rates, &c.c) / 1e3;
     ck_assert_msg(fabs(modelled / us - 1) < 0.2, "%s: %.1f us modelled, %.1f measured", settings, modelled,
                   us);
-    ck_assert_msg(modelled > before, "%s: %.1f us modelled, but %.1f of a faster one", settings, modelled,
-                  before);
+    ck_assert_msg(us < 1.1 * before_us || modelled > before, "%s: %.1f us modelled, but %.1f of a faster one",
+                  settings, modelled, before);
     before = modelled;
+    before_us = us;
   }
   arena_release(&a);
 }
