@@ -102,9 +102,11 @@ typedef struct slim_plan {
 } slim_plan;
 
 enum { SLIM_PANEL = 64, SLIM_LINE_BYTES = 128, SLIM_WARP_GROUP = 128 };
+enum { SLIM_LONG_BYTES = 20 << 20 }; /* of a product that memory bounds for longer than launches take */
 
 template_reason slim_plan_make(const slim_match *m, const target *t, const config *c, bool dense,
                                slim_plan *plan);
+int64_t slim_ctas(const slim_plan *p); /* in its problem */
 /* Of the outputs' expressions, evaluated a vector of rows at a time. */
 lanes_options slim_lanes(const slim_match *m, const slim_plan *p);
 double slim_cost_of(const slim_plan *p, const target *t, const target_rates *rates);

@@ -43,6 +43,19 @@ static int most_accumulators(const slim_plan *p) {
   return p->consumers > 1 ? 128 : 192;
 }
 
+int64_t slim_ctas(const slim_plan *p) {
+  const contraction *c = &p->m->c;
+  int64_t tokens = contraction_extent(c, p->m->tokens), rows = contraction_extent(c, p->m->weights);
+  return (rows + p->rows - 1) / p->rows * ((tokens + p->tokens - 1) / p->tokens) * p->cluster;
+}
+
+/* Where a wave gives nearly each SM a CTA, and memory bounds it for longer than launches take, an SM takes
+ * one of the next launch when this one's ends: with room for two, some would take two, others none. */
+static bool keeps_alone(const slim_plan *p, const target *t) {
+  int64_t ctas = slim_ctas(p), sms = t->rates.sm_count;
+  return p->m->c.form.min_bytes >= SLIM_LONG_BYTES && ctas <= sms && 10 * ctas >= 9 * sms;
+}
+
 template_reason slim_plan_make(const slim_match *m, const target *t, const config *c, bool dense,
                                slim_plan *plan) {
   const int *v = c->values;
@@ -85,7 +98,9 @@ template_reason slim_plan_make(const slim_match *m, const target *t, const confi
   int sums = m->c.n_sums * p->sum_tokens * p->pitch * (int)sizeof(float), ring = p->stages * p->stage_bytes;
   p->smem_bytes = sums > ring ? sums : ring;
   if (p->smem_bytes > t->smem_per_block_bytes - STATIC_SMEM_BYTES) return TEMPLATE_SHARED_MEMORY;
-  p->alone = 2 * (p->smem_bytes + STATIC_SMEM_BYTES) > t->smem_per_block_bytes;
+  int half = t->smem_per_block_bytes / 2 - STATIC_SMEM_BYTES;
+  if (p->smem_bytes <= half && keeps_alone(p, t)) p->smem_bytes = half + 16;
+  p->alone = p->smem_bytes > half;
   int64_t rows = ir_form_extent(&m->c.form, m->row_loop);
   while (dense && p->width < WIDEST && rows % (p->width * 2) == 0) p->width *= 2;
   return TEMPLATE_OK;

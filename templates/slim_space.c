@@ -31,11 +31,9 @@ static int value_below(slim_param param, int value) {
  * of 64 x 2880 took 10.0 us one by one and 9.2 back to back with 6 stages, 9.8 and 11.4 with 8; 128 of 40
  * took 10.0 and 8.6. */
 static bool is_uneven(const slim_plan *p, int sms) {
-  enum { LONG_BYTES = 20 << 20, FEW_WAVES = 4 };
-  const contraction *c = &p->m->c;
-  int64_t tokens = contraction_extent(c, p->m->tokens), rows = contraction_extent(c, p->m->weights);
-  int64_t ctas = (rows + p->rows - 1) / p->rows * ((tokens + p->tokens - 1) / p->tokens) * p->cluster;
-  if (c->form.min_bytes < LONG_BYTES || 2 * ctas <= sms || ctas > FEW_WAVES * sms) return false;
+  enum { FEW_WAVES = 4 };
+  int64_t ctas = slim_ctas(p);
+  if (p->m->c.form.min_bytes < SLIM_LONG_BYTES || 2 * ctas <= sms || ctas > FEW_WAVES * sms) return false;
   if (ctas <= sms && !p->alone) return false;
   return 5 * ctas < 4 * ((ctas + sms - 1) / sms * sms);
 }

@@ -143,6 +143,21 @@ START_TEST(other_sizes_are_right) {
 }
 END_TEST
 
+/* 128 CTAs have an SM each, so that two would not fit one; 64 leave room for those of the next launch. */
+START_TEST(waves_of_all_sms_keep_ctas_alone) {
+  arena a = ARENA_INIT;
+  const char *settings = _i ? "SIDE=1,ROWS=80,TOKENS=8,BLOCK_K=128,STAGES=4,CONSUMERS=1,CLUSTER_K=1"
+                            : "SIDE=1,ROWS=40,TOKENS=8,BLOCK_K=128,STAGES=8,CONSUMERS=1,CLUSTER_K=1";
+  template_case c = template_case_bind(&a, slim(), linear, "T=bf16 M=8 N=5120 K=2880", settings);
+  lowered l = template_case_lower(&a, &c);
+  int64_t bytes = 0;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(recipe_expr_eval(l.recipe.launches[0].smem_bytes, NULL, 0, &bytes, &err), ARKE_OK);
+  ck_assert_int_eq(2 * bytes > c.t->smem_per_block_bytes - 2048, _i == 0);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(missing_waits_are_found) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, slim(), linear, "T=bf16 M=5 N=70 K=1160",
@@ -185,6 +200,7 @@ int main(void) {
   tcase_add_loop_test(tests, odd_sizes_are_right, 0, 24);
   tcase_add_test(tests, views_are_right);
   tcase_add_loop_test(tests, other_sizes_are_right, 0, 8);
+  tcase_add_loop_test(tests, waves_of_all_sms_keep_ctas_alone, 0, 2);
   tcase_add_test(tests, missing_waits_are_found);
   tcase_add_test(tests, others_are_refused);
   tcase_add_test(tests, out_of_memory_is_reported);
