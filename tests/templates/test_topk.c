@@ -37,26 +37,26 @@ static const template_class classes[] = {
     {plain, "T=f32 M=3 N=1000 K=8", BY_WARP ",THREADS=32,VECTOR=1,STRIPS=1"},
     {plain, "T=f32 M=5 N=1000 K=1", BY_WARP ",THREADS=64,VECTOR=4,STRIPS=2"},
     {plain, "T=bf16 M=5 N=2000 K=32", BY_WARP ",THREADS=128,VECTOR=8,STRIPS=4"},
-    {plain, "T=f32 M=9 N=5000 K=8", BY_WARP ",THREADS=256,VECTOR=4,STRIPS=8,RESIDENT=1024"},
-    {plain, "T=bf16 M=5 N=8192 K=8", BY_WARP ",THREADS=64,VECTOR=8,STRIPS=8,RESIDENT=1024"},
+    {plain, "T=f32 M=3 N=5000 K=8", BY_WARP ",THREADS=256,VECTOR=4,STRIPS=8,RESIDENT=1024"},
+    {plain, "T=bf16 M=3 N=5000 K=8", BY_WARP ",THREADS=64,VECTOR=8,STRIPS=8,RESIDENT=1024"},
     {plain, "T=f16 M=3 N=3000 K=2", BY_LISTS ",THREADS=128,VECTOR=8,STRIPS=2,SPLIT=1"},
-    {plain, "T=f32 M=2 N=5000 K=32", BY_LISTS ",THREADS=256,VECTOR=4,STRIPS=1,SPLIT=4"},
+    {plain, "T=f32 M=2 N=3000 K=32", BY_LISTS ",THREADS=256,VECTOR=4,STRIPS=1,SPLIT=4"},
     {plain, "T=f32 M=1 N=5000 K=9", BY_LISTS ",THREADS=32,VECTOR=1,STRIPS=1,SPLIT=16"},
-    {plain, "T=f32 M=1 N=40000 K=8", ""},
+    {plain, "T=f32 M=1 N=17000 K=8", ""},
     {plain, "T=f64 M=2 N=700 K=8", BY_LISTS ",THREADS=64,VECTOR=2,STRIPS=1,SPLIT=1"},
     {plain, "T=i64 M=2 N=700 K=30", BY_LISTS ",THREADS=64,VECTOR=2,STRIPS=1,SPLIT=2"},
     {plain, "T=i32 M=2 N=700 K=8", BY_WARP ",THREADS=32,VECTOR=4,STRIPS=1"},
     {plain, "T=i8 M=2 N=704 K=8", BY_WARP ",THREADS=32,VECTOR=16,STRIPS=1"},
     {plain, "T=bool M=2 N=128 K=8", ""},
-    {plain, "T=f32 M=3 N=4096 K=8", BUFFER ",THREADS=64,VECTOR=4,STRIPS=2,SPLIT=1,BUFFER=2048"},
-    {plain, "T=f32 M=3 N=4096 K=64", BUFFER ",THREADS=128,VECTOR=4,STRIPS=2,SPLIT=1,BUFFER=2048"},
-    {plain, "T=bf16 M=3 N=9000 K=257", BUFFER ",THREADS=256,VECTOR=4,STRIPS=1,SPLIT=1,BUFFER=2048"},
-    {plain, "T=f32 M=1 N=9000 K=2048", BUFFER ",THREADS=256,VECTOR=4,STRIPS=1,SPLIT=1,BUFFER=4096"},
-    {plain, "T=f32 M=1 N=9000 K=1000", BUFFER ",THREADS=1024,VECTOR=1,STRIPS=2,SPLIT=2,BUFFER=4096"},
+    {plain, "T=f32 M=3 N=2304 K=8", BUFFER ",THREADS=64,VECTOR=4,STRIPS=2,SPLIT=1,BUFFER=2048"},
+    {plain, "T=f32 M=3 N=2560 K=64", BUFFER ",THREADS=128,VECTOR=4,STRIPS=2,SPLIT=1,BUFFER=2048"},
+    {plain, "T=bf16 M=2 N=4100 K=257", BUFFER ",THREADS=256,VECTOR=4,STRIPS=1,SPLIT=1,BUFFER=2048"},
+    {plain, "T=f32 M=1 N=5000 K=2048", BUFFER ",THREADS=256,VECTOR=4,STRIPS=1,SPLIT=1,BUFFER=4096"},
+    {plain, "T=f32 M=1 N=8500 K=600", BUFFER ",THREADS=1024,VECTOR=1,STRIPS=2,SPLIT=2,BUFFER=4096"},
     {plain, "T=f16 M=2 N=4000 K=33", BUFFER ",THREADS=64,VECTOR=1,STRIPS=1,SPLIT=8,BUFFER=2048"},
-    {plain, "T=f64 M=2 N=5000 K=100", BUFFER ",THREADS=128,VECTOR=2,STRIPS=1,SPLIT=1,BUFFER=2048"},
-    {plain, "T=i64 M=2 N=5000 K=300", BUFFER ",THREADS=64,VECTOR=2,STRIPS=1,SPLIT=2,BUFFER=2048"},
-    {plain, "T=f32 M=1 N=40000 K=257", ""},
+    {plain, "T=f64 M=1 N=2500 K=100", BUFFER ",THREADS=128,VECTOR=2,STRIPS=1,SPLIT=1,BUFFER=2048"},
+    {plain, "T=i64 M=1 N=4300 K=260", BUFFER ",THREADS=64,VECTOR=2,STRIPS=1,SPLIT=2,BUFFER=2048"},
+    {plain, "T=f32 M=1 N=17000 K=257", ""},
     {narrow, "T=bf16 M=3 N=1000 K=40", ""},
     {mapped, "T=bf16 M=3 N=1000 K=8", ""},
     {mapped, "T=f32 M=3 N=1000 K=50", ""},
@@ -229,7 +229,7 @@ END_TEST
 
 START_TEST(missing_steps_are_found) {
   arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, topk(), plain, "T=f32 M=2 N=4000 K=20", ways[_i]);
+  template_case c = template_case_bind(&a, topk(), plain, "T=f32 M=2 N=2500 K=20", ways[_i]);
   if (_i > 0) template_case_miss(&a, &c, "bar.sync"); /* a warp alone needs none */
   template_case_miss(&a, &c, "griddepcontrol.wait");
   if (_i < 3) template_case_miss(&a, &c, "shfl.sync.bfly");
@@ -240,7 +240,7 @@ END_TEST
 
 START_TEST(out_of_memory_is_reported) {
   template_class_fail_allocations(topk(),
-                                  &(template_class){plain, "T=f32 M=2 N=4000 K=20", ways[2 + 2 * _i]});
+                                  &(template_class){plain, "T=f32 M=2 N=2500 K=20", ways[2 + 2 * _i]});
 }
 END_TEST
 
