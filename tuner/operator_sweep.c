@@ -345,6 +345,7 @@ static arke_status run_choice(sweep *s, int number) {
   TRY(run_problem(s, s->shapes->view, chief ? ALL : one, chief ? o->configurations : 0));
   for (int i = 0; i < n; i++) {
     bool large = is_large(s->shapes->list[i]);
+    if (large && o->brief) continue;
     bool turn = !large && (i == number % n || (i == (number + n / 2) % n));
     /* A random configuration is a lowering: at every second size, where it is one. */
     bool random = chief && (o->full || o->configurations > 1 || (!large && i % 2 == 0));

@@ -34,7 +34,7 @@ typedef struct operator_sweep {
   uint64_t seed;
   const char *only;   /* the operator of this name, or those whose name begins with "NAME:"; NULL: all */
   int part, parts;    /* every parts-th operator from the part-th on; parts 0 or 1: all */
-  bool brief;         /* one choice of dtypes alone, f32 where that is one */
+  bool brief;         /* one choice of dtypes alone, f32 where that is one, and no large size */
   bool full;          /* every size, view and kind of values with every dtype, not with one */
   int configurations; /* random ones of each template beside its defaults */
   int64_t sample;     /* elements compared of each output, 0: all */

@@ -127,13 +127,13 @@ static void check_conversions(const run_options *o, dtype from, bool packed, dty
 }
 
 START_TEST(every_pair_packed) {
-  RUN_EACH_WITH_SANITIZERS(4, _i);
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   check_conversions(NULL, (dtype)_i, true, 0, DTYPE_COUNT - 1);
 }
 END_TEST
 
 START_TEST(every_pair_one_by_one) {
-  RUN_EACH_WITH_SANITIZERS(4, _i);
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   check_conversions(NULL, (dtype)_i, false, 0, DTYPE_COUNT - 1);
 }
 END_TEST

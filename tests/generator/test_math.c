@@ -205,7 +205,7 @@ static const ir_function functions[] = {
 };
 
 START_TEST(f32_in_full) {
-  RUN_EACH_WITH_SANITIZERS(4, _i);
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   static float x[MOST], z[MOST];
   math_case c = {functions[_i], GEN_ACCURACY_FULL, false};
   double absolute, ulp = gen_math_error(c.f, false, &absolute);
@@ -216,7 +216,7 @@ START_TEST(f32_in_full) {
 END_TEST
 
 START_TEST(f64_in_full) {
-  RUN_EACH_WITH_SANITIZERS(4, _i);
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   static double x[MOST], z[MOST];
   math_case c = {functions[_i], GEN_ACCURACY_FULL, true};
   double absolute, ulp = gen_math_error(c.f, true, &absolute);
@@ -228,7 +228,7 @@ END_TEST
 
 /* What a 16-bit result needs: 2^-15 of the value. */
 START_TEST(f32_for_narrow_results) {
-  RUN_EACH_WITH_SANITIZERS(4, _i);
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   static float x[MOST], z[MOST];
   math_case c = {functions[_i], GEN_ACCURACY_NARROW, false};
   int n = fill_f32(x);

@@ -190,14 +190,14 @@ static void check(const kernel_case *c, kernel_body body, int threads, int per_t
 }
 
 START_TEST(warp_groups_multiply_every_pair) {
-  RUN_EACH_WITH_SANITIZERS(4, _i);
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   for (int tiles = 1; tiles <= 2; tiles++)
     check(&(kernel_case){_i, tiles, false}, build_wgmma, GROUP, tiles * COLUMNS / 2, COLUMNS);
 }
 END_TEST
 
 START_TEST(warp_groups_multiply_from_registers) {
-  RUN_EACH_WITH_SANITIZERS(4, _i);
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   for (int tiles = 1; tiles <= 2; tiles++)
     check(&(kernel_case){_i, tiles, true}, build_wgmma, GROUP, tiles * COLUMNS / 2, COLUMNS);
 }

@@ -47,7 +47,7 @@ static const char *const slow_messages[] = {"C7510", "C7511", "C7514", "C7517", 
 
 /* Nothing to do without an assembler; CI has none. */
 START_TEST(kernels_assemble_without_spills) {
-  RUN_EACH_WITH_SANITIZERS(8, _i);
+  RUN_EACH_WITH_SANITIZERS(16, _i);
   assembler_kind kind = assembler_find();
   if (kind != ASSEMBLER_PTXAS) return;
   arena a = ARENA_INIT;
