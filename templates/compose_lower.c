@@ -256,11 +256,16 @@ static bool has_share(const ir_op *op, int axis) {
 /* How an axis has got its size: those that later steps replace come first. */
 typedef enum axis_by { AXIS_UNKNOWN, AXIS_EVEN, AXIS_SHARE } axis_by;
 
+typedef struct reduced_axis {
+  axis_by by;
+  int64_t evenness; /* what stages want that do not divide by it */
+} reduced_axis;
+
 /* An axis that several stages have is as the one says that wants it most even: kernels for whole tiles run on
  * no other size, and all others on any. Before that, as one says that divides by it: kernels are made for
  * quotients of sizes, which others would change. */
 static void reduce_axes(const template_part *part, const target *t, int sm_count, ir_problem *reduced,
-                        axis_by *known) {
+                        reduced_axis *known) {
   const ir_op *op = part->problem->op;
   ir_problem own;
   part->k->reduced_problem(part->problem, t, &part->c, sm_count, &own);
@@ -268,12 +273,27 @@ static void reduce_axes(const template_part *part, const target *t, int sm_count
     axis_by by = has_share(op, i) ? AXIS_SHARE : AXIS_EVEN;
     for (int k = 0; k < reduced->op->n_axes; k++) {
       int64_t *size = &reduced->sizes[k], mine = own.sizes[i];
-      if (strcmp(op->axes[i], reduced->op->axes[k]) != 0 || by < known[k]) continue;
+      if (strcmp(op->axes[i], reduced->op->axes[k]) != 0) continue;
+      if (by == AXIS_EVEN && evenness(mine) > known[k].evenness) known[k].evenness = evenness(mine);
+      if (by < known[k].by) continue;
       bool better = evenness(mine) > evenness(*size) || (evenness(mine) == evenness(*size) && mine > *size);
-      if (by > known[k] || better) *size = mine;
-      known[k] = by;
+      if (by > known[k].by || better) *size = mine;
+      known[k].by = by;
     }
   }
+}
+
+/* Makes those that are divided by each other as even as others want them, by one factor. */
+static void even_shares(const reduced_axis *known, ir_problem *reduced) {
+  enum { MOST = 8 };
+  int64_t factor = 1;
+  for (int i = 0; i < reduced->op->n_axes; i++) {
+    int64_t own = evenness(reduced->sizes[i]);
+    if (known[i].by == AXIS_SHARE && own > 0 && known[i].evenness / own > factor)
+      factor = known[i].evenness / own;
+  }
+  for (int i = 0; i < reduced->op->n_axes; i++)
+    if (known[i].by == AXIS_SHARE) reduced->sizes[i] *= factor < MOST ? factor : MOST;
 }
 
 /* A stage that keeps whole rows keeps an axis that is another one's terms or tokens, and the reference of a
@@ -294,12 +314,13 @@ void compose_reduced_problem(const ir_problem *p, const target *t, const config 
                              ir_problem *reduced) {
   arena a = ARENA_INIT;
   template_part parts[COMPOSE_STAGES];
-  axis_by known[LIMIT_AXES] = {AXIS_UNKNOWN};
+  reduced_axis known[LIMIT_AXES] = {{AXIS_UNKNOWN, 0}};
   int n = compose_parts(p, t, c, &a, parts);
   *reduced = *p;
   for (int i = 0; i < n; i++) reduce_axes(&parts[i], t, sm_count, reduced, known);
+  even_shares(known, reduced);
   for (int i = 0; i < p->op->n_axes; i++)
-    if (known[i] == AXIS_UNKNOWN) reduced->sizes[i] = small_size(p->sizes[i]);
+    if (known[i].by == AXIS_UNKNOWN) reduced->sizes[i] = small_size(p->sizes[i]);
   reduce_more(p, reduced);
   const prepared *made = n > 0 ? prepare(p, t, c->values[COMPOSE_SLICE], &a) : NULL;
   if (made && is_sliced(&made->plan)) { /* a full slice and a part of one */
