@@ -144,8 +144,11 @@ def paged_append(row):
     a = row["attributes"]
     z, q = a["page_size"], a["q_lens"]
     sizes = {"N": n, "H": h, "G": g, "D": d, "E": shape(row, "v_pages")[2], "P": tokens // z, "Z": z, "B": b, "W": w}
-    found = one_type(row, "q", "k_new", "v_new", "k_pages", "v_pages"), options(row, *ROTATED)
     note = {"q_lens": packed(q), "k_lens": packed(before + new for before, new in zip(a["cache_lens"], q))}
+    t, u = dtypes(row, "k_new", "k_pages")
+    if t != u:
+        return "paged_varlen_append_fp8_attention", sizes, {"T": t, "U": u}, options(row, *FORWARD), note
+    found = one_type(row, "q", "k_new", "v_new", "k_pages", "v_pages"), options(row, *ROTATED)
     if not a["fuse_rope"]:
         return "paged_varlen_append_attention", sizes, *found, note
     tables = {"R": a["max_position"], "F": a.get("rotary_dim", d) // 2}
@@ -249,6 +252,8 @@ def contents(entry):
         found = {"lens": unpacked(note["k_lens"])}
         if op.startswith("paged_varlen"):
             found["cu_q"] = offsets(unpacked(note["q_lens"]))
+        if "fp8" in op:
+            found["sk"], found["sv"] = 0.5, 0.25
     elif op == "cache_gather":
         found = {"cu": offsets(unpacked(note["q_lens"])), "starts": unpacked(note["starts"])}
         found["scale"] = 0.5 if note["scaled"] else 1.0

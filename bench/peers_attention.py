@@ -107,7 +107,14 @@ def pages_of(row, name, request):
     """Rows of a pool that a request's table leads to, as [keys, …]."""
     t = row.tensors
     used = t["table"][request].long()[: -(-int(t["lens"][request]) // row.sizes["Z"])]
-    return t[name][used].flatten(0, 1)[: int(t["lens"][request])]
+    rows = raw(t[name])[used].view(t[name].dtype).flatten(0, 1)[: int(t["lens"][request])]
+    scale = {"Kp": "sk", "Vp": "sv"}.get(name)
+    return (rows.float() * t[scale]).to(t["Q"].dtype) if scale in t else rows
+
+
+def raw(x):
+    """8-bit floats as bytes: PyTorch moves those anywhere."""
+    return x.view(torch.uint8) if x.dtype.itemsize == 1 else x
 
 
 class Request:
@@ -201,11 +208,15 @@ def check_append(row, before):
     t = row.tensors
     slots, places = written_places(row)
     worst = 0.0
-    for pool, new in (("Kp", "K"), ("Vp", "V")):
-        after = t[pool].flatten(0, 1)
+    for pool, new, scale in (("Kp", "K", "sk"), ("Vp", "V", "sv")):
+        after = raw(t[pool].flatten(0, 1))
         want = rotated(row, t[new], places) if new == "K" else t[new]
-        worst = max(worst, peers.worst_error(after[slots], want.double()))
-        left = before[pool].flatten(0, 1)
+        got = after[slots].view(t[pool].dtype)
+        if scale in t:
+            limit = torch.finfo(got.dtype).max
+            want = (want.float() / t[scale]).clamp(-limit, limit).to(got.dtype)
+        worst = max(worst, peers.worst_error(got.float(), want.double()))
+        left = raw(before[pool].flatten(0, 1))
         left[slots] = after[slots]
         if not torch.equal(after, left):
             raise RuntimeError(f"arke has changed rows of {pool} that {row.note['name']} does not write")

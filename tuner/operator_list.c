@@ -113,6 +113,7 @@ static const operator_shapes SHAPES[] = {
     {"paged_rope_attention", NULL, NULL, "2x2x4x2x16x8x5x8x2x14x6", {NULL}},
     {"paged_varlen_rope_attention", NULL, NULL, "5x4x2x16x8x5x8x2x2x14x6", {NULL}},
     {"paged_varlen_append_attention", NULL, NULL, "5x4x2x16x8x5x8x2x2", {"9x2x1x16x8x12x8x3x3"}},
+    {"paged_varlen_append_fp8_attention", NULL, NULL, "5x4x2x16x8x5x8x2x2", {NULL}},
     {"paged_varlen_append_rope_attention", NULL, NULL, "5x4x2x16x8x5x8x2x2x14x6", {NULL}},
     {"sink_attention", NULL, NULL, "1x4x2x9x20x16x8", {"1x1x1x1x1x16x8", "2x2x1x70x33x16x8"}},
     {"fused_linear_cross_entropy",
