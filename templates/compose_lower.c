@@ -296,17 +296,20 @@ static void even_shares(const reduced_axis *known, ir_problem *reduced) {
     if (known[i].by == AXIS_SHARE) reduced->sizes[i] *= factor < MOST ? factor : MOST;
 }
 
-/* A stage that keeps whole rows keeps an axis that is another one's terms or tokens, and the reference of a
- * single loss over all of them would take hours: then only as much as alignment and whole tiles of the others
- * need. */
+/* A stage that keeps whole rows keeps an axis that is another one's tokens, and the reference of a single
+ * loss over all of them would take hours: then the largest axes have only as much as alignment and whole
+ * tiles of the others need, until few operations are left. */
 static void reduce_more(const ir_problem *p, ir_problem *reduced) {
   enum { LEAST = 96, TILE = 128 };
-  static const double most_flops = 1e10;
+  static const double most_flops = 1e10, few_flops = 3e8;
   if (ir_flops(reduced) <= most_flops) return;
-  for (int i = 0; i < p->op->n_axes; i++) {
-    int64_t e = evenness(reduced->sizes[i]) < TILE ? evenness(reduced->sizes[i]) : TILE;
-    int64_t size = (LEAST + e - 1) / e * e;
-    if (reduced->sizes[i] > size) reduced->sizes[i] = size;
+  for (int i = 0; i < p->op->n_axes && ir_flops(reduced) > few_flops; i++) {
+    int largest = 0;
+    for (int k = 1; k < p->op->n_axes; k++)
+      if (reduced->sizes[k] > reduced->sizes[largest]) largest = k;
+    int64_t *size = &reduced->sizes[largest], e = evenness(*size) < TILE ? evenness(*size) : TILE;
+    int64_t least = (LEAST + e - 1) / e * e;
+    if (*size > least) *size = least;
   }
 }
 

@@ -1,4 +1,5 @@
 #include "templates/gemm.h"
+#include "templates/product_bound.h"
 
 #include <math.h>
 
@@ -87,6 +88,12 @@ static template_reason make_plan(const prepared *made, const target *t, const co
   int64_t terms = gemm_extent(&plan->match, plan->match.k) * gemm_k_parts(&plan->match);
   if (plan->stream && terms > GEMM_STREAM_MAX_K) return TEMPLATE_SIZE;
   int sm_count = t->rates.sm_count;
+  enum { FEW_ROWS = 64 }; /* which memory bounds */
+  bool alone = 2 * plan->smem_bytes > t->smem_per_block_bytes;
+  if ((m <= FEW_ROWS || n <= FEW_ROWS) && !plan->persistent &&
+      product_lies_unevenly(made->c.form.min_bytes, units_m * units_n * batches * plan->cluster, sm_count,
+                            alone))
+    return TEMPLATE_REDUNDANT;
   if (plan->even && even_already(plan, units_m * batches, units_n, n, sm_count)) return TEMPLATE_REDUNDANT;
   return redundant(plan, units_m, units_n, batches, sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }

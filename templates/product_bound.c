@@ -34,3 +34,10 @@ double product_bound_ns(const ir_problem *p, const void *prepared, const target 
   arena_release(&a);
   return ns;
 }
+
+bool product_lies_unevenly(double min_bytes, int64_t ctas, int sms, bool alone) {
+  enum { FEW_WAVES = 4 };
+  if (min_bytes < PRODUCT_LONG_BYTES || 2 * ctas <= sms || ctas > FEW_WAVES * sms) return false;
+  if (ctas <= sms && !alone) return false;
+  return 5 * ctas < 4 * ((ctas + sms - 1) / sms * sms);
+}

@@ -102,7 +102,6 @@ typedef struct slim_plan {
 } slim_plan;
 
 enum { SLIM_PANEL = 64, SLIM_LINE_BYTES = 128, SLIM_WARP_GROUP = 128 };
-enum { SLIM_LONG_BYTES = 20 << 20 }; /* of a product that memory bounds for longer than launches take */
 
 template_reason slim_plan_make(const slim_match *m, const target *t, const config *c, bool dense,
                                slim_plan *plan);

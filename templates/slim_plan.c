@@ -1,4 +1,5 @@
 /* What a configuration is, and whether it can be. */
+#include "templates/product_bound.h"
 #include "templates/slim.h"
 
 enum {
@@ -53,7 +54,7 @@ int64_t slim_ctas(const slim_plan *p) {
  * one of the next launch when this one's ends: with room for two, some would take two, others none. */
 static bool keeps_alone(const slim_plan *p, const target *t) {
   int64_t ctas = slim_ctas(p), sms = t->rates.sm_count;
-  return p->m->c.form.min_bytes >= SLIM_LONG_BYTES && ctas <= sms && 10 * ctas >= 9 * sms;
+  return p->m->c.form.min_bytes >= PRODUCT_LONG_BYTES && ctas <= sms && 10 * ctas >= 9 * sms;
 }
 
 template_reason slim_plan_make(const slim_match *m, const target *t, const config *c, bool dense,

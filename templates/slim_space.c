@@ -1,6 +1,7 @@
 /* The tiling space, where to start in it, and the small problem of a point. */
 #include <math.h>
 
+#include "templates/product_bound.h"
 #include "templates/slim.h"
 
 #define COUNT(...)            (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int))
@@ -22,20 +23,6 @@ static int value_below(slim_param param, int value) {
   for (int i = 0; i < params[param].n_values && params[param].values[i] < value; i++)
     below = params[param].values[i];
   return below;
-}
-
-/* Whether SMs stand idle that another number of rows would give work, in products that memory bounds for
- * longer than launches take. Timed one by one such configurations seem as good; back to back they take up to
- * 1.3 times as long. Up to half the SMs leave room for the next launch; and so do more, with one CTA each,
- * that leave half an SM's shared memory: of the next launch's none then waits for another one's end. 80 CTAs
- * of 64 x 2880 took 10.0 us one by one and 9.2 back to back with 6 stages, 9.8 and 11.4 with 8; 128 of 40
- * took 10.0 and 8.6. */
-static bool is_uneven(const slim_plan *p, int sms) {
-  enum { FEW_WAVES = 4 };
-  int64_t ctas = slim_ctas(p);
-  if (p->m->c.form.min_bytes < SLIM_LONG_BYTES || 2 * ctas <= sms || ctas > FEW_WAVES * sms) return false;
-  if (ctas <= sms && !p->alone) return false;
-  return 5 * ctas < 4 * ((ctas + sms - 1) / sms * sms);
 }
 
 /* What staggering does is known but for some tokens: of 8 and 16 it took up to 4 % off and added 0.6 % at
@@ -78,8 +65,10 @@ template_reason slim_judge(const void *of, const target *t, const target_rates *
   slim_plan plan;
   template_reason reason = made->reason;
   if (reason == TEMPLATE_OK) reason = slim_plan_make(&made->m, t, c, true, &plan);
-  bool is_left_out = reason == TEMPLATE_OK &&
-                     (is_redundant(&plan) || is_known_slower(&plan) || is_uneven(&plan, rates->sm_count));
+  bool is_left_out =
+      reason == TEMPLATE_OK &&
+      (is_redundant(&plan) || is_known_slower(&plan) ||
+       product_lies_unevenly(made->m.c.form.min_bytes, slim_ctas(&plan), rates->sm_count, plan.alone));
   if (is_left_out) reason = TEMPLATE_REDUNDANT;
   if (template_is_built(reason)) *ns = slim_cost_of(&plan, t, rates);
   return reason;
