@@ -59,17 +59,22 @@ const void *slim_prepare(const ir_problem *p, const target *t, arena *a) {
   return made;
 }
 
-template_reason slim_judge(const void *of, const target *t, const target_rates *rates, const config *c,
-                           double *ns) {
-  const prepared *made = of;
-  slim_plan plan;
+static template_reason reason_of(const prepared *made, const target *t, const target_rates *rates,
+                                 const config *c, slim_plan *plan) {
   template_reason reason = made->reason;
-  if (reason == TEMPLATE_OK) reason = slim_plan_make(&made->m, t, c, true, &plan);
+  if (reason == TEMPLATE_OK) reason = slim_plan_make(&made->m, t, c, true, plan);
   bool is_left_out =
       reason == TEMPLATE_OK &&
-      (is_redundant(&plan) || is_known_slower(&plan) ||
-       product_lies_unevenly(made->m.c.form.min_bytes, slim_ctas(&plan), rates->sm_count, plan.alone));
+      (is_redundant(plan) || is_known_slower(plan) ||
+       product_lies_unevenly(made->m.c.form.min_bytes, slim_ctas(plan), rates->sm_count, plan->alone));
   if (is_left_out) reason = TEMPLATE_REDUNDANT;
+  return reason;
+}
+
+template_reason slim_judge(const void *of, const target *t, const target_rates *rates, const config *c,
+                           double *ns) {
+  slim_plan plan;
+  template_reason reason = reason_of(of, t, rates, c, &plan);
   if (template_is_built(reason)) *ns = slim_cost_of(&plan, t, rates);
   return reason;
 }
@@ -107,8 +112,10 @@ void slim_defaults(const ir_problem *p, const target *t, config *c) {
   space_point(&slim_space, 0, &point);
   bool more = made != NULL;
   for (; more; more = space_next(&slim_space, &point)) {
-    double ns;
-    if (slim_judge(made, t, &t->rates, &point, &ns) != TEMPLATE_OK || ns >= best) continue;
+    slim_plan plan;
+    if (reason_of(made, t, &t->rates, &point, &plan) != TEMPLATE_OK) continue;
+    double ns = slim_cost_of(&plan, t, &t->rates);
+    if (ns >= best) continue;
     best = ns;
     *c = point;
   }
