@@ -298,17 +298,18 @@ static void even_shares(const reduced_axis *known, ir_problem *reduced) {
 
 /* A stage that keeps whole rows keeps an axis that is another one's tokens, and the reference of a single
  * loss over all of them would take hours: then the largest axes have only as much as alignment and whole
- * tiles of the others need, until it takes a minute. */
+ * tiles of the others need, until it takes a minute. Widths of heads are not among them: kernels are made for
+ * those. */
 static void reduce_more(const ir_problem *p, ir_problem *reduced) {
-  enum { LEAST = 96, TILE = 128 };
+  enum { LEAST = 96, TILE = 128, WIDEST_HEAD = 1024 };
   static const double most_flops = 1e10;
   for (int i = 0; i < p->op->n_axes && ir_flops(reduced) > most_flops; i++) {
     int largest = 0;
     for (int k = 1; k < p->op->n_axes; k++)
       if (reduced->sizes[k] > reduced->sizes[largest]) largest = k;
     int64_t *size = &reduced->sizes[largest], e = evenness(*size) < TILE ? evenness(*size) : TILE;
-    int64_t least = (LEAST + e - 1) / e * e;
-    if (*size > least) *size = least;
+    if (*size <= WIDEST_HEAD) return;
+    *size = (LEAST + e - 1) / e * e;
   }
 }
 
