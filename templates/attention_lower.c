@@ -105,9 +105,14 @@ static void make_rules(const attention_plan *p, const counts *c, arena *a, recip
   lanes_require(&m->form, &p->epilogue, rules, a);
   int columns = p->q.columns;
   for (int i = 0; i < p->n_parts; i++) {
-    int most = i + 1 < p->n_parts ? 64 * p->part_panels[i] : columns;
-    kernel_require(rules, a, kernel_extent(&m->form, p->parts[i]->depth, a), 0, most,
-                   "the kernel is made for heads of another size");
+    int most = i + 1 < p->n_parts ? 64 * p->part_panels[i] : columns, depth = p->parts[i]->depth;
+    const recipe_expr *own = kernel_extent(&m->form, depth, a);
+    static const char why[] = "the kernel is made for heads of another size";
+    /* Tensor copies put zeros behind shorter rows; the producer's own would read what follows. */
+    if (p->gathered)
+      kernel_require_equal(rules, a, own, ir_form_extent(&m->form, depth), why);
+    else
+      kernel_require(rules, a, own, 0, most, why);
     columns -= most;
   }
   kernel_require_equal(rules, a, kernel_extent(&m->form, m->wide, a), p->v.columns,

@@ -2,6 +2,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "template_cases.h"
@@ -106,10 +107,32 @@ START_TEST(missing_waits_of_exchanges_are_found) {
 }
 END_TEST
 
+/* Rows are copied as long as they were: shorter ones would bring what follows them. */
+START_TEST(shorter_rows_are_refused) {
+  static const char settings[] = "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1";
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  device *d;
+  const char *text = template_text_of("sparse_attention");
+  template_case made =
+      template_case_bind(&a, attention(), text, "T=bf16 B=1 S=1 H=3 R=60 D=128 E=64 N=40", settings);
+  template_case shorter =
+      template_case_bind(&a, attention(), text, "T=bf16 B=1 S=1 H=3 R=60 D=72 E=64 N=40", settings);
+  lowered l = template_case_lower(&a, &made);
+  ck_assert_int_eq(device_open_emulator("sm_90a", 1, &d, &err), ARKE_OK);
+  run_views_result r = run_views(d, &shorter.p, &l, 2, NULL, 7, 100);
+  ck_assert_int_ne(r.status, ARKE_OK);
+  ck_assert_msg(strstr(r.err.text, "heads of another size"), "%s", r.err.text);
+  d->ops->close(d);
+  arena_release(&a);
+}
+END_TEST
+
 int main(void) {
   TCase *tests = template_tests("attention_gather");
   tcase_add_loop_test(tests, gathered_keys_are_right, 0, (int)COUNT_OF(gathered));
   tcase_add_test(tests, keys_that_nobody_names_do_not_matter);
+  tcase_add_test(tests, shorter_rows_are_refused);
   tcase_add_loop_test(tests, missing_waits_for_gathered_keys_are_found, 0, 3);
   tcase_add_loop_test(tests, missing_waits_of_exchanges_are_found, 0, 3);
   return template_tests_run("attention_gather", tests);
