@@ -38,8 +38,10 @@ static json_t *trial_json(const cli_problem *p, const tune_result *r) {
   json_object_set_new(trial, "problem", cli_json_text(strbuf_text(&title)));
   json_object_set_new(trial, "bucket", cli_json_text(p->bucket));
   json_object_set_new(trial, "policy", cli_json_text(r->policy == NULL ? "" : r->policy));
-  json_object_set_new(trial, "tolerance", json_real(r->tolerance));
-  json_object_set_new(trial, "worst_error", json_real(r->worst_error));
+  /* What the cache gave was not compared in this run. */
+  bool compared = r->tolerance > 0;
+  json_object_set_new(trial, "tolerance", compared ? json_real(r->tolerance) : json_null());
+  json_object_set_new(trial, "worst_error", compared ? json_real(r->worst_error) : json_null());
   json_object_set_new(
       trial, "environment",
       json_pack("{s:o, s:o, s:o, s:o, s:i, s:i, s:i}", "device", cli_json_text(r->environment.device),
