@@ -102,7 +102,7 @@ static void make_rules(const attention_plan *p, const counts *c, arena *a, recip
   attention_tile_require(rules, &m->form, m->v.access, a);
   if (p->copied) attention_tile_require(rules, &m->form, m->o, a);
   lanes_require(&m->form, &p->scores, rules, a);
-  lanes_require(&m->form, &p->epilogue, rules, a);
+  lanes_require(&m->form, p->split ? &p->combine : &p->epilogue, rules, a);
   int columns = p->q.columns;
   for (int i = 0; i < p->n_parts; i++) {
     int most = i + 1 < p->n_parts ? 64 * p->part_panels[i] : columns, depth = p->parts[i]->depth;

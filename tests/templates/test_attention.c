@@ -122,6 +122,20 @@ START_TEST(views_are_right) {
 }
 END_TEST
 
+/* Who combines runs of keys stores more columns at once than who attends: outputs whose rows begin between
+ * are another way's. */
+START_TEST(unaligned_outputs_are_right) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, attention(), template_text_of(grouped), "T=bf16 B=1 H=2 G=1 S=3 R=70 D=64",
+                         "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,HOLD_Q=0,PERSISTENT=0,SPLIT=2");
+  run_view views[LIMIT_TENSORS] = {{0}};
+  run_view_permuted(&c.p, 3, (int[]){3, 2, 1, 0}, 2, &views[3]);
+  template_case_run(&a, &c, views, -1);
+  arena_release(&a);
+}
+END_TEST
+
 /* Scores far apart, keys that a bias hides, and queries that see nothing by it. */
 START_TEST(extreme_biases_are_right) {
   static const double mixed[] = {0, 5e4, -5e4, -INFINITY, 1, -INFINITY, -5e4}, hidden_all[] = {-INFINITY},
@@ -226,6 +240,7 @@ int main(void) {
   TCase *tests = template_tests("attention");
   tcase_add_loop_test(tests, cases_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, unaligned_outputs_are_right);
   tcase_add_loop_test(tests, extreme_biases_are_right, 0, 3);
   tcase_add_test(tests, small_problem_is_right);
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
