@@ -151,18 +151,6 @@ static attend_tile make_tile(const attend_plan *p, const lanes_options *o, int a
   return t;
 }
 
-/* Whether two accesses are of the same elements, where `x_loop` of one stands for `y_loop` of the other. */
-static bool same_elements(const ir_form *form, int x, int x_loop, int y, int y_loop) {
-  const ir_access *a = &form->accesses[x], *b = &form->accesses[y];
-  if (a->tensor != b->tensor || a->n != b->n) return false;
-  for (int s = 0; s < a->n; s++) {
-    const ir_expr *e = a->subscripts[s].e, *f = b->subscripts[s].e;
-    bool inner = e->node == IR_INDEX && e->id == x_loop && f->node == IR_INDEX && f->id == y_loop;
-    if (e != f && !inner) return false;
-  }
-  return ir_form_extent(form, x_loop) == ir_form_extent(form, y_loop);
-}
-
 /* Keys of a step that lie in one page, where a thread's vectors are of one run or another whatever the thread
  * is. */
 static int choose_run(const attend_plan *p, const attend_tile *t, const attention_read *r) {
@@ -210,8 +198,8 @@ static template_reason make_tiles(attend_plan *p, const attend_vectors *v) {
     q->offset_bytes = p->ring_offset_bytes;
     p->ring_offset_bytes += q->bytes;
     add_tile(p, v, ATTEND_K + i, &part->k, depth);
-    if (same_elements(&m->form, part->k.access, part->depth, m->v.access, m->wide) && wide <= depth)
-      p->v_tile = ATTEND_K + i;
+    bool whole = ir_form_extent(&m->form, part->depth) == ir_form_extent(&m->form, m->wide);
+    if (attention_has_values(m, part) && whole && wide <= depth) p->v_tile = ATTEND_K + i;
   }
   if (p->v_tile == ATTEND_V) add_tile(p, v, ATTEND_V, &m->v, wide);
   for (int i = 0; p->copied && i < ATTEND_TILES; i++) {

@@ -67,11 +67,11 @@ static double step_time(const attention_plan *p, const target_rates *rates, int 
                                                                                         : 0.985);
   double ns_per_clock = 1e9 / rates->clock_hz, sms = rates->sm_count;
   double scores = (double)p->block_m * p->block_n;
-  int twice = p->exchange ? 1 : p->halves;
-  double flops = 2 * scores * (twice * p->q.columns + p->v.columns);
+  int times = p->exchange ? 1 : p->halves; /* that all scores are multiplied */
+  double flops = 2 * scores * (times * p->q.columns + p->v.columns);
   double math = flops / (rates->f16_flops_per_s * sustained / sms) * 1e9 * (1 + 6.0 / p->block_n);
   double instructions = 0.3 * softmax_instructions + attend_body_instructions(p->match);
-  double softmax = (scores / exp_per_clock + scores * instructions / lanes_per_clock) * ns_per_clock * twice;
+  double softmax = (scores / exp_per_clock + scores * instructions / lanes_per_clock) * ns_per_clock * times;
   double least = fmin(math, softmax), most = fmax(math, softmax);
   double shown =
       (0.25 + 0.3 * least / most) * groups[p->consumers * resident] * (p->turns || p->late_wait ? 1 : 1.1);

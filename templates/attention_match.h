@@ -128,6 +128,8 @@ bool attention_is_share(const ir_form *form, const ir_expr *e, int *loop, ir_dim
 
 /* Whether keys of all parts, and values, are in pages with the same numbers. */
 bool attention_same_pages(const attention_match *m);
+/* Whether V is read as a part reads K, column for column; sizes play no part. */
+bool attention_has_values(const attention_match *m, const attention_part *part);
 
 /* How a read of K or V, whose rows run along the loop `along`, depends on the key; false with a sentence
  * where it is none that a tile of queries can share. */

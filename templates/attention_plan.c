@@ -16,14 +16,9 @@ enum { MOST_DEPTH = 576, MOST_COLUMNS = 512, HALVES_FROM = 256, MOST_PAGE = 4096
 
 /* --- parts --- */
 
-/* Whether V is what a part has of K: the same rows, the first columns of them. */
 static bool are_values(const attention_match *m, const attention_part *part) {
-  const ir_form *form = &m->form;
-  const ir_access *k = &form->accesses[part->k.access], *v = &form->accesses[m->v.access];
-  if (k->tensor != v->tensor || k->n != v->n) return false;
-  for (int s = 0; s + 1 < k->n; s++)
-    if (k->subscripts[s].e != v->subscripts[s].e) return false;
-  return ir_form_extent(form, m->wide) <= ir_form_extent(form, part->depth);
+  return attention_has_values(m, part) &&
+         ir_form_extent(&m->form, m->wide) <= ir_form_extent(&m->form, part->depth);
 }
 
 /* The first panels of a tile are those of values, if values are keys. */

@@ -90,6 +90,17 @@ bool attention_same_pages(const attention_match *m) {
   return number != NULL;
 }
 
+bool attention_has_values(const attention_match *m, const attention_part *part) {
+  const ir_access *k = &m->form.accesses[part->k.access], *v = &m->form.accesses[m->v.access];
+  if (k->tensor != v->tensor || k->n != v->n) return false;
+  for (int s = 0; s < k->n; s++) {
+    const ir_expr *e = k->subscripts[s].e, *f = v->subscripts[s].e;
+    bool inner = e->node == IR_INDEX && e->id == part->depth && f->node == IR_INDEX && f->id == m->wide;
+    if (e != f && !inner) return false;
+  }
+  return true;
+}
+
 /* --- packing --- */
 
 /* Takes into account that a read depends on loops of the batch: `all` of them, and those that it has as
