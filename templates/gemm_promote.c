@@ -3,8 +3,6 @@
  * terms. So scales of blocks of terms need not multiply elements, and sums of 8-bit floats, which the unit
  * adds with 13 fraction bits, do not lose more with every stage. While one consumer group adds, the unit is
  * busy with the other's products. */
-#include <string.h>
-
 #include "generator/gen_convert.h"
 #include "generator/gen_math.h"
 #include "templates/gemm_emit.h"
@@ -141,37 +139,17 @@ static void add_part(promotion *p, int row_tile, int part, const gen_value *fact
   }
 }
 
-/* STAGED: the factors of the step in a place of the ring. */
+/* STAGED: the step's factors, found while its first products run. */
 static void take_factors(promotion *p, gen_stage at, gen_value *factors) {
   gen_value scales[GEMM_MOST_SCALES];
   gemm_take_scales(p->c, at, scales, scales + p->n_rows);
   make_factors(p, scales, factors);
 }
 
-/* STAGED: factors of the step behind `step`, where the item has one, and its place in the ring. They are
- * found while products run, a step ahead of their use, so that nothing but additions follows the products'
- * end. */
-static void take_next(promotion *p, gen_value step, gen_stage *ring, int n, gen_value *factors) {
-  gen_builder *b = p->c->e->b;
-  gen_branch more;
-  gen_value after[MOST_FACTORS + 2];
-  memcpy(after, factors, (size_t)n * sizeof *after);
-  after[n] = ring->index;
-  after[n + 1] = ring->parity;
-  gen_if(b, &more, gen_compare(b, GEN_ULT, gen_add_imm(b, step, 1), p->item.steps), after, n + 2);
-  *ring = gen_pipeline_advance(b, &p->c->e->scale_ring, *ring);
-  take_factors(p, *ring, after);
-  after[n] = ring->index;
-  after[n + 1] = ring->parity;
-  gen_if_end(b, &more);
-  memcpy(factors, after, (size_t)n * sizeof *after);
-  *ring = (gen_stage){after[n], after[n + 1]};
-}
-
 /* The partial sums of a stage, row tile by row tile, part by part in it: registers of one that has been added
- * take the next. `a`, `of_b`: descriptors; with STAGED `ring` and `next` become those of the next step. */
-static void add_stage(promotion *p, gen_stage at, gen_value step, const gen_value *factors, gen_stage *ring,
-                      int n_next, gen_value *next, gen_value a, gen_value of_b, gen_value *sums) {
+ * take the next. `a`, `of_b`: descriptors; `ring`: where the scales are with STAGED. */
+static void add_stage(promotion *p, gen_stage at, gen_stage ring, gen_value *factors, gen_value a,
+                      gen_value of_b, gen_value *sums) {
   gemm_emitter *e = p->c->e;
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
@@ -184,7 +162,7 @@ static void add_stage(promotion *p, gen_stage at, gen_value step, const gen_valu
     gen_value rows = gen_add_imm(b, a, i / parts * products.a.tile_offset >> 4);
     gen_value columns = gen_add_imm(b, of_b, i % parts * plan->part_n * (int)plan->b.swizzle >> 4);
     gen_wgmma_issue(b, &products, rows, columns, gen_bool(b, false), partial);
-    if (i == 0 && plan->scales_staged) take_next(p, step, ring, n_next, next);
+    if (i == 0 && plan->scales_staged) take_factors(p, ring, factors);
     gen_wgmma_wait(b, 0, partial, plan->part_n / 2);
     if (i == all - 1) gen_pipeline_release(b, &e->pipeline, at.index, p->c->thread, NULL);
     add_part(p, i / parts, i % parts, factors, partial, sums);
@@ -200,53 +178,44 @@ void gemm_promote(gemm_consumer *c, const gemm_pending *pending, gemm_item item,
   gemm_descriptors(c, &first_a, &first_b);
 
   bool staged = plan->scales_staged;
-  /* Scales of the stage, or, with STAGED, where in the ring they are, and their products. */
-  enum { STEP, STAGE, PARITY, RING, RING_PARITY, SCALES };
-  gen_value carried[SCALES + MOST_FACTORS + GEN_WGMMA_MAX_ACCUMULATORS] = {
-      [STEP] = gen_i32(b, 0),
-      [STAGE] = c->walk.stage.index,
-      [PARITY] = c->walk.stage.parity,
-      [RING] = staged ? c->walk.scales.index : gen_i32(b, 0),
-      [RING_PARITY] = staged ? c->walk.scales.parity : gen_i32(b, 0)};
-  int n_factors = plan->group_rows / 32 * segments_of(&p);
-  int n_scales = staged ? n_factors : p.n_rows + p.n_columns, sums = SCALES + n_scales;
-  if (staged) {
-    take_factors(&p, c->walk.scales, carried + SCALES);
-  } else {
-    load_scales(&p, gen_i32(b, 0), carried + SCALES);
-  }
+  /* Scales: those of the stage, or, with STAGED, where in the ring they are. */
+  enum { STEP, STAGE, PARITY, SCALES };
+  gen_value carried[SCALES + GEMM_MOST_SCALES + GEN_WGMMA_MAX_ACCUMULATORS] = {
+      [STEP] = gen_i32(b, 0), [STAGE] = c->walk.stage.index, [PARITY] = c->walk.stage.parity};
+  int n_scales = staged ? 2 : p.n_rows + p.n_columns, sums = SCALES + n_scales;
+  carried[SCALES] = c->walk.scales.index;
+  carried[SCALES + 1] = c->walk.scales.parity;
+  if (!staged) load_scales(&p, gen_i32(b, 0), carried + SCALES);
   for (int i = 0; i < plan->accumulators; i++) carried[sums + i] = gen_f32(b, 0);
   gen_loop loop;
   gen_loop_begin(b, &loop, carried, sums + plan->accumulators);
-  gen_value step = carried[STEP], next_scales[MOST_FACTORS];
-  gen_stage now = {carried[STAGE], carried[PARITY]}, ring = {carried[RING], carried[RING_PARITY]};
+  gen_value step = carried[STEP], next_scales[GEMM_MOST_SCALES];
+  gen_stage now = {carried[STAGE], carried[PARITY]};
   gen_pipeline_wait(b, &e->pipeline, now);
   gemm_stage_arrived(e);
   /* The next stage's are on their way while this one is multiplied. They take the registers of this one's,
    * which are multiplied before: a copy would wait for them. */
   gen_value factors[MOST_FACTORS];
-  if (staged) {
-    memcpy(factors, carried + SCALES, (size_t)n_factors * sizeof *factors);
-    memcpy(next_scales, factors, (size_t)n_factors * sizeof *factors);
-  } else {
+  gen_stage ring = {carried[SCALES], carried[SCALES + 1]};
+  if (!staged) {
     if (n_scales > 0) make_factors(&p, carried + SCALES, factors);
     load_scales(&p, gen_add_imm(b, step, 1), next_scales);
   }
   gen_value offset = gen_zext(b, gen_mul_imm(b, now.index, plan->stage_bytes >> 4), GEN_I64);
-  add_stage(&p, now, step, factors, &ring, n_factors, next_scales, gen_add(b, first_a, offset),
-            gen_add(b, first_b, offset), carried + sums);
+  add_stage(&p, now, ring, factors, gen_add(b, first_a, offset), gen_add(b, first_b, offset), carried + sums);
   if (pending) gemm_store_pending(c, pending, step);
   gen_stage next = gen_pipeline_advance(b, &e->pipeline, now);
   carried[STEP] = gen_add_imm(b, step, 1);
   carried[STAGE] = next.index;
   carried[PARITY] = next.parity;
-  carried[RING] = ring.index;
-  carried[RING_PARITY] = ring.parity;
+  if (staged) {
+    ring = gen_pipeline_advance(b, &e->scale_ring, ring);
+    next_scales[0] = ring.index;
+    next_scales[1] = ring.parity;
+  }
   for (int i = 0; i < n_scales; i++) carried[SCALES + i] = next_scales[i];
   gen_loop_end_while(b, &loop, gen_compare(b, GEN_ULT, carried[STEP], item.steps));
   c->walk.stage = (gen_stage){carried[STAGE], carried[PARITY]};
-  if (staged)
-    c->walk.scales =
-        gen_pipeline_advance(b, &e->scale_ring, (gen_stage){carried[RING], carried[RING_PARITY]});
+  if (staged) c->walk.scales = (gen_stage){carried[SCALES], carried[SCALES + 1]};
   for (int i = 0; i < plan->accumulators; i++) acc[i] = carried[sums + i];
 }
