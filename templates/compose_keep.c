@@ -211,21 +211,7 @@ static void write_part(const keeper *k, const part *x, strbuf *out) {
   strbuf_free(&outputs);
 }
 
-/* --- as a problem --- */
-
-static void bind(const ir_problem *whole, const ir_op *op, ir_problem *p) {
-  *p = (ir_problem){.op = op, .lead_rank = whole->lead_rank};
-  memcpy(p->lead, whole->lead, sizeof p->lead);
-  for (int i = 0; i < op->n_types; i++)
-    for (int k = 0; k < whole->op->n_types; k++)
-      if (strcmp(op->type_vars[i], whole->op->type_vars[k]) == 0) p->types[i] = whole->types[k];
-  for (int i = 0; i < op->n_axes; i++)
-    for (int k = 0; k < whole->op->n_axes; k++)
-      if (strcmp(op->axes[i], whole->op->axes[k]) == 0) p->sizes[i] = whole->sizes[k];
-  for (int i = 0; i < op->n_attrs; i++)
-    for (int k = 0; k < whole->op->n_attrs; k++)
-      if (strcmp(op->attrs[i].name, whole->op->attrs[k].name) == 0) p->attrs[i] = whole->attrs[k];
-}
+/* --- its arguments --- */
 
 /* The number of a kept temporary among them. */
 static int kept_number(const keeper *k, int tensor) {
@@ -313,7 +299,7 @@ static bool add_part(keeper *k, const part *x) {
     strbuf_addf(&s->last, "a part does not stand alone: %s", why.text);
     return false;
   }
-  bind(plan->p, op, &stage->problem);
+  compose_bind(plan->p, op, &stage->problem);
   for (int i = 0; i < op->n_args; i++) stage->arguments[i] = argument_of(k, x, op, i);
   for (int t = 0; t < k->op->n_tensors; t++) {
     if (!x->writes[t]) continue;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "templates/compose.h"
+#include "templates/compose_split.h"
 
 #define STAGE "generate"
 
@@ -438,23 +438,29 @@ static void write_signature(writer *w, const compose_target *targets, int n, str
 
 /* --- the bound operator --- */
 
-/* Sizes and attributes by their names in the whole; of slices those of a full one, somewhere. */
-static void bind(const compose_plan *plan, const ir_op *op, ir_problem *p) {
-  const ir_problem *whole = plan->p;
-  const compose_slices *x = &plan->slices;
+void compose_bind(const ir_problem *whole, const ir_op *op, ir_problem *p) {
   *p = (ir_problem){.op = op, .lead_rank = whole->lead_rank};
   memcpy(p->lead, whole->lead, sizeof p->lead);
-  for (int i = 0; i < op->n_axes; i++) {
+  for (int i = 0; i < op->n_types; i++)
+    for (int k = 0; k < whole->op->n_types; k++)
+      if (strcmp(op->type_vars[i], whole->op->type_vars[k]) == 0) p->types[i] = whole->types[k];
+  for (int i = 0; i < op->n_axes; i++)
     for (int k = 0; k < whole->op->n_axes; k++)
       if (strcmp(op->axes[i], whole->op->axes[k]) == 0) p->sizes[i] = whole->sizes[k];
-    if (x->loop < 0) continue;
-    int64_t all = ir_form_extent(&plan->form, x->loop);
-    if (strcmp(op->axes[i], x->names.axis) == 0) p->sizes[i] = all < x->size ? all : x->size;
-    if (strcmp(op->axes[i], x->names.begin) == 0) p->sizes[i] = all > x->size ? all - x->size : 1;
-  }
-  for (int i = 0; i < op->n_attrs; i++) {
+  for (int i = 0; i < op->n_attrs; i++)
     for (int k = 0; k < whole->op->n_attrs; k++)
       if (strcmp(op->attrs[i].name, whole->op->attrs[k].name) == 0) p->attrs[i] = whole->attrs[k];
+}
+
+/* Of slices the sizes of a full one, somewhere. */
+static void bind(const compose_plan *plan, const ir_op *op, ir_problem *p) {
+  const compose_slices *x = &plan->slices;
+  compose_bind(plan->p, op, p);
+  if (x->loop < 0) return;
+  int64_t all = ir_form_extent(&plan->form, x->loop);
+  for (int i = 0; i < op->n_axes; i++) {
+    if (strcmp(op->axes[i], x->names.axis) == 0) p->sizes[i] = all < x->size ? all : x->size;
+    if (strcmp(op->axes[i], x->names.begin) == 0) p->sizes[i] = all > x->size ? all - x->size : 1;
   }
 }
 
