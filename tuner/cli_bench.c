@@ -10,7 +10,7 @@
 #include "tuner/cli_tune.h"
 #include "tuner/cli_workload.h"
 #include "tuner/flush_l2.h"
-#include "tuner/speed_of_light.h"
+#include "tuner/timing_way.h"
 #include "tuner/tune_session.h"
 
 #define STAGE "bench"
@@ -18,7 +18,7 @@
 arke_status cli_bench_time_alike(const bench *b, const cli_problem *p, tune_meter *m, cli_contest *c,
                                  arke_error *err) {
   target_rates rates = tune_rates_for(b->target, &b->info);
-  bool cold = tune_is_memory_bound(&p->problem, &rates) && !b->settings->line->given[CLI_OPT_BACK_TO_BACK];
+  bool cold = tune_is_timed_cold(&p->problem, &rates) && !b->settings->line->given[CLI_OPT_BACK_TO_BACK];
   for (int i = 0; i < c->n; i++) c->list[i].runnable.cold = cold;
   return cold ? tune_flush_l2(m, b->info.l2_bytes, err) : ARKE_OK;
 }

@@ -35,7 +35,7 @@ arke_status cli_bench_configs(bench *b, arke_error *err);
 arke_status cli_bench_so_far(bench *b, arke_error *err);
 
 /* Has the contestants timed as a search for the problem times its candidates (docs/tuning.md): run by run
- * after a flush where memory is the bound, unless --back-to-back is given. */
+ * after a flush where tune_is_timed_cold, unless --back-to-back is given. */
 arke_status cli_bench_time_alike(const bench *b, const cli_problem *p, tune_meter *m, cli_contest *c,
                                  arke_error *err);
 

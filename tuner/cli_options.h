@@ -61,7 +61,7 @@ extern const cli_command_row cli_command_table[CLI_COMMAND_COUNT];
   X(WHAT, "what", 0, "baseline|launch|compile|tuning|configs", "baseline", "b", "what to measure")           \
   X(CONFIGS, "configs", 0, "FILE", NULL, "b", "configurations to compare, one a line, for --what configs")   \
   X(BACK_TO_BACK, "back-to-back", 0, NULL, NULL, "b",                                                        \
-    "time configurations run after run, as bursts, also where memory is the bound")                          \
+    "time configurations run after run, in bursts, also where a search would flush the L2 before each run")  \
   X(ROUNDS, "rounds", 0, "N", "200", "b", "interleaved rounds of one comparison")                            \
   X(POWER, "power", 0, NULL, NULL, "b",                                                                      \
     "also the watts and joules of a run, a second more for each contestant of --what baseline")              \

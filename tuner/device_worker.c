@@ -108,7 +108,7 @@ static arke_status prepare(device_state *s, const json_t *body, arke_error *err)
                            .bindings = tune_message_text(body, "bindings", ""),
                            .seed = (uint64_t)tune_message_integer(body, "seed", 0),
                            .reference = read_reference(body),
-                           .memory_bound = json_is_true(json_object_get(body, "memory_bound"))};
+                           .cold = json_is_true(json_object_get(body, "cold"))};
   tune_worker_stage_slow("prepare");
   return tune_runner_prepare(&s->runner, &p, err);
 }

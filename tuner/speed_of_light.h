@@ -10,9 +10,7 @@
 /* No kernel takes less: the bytes that must move at the device's copy rate, or the operations at its matrix
  * rate, whichever takes longer. Nanoseconds. */
 double tune_speed_of_light_ns(const ir_problem *p, const target_rates *rates);
-/* Whether that is the bytes. Then a call's time is that of its first touch of cold memory, and candidates are
- * timed call by call after a flush; where arithmetic is the bound, clocks and power decide, and they are
- * timed in bursts. */
+/* Whether that is the bytes. */
 bool tune_is_memory_bound(const ir_problem *p, const target_rates *rates);
 
 #endif

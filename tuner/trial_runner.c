@@ -58,7 +58,7 @@ void tune_runner_close(tune_runner *r) {
 static char *problem_key(const tune_runner_problem *p) {
   strbuf key = STRBUF_INIT;
   strbuf_addf(&key, "%s\n%s\n%llu %d %d %d", p->op_text, p->bindings, (unsigned long long)p->seed,
-              p->reference.samples > 0, p->reference.fast_math, p->memory_bound);
+              p->reference.samples > 0, p->reference.fast_math, p->cold);
   return strbuf_take(&key);
 }
 
@@ -71,8 +71,8 @@ arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, ar
   }
   forget_problem(r);
   const ir_op *op;
-  bool bursts = r->info.can_measure && !p->memory_bound;
-  r->cold = r->info.can_measure && p->memory_bound;
+  bool bursts = r->info.can_measure && !p->cold;
+  r->cold = r->info.can_measure && p->cold;
   arke_status status = ir_op_parse(&r->arena, p->op_text, &op, err);
   if (status == ARKE_OK) status = ir_problem_bind(op, p->bindings, &r->problem, err);
   bool compares = status == ARKE_OK && r->target && r->info.can_measure;

@@ -34,7 +34,7 @@ typedef struct tune_runner_problem {
   const char *op_text, *bindings;
   uint64_t seed;
   tune_reference reference;
-  bool memory_bound; /* tune_is_memory_bound: decides how candidates are timed */
+  bool cold; /* tune_is_timed_cold: how candidates are timed, where the device can measure */
 } tune_runner_problem;
 
 /* Takes ownership of `dev`. */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tuner/speed_of_light.h"
+#include "tuner/timing_way.h"
 #include "tuner/tune_run.h"
 
 #define STAGE             "verify"
@@ -27,12 +27,12 @@ static bool is_costly(const tune_run *run) {
 }
 
 bool tune_device_describe(const tune_run *run, const char *bindings, json_t *body) {
-  bool memory_bound = tune_is_memory_bound(run->problem, &run->session->rates);
+  bool cold = tune_is_timed_cold(run->problem, &run->session->rates);
   return json_object_set_new(body, "op", json_string(run->op_text)) == 0 &&
          json_object_set_new(body, "bindings", json_string(bindings)) == 0 &&
          json_object_set_new(body, "samples", json_integer(is_costly(run) ? 0 : SAMPLES)) == 0 &&
          json_object_set_new(body, "fast_math", json_boolean(run->session->options.fast_math)) == 0 &&
-         json_object_set_new(body, "memory_bound", json_boolean(memory_bound)) == 0 &&
+         json_object_set_new(body, "cold", json_boolean(cold)) == 0 &&
          json_object_set_new(body, "reference_s", json_real(reference_s(run))) == 0;
 }
 
