@@ -292,7 +292,8 @@ int64_t ir_tensor_elements(const ir_problem *p, int tensor);
 int64_t ir_dim_size(const ir_problem *p, ir_dim d);
 
 /* Arithmetic operations of the whole problem (a multiply-add is 2, a function 1; a condition on indices
- * shortens a reduction, and what only that needs, by the share it lets through, to about a thousandth), and
+ * shortens a reduction, and what only that needs, by the share it lets through, to about a thousandth; terms
+ * that such sums have in common are added once), and
  * bytes of inputs read once (only the rows gathered, where that is fewer) and outputs written once. */
 double ir_flops(const ir_problem *p);
 double ir_min_bytes(const ir_problem *p);

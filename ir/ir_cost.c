@@ -102,6 +102,16 @@ static double values_of(const counter *c, const ir_expr *e) {
   return n;
 }
 
+/* Additions of a reduction. Where a condition on indices alone says which terms an element has (t <= j), a
+ * term that is the same for several elements is added once: each of their sums goes on from another's. */
+static double additions(const counter *c, const ir_expr *reduce, double share) {
+  const ir_expr *term = reduce->args[0];
+  double all = values_of(c, reduce) * c->sizes[reduce->index] * share * share_of(c, reduce);
+  if (reduce->n_args < 2 || has_data(reduce->args[1])) return all;
+  double terms = values_of(c, term) * (depends(term, reduce->index) ? 1 : c->sizes[reduce->index]) * share;
+  return fmin(all, terms);
+}
+
 /* Over all indices. `reduce` is the reduction just around e, whose condition lets `share` of its values
  * through (and of those around that). */
 static double operations(const counter *c, const ir_expr *e, double share, const ir_expr *reduce) {
@@ -116,7 +126,7 @@ static double operations(const counter *c, const ir_expr *e, double share, const
     for (int i = 0; i < e->n_args; i++) n += operations(c, e->args[i], i == 0 ? inner : share, e);
     /* A sum of sums adds each term once. */
     if (e->args[0]->node == IR_REDUCE && e->args[0]->id == e->id) return n;
-    return n + values_of(c, e) * c->sizes[e->index] * share * share_of(c, e);
+    return n + additions(c, e, share);
   }
   for (int i = 0; i < e->n_args; i++) n += operations(c, e->args[i], share, reduce);
   if ((e->node == IR_OPERATOR || e->node == IR_CALL) && has_data(e))

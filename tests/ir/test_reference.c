@@ -485,7 +485,10 @@ START_TEST(conditions_shorten_counts) {
   const char *masked = ir_catalogue_find("flash_attention", NULL)->text;
   const double m = 30, n = 2000;
   check_near(flops_of("f(X: f32[M,N]) -> (Y: f32[M,N]) { Y[i,j] = sum(t: t <= j) X[i,t] }", "M=30 N=2000"),
-             m * n * (n + 1) / 2);
+             m * n); /* a running sum goes on from the one before */
+  check_near(
+      flops_of("f(X: f32[M,N]) -> (Y: f32[M,N]) { Y[i,j] = sum(t: t <= j) X[i,t] * X[i,j] }", "M=30 N=2000"),
+      2 * m * n * (n + 1) / 2);
   /* Parts that offsets tell apart are alike, as far as sizes know. */
   check_near(flops_of("f(X: f32[M], c: i32[B+1]) -> (Y: f32[B]) { Y[b] = sum(k: k >= c[b] && k < c[b + 1]) "
                       "X[k] * X[k] }",
