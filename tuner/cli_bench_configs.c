@@ -32,7 +32,7 @@ static const char method[] =
     "whose search times cold runs, single runs instead, unless --back-to-back is given, each after a fill of "
     "twice the L2 "
     "and "
-    "reads of it, the median of 9 a sample; round "
+    "reads of it, the mean of the middle 5 of 9 a sample; round "
     "after "
     "round, in a new random order in each; times are medians over the rounds, baseline_over_this the median "
     "within a round of the time of the contestant with the least median, of cuBLAS's where there are any, "

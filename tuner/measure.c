@@ -109,7 +109,7 @@ static arke_status sample_cold(tune_meter *m, const tune_burst *b, int runs, dou
   double times[TUNE_COLD_RUNS];
   runs = runs < TUNE_COLD_RUNS ? runs : TUNE_COLD_RUNS;
   TRY(tune_cold_runs(m, &b->runnable, runs, times, err));
-  *ns = tune_quantile(times, runs, 0.5);
+  *ns = tune_middle_mean(times, runs);
   return ARKE_OK;
 }
 

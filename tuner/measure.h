@@ -66,7 +66,7 @@ int tune_burst_replays(const tune_meter *m, const tune_burst *b, double sample_n
 /* Device time of a sample of so many. */
 double tune_burst_cost_ns(const tune_meter *m, const tune_burst *b, int replays);
 /* Nanoseconds of one run: `replays` replays between two events, divided. Of cold runs, each between two
- * events of its own, the median. */
+ * events of its own, the mean of the middle half. */
 arke_status tune_burst_sample(tune_meter *m, const tune_burst *b, int replays, double *ns, arke_error *err);
 /* Replays until successive samples agree within 2 %, so that clocks have settled, but at most about
  * `limit_ns`. */

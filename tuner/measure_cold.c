@@ -78,7 +78,7 @@ static arke_status measure_overhead(tune_meter *m, const tune_runnable *nothing,
     tune_burst_release(m, &b);
     TRY(status);
   }
-  m->overhead_ns = fmax(0, tune_quantile(pairs, TUNE_COLD_RUNS, 0.5) - period);
+  m->overhead_ns = fmax(0, tune_middle_mean(pairs, TUNE_COLD_RUNS) - period);
   return ARKE_OK;
 }
 

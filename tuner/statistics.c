@@ -20,6 +20,14 @@ double tune_quantile(double *samples, int n, double q) {
   return sorted_quantile(samples, n, q);
 }
 
+double tune_middle_mean(double *samples, int n) {
+  qsort(samples, (size_t)n, sizeof *samples, compare);
+  int cut = (n + 1) / 4;
+  double sum = 0;
+  for (int i = cut; i < n - cut; i++) sum += samples[i];
+  return sum / (n - 2 * cut);
+}
+
 cache_time tune_summary(double *samples, int n) {
   if (n == 0) return (cache_time){0};
   qsort(samples, (size_t)n, sizeof *samples, compare);

@@ -70,7 +70,7 @@ static arke_status event_record(device *d, void *event, void *stream, arke_error
   fake_device *f = fake(d);
   f->now_ns += f->event_ns;
   f->recorded = true;
-  ((fake_event *)event)->at_ns = f->now_ns;
+  ((fake_event *)event)->at_ns = f->tick_ns > 0 ? floor(f->now_ns / f->tick_ns) * f->tick_ns : f->now_ns;
   return ARKE_OK;
 }
 

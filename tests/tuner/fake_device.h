@@ -17,6 +17,7 @@ typedef struct fake_device {
   double hiccup;           /* probability that a run takes three times as long */
   double heat, heating_ns; /* 0 cold to 1 at the limit; the time constant */
   double event_ns;         /* an event, and a launch from the host after one, each take this long */
+  double tick_ns;          /* events read a multiple of it; 0: any time */
   bool filled, recorded;   /* since the last kernel */
   uint64_t seed, draws;
   bool capturing;

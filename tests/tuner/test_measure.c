@@ -198,6 +198,19 @@ START_TEST(what_leads_back_to_back_loses_cold) {
 }
 END_TEST
 
+/* Both mostly read 2016 ns. */
+START_TEST(what_lies_between_two_ticks_is_told_apart) {
+  double true_ns[] = {2020, 2004}, filled_ns[] = {2028, 2012};
+  setup s;
+  open_cold(&s, true_ns, filled_ns, 2, (uint64_t)_i + 210);
+  s.dev.tick_ns = 32;
+  s.list[0].complexity = 0;
+  int rounds;
+  ck_assert_int_eq(hold_finals(&s, &rounds), 1);
+  close_setup(&s);
+}
+END_TEST
+
 START_TEST(cold_runs_each_follow_a_flush) {
   double true_ns[] = {20e3}, filled_ns[] = {25e3};
   setup s;
@@ -440,6 +453,7 @@ int main(void) {
   tcase_add_loop_test(c, what_is_faster_by_more_wins_over_the_simpler, 0, 10);
   tcase_add_loop_test(c, what_events_and_a_launch_cost_does_not_count, 0, 5);
   tcase_add_test(c, without_an_empty_kernel_only_events_do_not_count);
+  tcase_add_loop_test(c, what_lies_between_two_ticks_is_told_apart, 0, 10);
   tcase_add_loop_test(c, what_leads_back_to_back_loses_cold, 0, 10);
   tcase_add_test(c, cold_runs_each_follow_a_flush);
   tcase_add_test(c, reads_follow_each_fill);
