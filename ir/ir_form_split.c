@@ -47,8 +47,8 @@ typedef struct search {
 
 static bool look(void *user, const ir_expr *e) {
   search *s = user;
-  if (e->node == IR_REDUCE) s->reduces = true;
   if (!(form_of(e)->free >> s->loop & 1)) return true;
+  if (e->node == IR_REDUCE) s->reduces = true;
   if (is_division(e)) s->found = s->found || mentions_size(e->args[1], s->axis);
   if (is_comparison(e))
     s->found = s->found || mentions_size(e->args[0], s->axis) || mentions_size(e->args[1], s->axis);

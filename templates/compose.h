@@ -70,6 +70,12 @@ typedef struct compose_target {
   bool goes_on;  /* a stage before has written it: it is added to in place */
 } compose_target;
 
+/* An axis of the whole that a stage has as `times` of another one (compose_blocks.c); 0: there is none. */
+typedef struct compose_block {
+  const char *axis, *part;
+  int64_t times;
+} compose_block;
+
 typedef struct compose_stage {
   ir_problem problem;
   const kernel_template *k;
@@ -78,6 +84,7 @@ typedef struct compose_stage {
   int arguments[LIMIT_TENSORS]; /* kernel_stage.arguments */
   int n_targets;
   compose_target targets[COMPOSE_TARGETS];
+  compose_block block;       /* of stages that compose_keep.c makes */
   bool repeated;             /* it runs for every slice */
   int sliced[LIMIT_TENSORS]; /* kernel_stage.sliced */
 } compose_stage;
@@ -109,6 +116,9 @@ double compose_times(const compose_plan *plan, const compose_stage *s);
 /* Bytes of the largest temporary over axes that meet in no argument, as if whole and in slices of `size`
  * elements (then of one that is sliced); 0: there is none. */
 double compose_crossing_bytes(const compose_plan *plan, int64_t size);
+/* Asks of every call that the axis is so many blocks, and makes it that in a problem of the whole. */
+arke_status compose_require_blocks(const compose_block *block, arena *a, kernel_way *way, arke_error *err);
+void compose_keep_blocks(const compose_block *block, ir_problem *reduced);
 /* Splits the operator; all memory is the arena's. `slice` is the parameter; where there is nothing to slice
  * plan->slices.loop is -1, and the rest is as without it. `reason` is OK or why not, with a sentence in
  * `detail`. Fails for want of memory alone. */

@@ -279,34 +279,63 @@ static bool can_follow(keeper *k, const part *x) {
   return last->length == 0;
 }
 
-static bool add_part(keeper *k, const part *x) {
+/* A part as an operator of its own, of `k->op`, which may have an axis of the whole's as blocks; NULL: it
+ * does not stand alone, or memory ran out. */
+static compose_stage *make_stage(keeper *k, const part *x) {
   compose_splitter *s = k->s;
   compose_plan *plan = s->plan;
   compose_stage *stage = ARENA_NEW(plan->a, compose_stage);
   const ir_op *op;
   strbuf text = STRBUF_INIT;
   arke_error why = ARKE_ERROR_INIT;
-  if (!can_follow(k, x)) return false;
   write_part(k, x, &text);
   bool failed = !stage || strbuf_failed(&text);
   arke_status status = failed ? ARKE_ERR_MEMORY : ir_op_parse(plan->a, strbuf_text(&text), &op, &why);
   strbuf_free(&text);
-  if (status == ARKE_ERR_MEMORY) {
-    s->status = error_memory(s->err, STAGE);
-    return false;
-  }
+  if (status == ARKE_ERR_MEMORY) s->status = error_memory(s->err, STAGE);
   if (status != ARKE_OK) {
     strbuf_addf(&s->last, "a part does not stand alone: %s", why.text);
-    return false;
+    return NULL;
   }
   compose_bind(plan->p, op, &stage->problem);
   for (int i = 0; i < op->n_args; i++) stage->arguments[i] = argument_of(k, x, op, i);
+  return stage;
+}
+
+/* The same with an axis as blocks of another, where that costs less. */
+static compose_stage *in_blocks(keeper *k, const part *x, compose_stage *plain) {
+  compose_splitter *s = k->s;
+  keeper other = *k;
+  part named = *x;
+  compose_block block;
+  if (compose_in_blocks(s->plan->p, x->definitions, s->plan->a, &block, &other.op, s->err) != ARKE_OK) {
+    s->status = ARKE_ERR_MEMORY;
+    return NULL;
+  }
+  if (block.times == 0) return plain;
+  for (int i = 0; i < k->op->n_axes; i++)
+    if (strcmp(k->op->axes[i], block.axis) == 0) named.sizes &= ~(1u << i);
+  compose_stage *stage = make_stage(&other, &named);
+  if (!stage || !compose_best_stage(s, stage) || stage->ns >= plain->ns) return plain;
+  stage->block = block;
+  return stage;
+}
+
+static bool add_part(keeper *k, const part *x) {
+  compose_splitter *s = k->s;
+  compose_plan *plan = s->plan;
+  if (!can_follow(k, x)) return false;
+  compose_stage *stage = make_stage(k, x);
+  bool whole = stage && compose_best_stage(s, stage);
+  if (whole) stage = in_blocks(k, x, stage);
+  if (!stage) return false;
   for (int t = 0; t < k->op->n_tensors; t++) {
     if (!x->writes[t]) continue;
     k->made[t] = true;
-    if (k->kept[t]) plan->temporaries[kept_number(k, t)] = (kernel_temporary){&stage->problem, op->n_inputs};
+    if (k->kept[t])
+      plan->temporaries[kept_number(k, t)] = (kernel_temporary){&stage->problem, stage->problem.op->n_inputs};
   }
-  if (!compose_best_stage(s, stage)) return add_stages(s, &stage->problem, stage->arguments);
+  if (!whole) return add_stages(s, &stage->problem, stage->arguments);
   if (plan->n_stages == COMPOSE_STAGES) return false;
   plan->stages[plan->n_stages++] = stage;
   return true;

@@ -213,6 +213,7 @@ arke_status compose_ways(const ir_problem *p, const target *t, const config *c, 
                                .sliced = s->sliced};
     TRY(s->k->ways(&s->problem, t, &configs[i], options, a, own[i].ways, &stages[i].n, err));
     TRY(add_any_way(s, t, options, a, own[i].ways, &stages[i].n, err));
+    for (int k = 0; k < stages[i].n; k++) TRY(compose_require_blocks(&s->block, a, &own[i].ways[k], err));
   }
   return kernel_join(p, stages, plan->n_stages, plan->temporaries, plan->n_cuts,
                      is_sliced(plan) ? &plan->slices.names : NULL, a, ways, n, err);
@@ -326,6 +327,8 @@ void compose_reduced_problem(const ir_problem *p, const target *t, const config 
     if (known[i].by == AXIS_UNKNOWN) reduced->sizes[i] = small_size(p->sizes[i]);
   reduce_more(p, reduced);
   const prepared *made = n > 0 ? prepare(p, t, c->values[COMPOSE_SLICE], &a) : NULL;
+  for (int i = 0; made && i < made->plan.n_stages; i++)
+    compose_keep_blocks(&made->plan.stages[i]->block, reduced);
   if (made && is_sliced(&made->plan)) { /* a full slice and a part of one */
     const compose_slices *x = &made->plan.slices;
     int axis = made->plan.form.loops[x->loop].dims[0].axis;

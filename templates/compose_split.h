@@ -70,6 +70,13 @@ bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n
  * changed, and what is in the way, if anything is, is added to `detail`. */
 bool compose_keep(compose_splitter *s, strbuf *detail);
 
+/* --- axes as blocks of others (compose_blocks.c) --- */
+
+/* `p`'s operator with an axis as blocks of another, where one of these definitions (by number) wants it, else
+ * the operator itself, and block->times is 0. */
+arke_status compose_in_blocks(const ir_problem *p, const bool *definitions, arena *a, compose_block *block,
+                              const ir_op **op, arke_error *err);
+
 /* --- stages (compose_split.c) --- */
 
 /* The cheapest template for a stage's problem, its default and what that costs; false: none takes it, and

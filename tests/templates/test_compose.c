@@ -102,6 +102,15 @@ static const char kept_columns[] =
     " m[h,q] = max(k) P[h,q,k]; s[h,q] = sum(k) exp(P[h,q,k] - m[h,q]);"
     " O[q,h,d] = (sum(k) cast<T>(exp(P[h,q,k] - m[h,q])) * V[k,h / (H / G),d]) / s[h,q] }";
 
+/* A part of each key turns: its axis is blocks of another one in the stage that makes them. */
+static const char rotated[] =
+    "s(Q: T[S,H,D], K: T[R,G,D], V: T[R,G,E], a: f32[R,F], b: f32[R,F]) -> (O: T[S,H,E]) {"
+    " L[r,g,d] = cast<T>(d >= 2 * F ? K[r,g,d] : d < F ? K[r,g,d] * a[r,d + 0] - K[r,g,d + F] else 0 *"
+    " b[r,d + 0] : K[r,g,d] * a[r,d - F] + K[r,g,d - F] else 0 * b[r,d - F]);"
+    " P[h,q,k] = sum(d) Q[q,h,d] * L[k,h / (H / G),d]; m[h,q] = max(k) P[h,q,k];"
+    " s[h,q] = sum(k) exp(P[h,q,k] - m[h,q]);"
+    " O[q,h,e] = (sum(k) cast<T>(exp(P[h,q,k] - m[h,q])) * V[k,h / (H / G),e]) / s[h,q] }";
+
 /* Outputs that are read again, in place and not: they are stored first. */
 static const char appended[] =
     "s(X: T[N,D], k: i64[N], Y: T[V,D]) -> (Z: T[D], Y) { Y[k[n],d] else skip = 2 * X[n,d];"
@@ -117,6 +126,8 @@ static const struct {
     {added, "T=f32 N=20 D=24 V=11", 2},
     {kept, "T=bf16 S=9 R=20 H=4 G=2 D=16", 2},
     {kept_columns, "T=f16 S=9 R=20 H=4 G=2 D=16", 3},
+    {rotated, "T=f16 S=5 R=20 H=4 G=2 D=16 E=8 F=4", 2},
+    {rotated, "T=bf16 S=5 R=9 H=2 G=2 D=24 E=8 F=5", 2},
     {layers, "T=bf16 M=40 N=72 P=24 K=40", 2},
     {layers, "T=f16 M=33 N=20 P=24 K=50", 2},
     {combined, "T=bf16 M=11 N=48 R=20 K=40", 2},
@@ -261,6 +272,20 @@ START_TEST(operands_are_computed_once) {
 END_TEST
 
 /* Both products are of the template for the target's matrix units: a tensor map takes the temporary. */
+/* Where an axis is blocks of another one the kernel is for those, and asks for them. */
+START_TEST(axes_are_blocks) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, compose(), rotated, "T=f16 S=5 R=2000 H=4 G=2 D=128 E=8 F=32", "PICK=0");
+  lowered l = template_case_lower(&a, &c);
+  int asked = 0;
+  for (int i = 0; i < l.recipe.n_requirements; i++)
+    asked += strcmp(l.recipe.requirements[i].why, "the kernel is made for D of 4 times F") == 0;
+  ck_assert_int_eq(asked, 1);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(temporaries_are_mapped) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, compose(), layers, "T=bf16 M=4096 N=4096 P=4096 K=4096", "PICK=1");
@@ -371,6 +396,7 @@ int main(void) {
   tcase_add_test(tests, losses_are_verified_at_small_problems);
   tcase_add_test(tests, products_are_made_once);
   tcase_add_test(tests, operands_are_computed_once);
+  tcase_add_test(tests, axes_are_blocks);
   tcase_add_test(tests, temporaries_are_mapped);
   tcase_add_test(tests, ignored_rows_are_left_out);
   tcase_add_test(tests, special_values_are_right);
