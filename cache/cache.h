@@ -38,6 +38,10 @@ arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const ch
 /* The last writer to close leaves the whole cache in the one file, fit for copying. NULL is allowed. */
 void cache_close(cache *c);
 const char *cache_path(const cache *c);
+/* ARKE_ERR_IO with a sentence when the path does not name the file any more that this writer has open, since
+ * somebody removed, moved or replaced it: what is in it is lost. Every function that writes asks that itself,
+ * before and after. A reader's is always in place. */
+arke_status cache_check_place(const cache *c, arke_error *err);
 /* Rows that this handle has met damaged and left out so far. */
 int cache_damaged_rows(const cache *c);
 

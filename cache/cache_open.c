@@ -205,7 +205,10 @@ static arke_status prepare_writing(cache *c, arke_error *err) {
   bool wal = sqlite3_prepare_v2(c->db, "PRAGMA journal_mode", -1, &s, NULL) == SQLITE_OK &&
              sqlite3_step(s) == SQLITE_ROW && sqlite3_column_bytes(s, 0) == 3;
   sqlite3_finalize(s);
-  return wal ? store_exec(c, "PRAGMA synchronous = NORMAL", err) : ARKE_OK;
+  if (!wal) return ARKE_OK;
+  TRY(store_exec(c, "PRAGMA schema_version", err)); /* the first reading makes the -wal */
+  c->wal = place_of(sqlite3_filename_wal(sqlite3_db_filename(c->db, "main")));
+  return store_exec(c, "PRAGMA synchronous = NORMAL", err);
 }
 
 static arke_status check_writable(const char *path, bool exists, arke_error *err) {
@@ -233,6 +236,7 @@ static arke_status check_path(const char *path, cache_mode mode, arke_error *err
     return error_set(err, ARKE_ERR_ARGUMENT, "cache", "the path of a cache file must not be empty");
   if (strlen(path) > LONGEST_PATH_BYTES)
     return error_set(err, ARKE_ERR_ARGUMENT, "cache", "the path of a cache file is too long");
+  TRY(place_check_name(path, mode == CACHE_WRITE, err));
   struct stat st;
   if (stat(path, &st) != 0) {
     if (errno == ENOENT && mode == CACHE_WRITE) return check_writable(path, false, err);
@@ -266,6 +270,7 @@ static arke_status open_once(const char *path, cache_mode mode, verdict *v, cach
   *v = UNREADABLE;
   cache *c = calloc(1, sizeof *c);
   if (c == NULL) return error_memory(err, "cache");
+  bool missing = size_beside(path, "") < 0;
   c->mode = mode;
   c->path = strdup(path);
   arke_status status = c->path == NULL ? error_memory(err, "cache") : ARKE_OK;
@@ -275,17 +280,19 @@ static arke_status open_once(const char *path, cache_mode mode, verdict *v, cach
   if (status == ARKE_OK && size > 0 && size < SMALLEST_PAGE_BYTES) status = not_a_database(path, v, err);
   if (status == ARKE_OK && mode == CACHE_IMMUTABLE) status = check_self_contained(path, err);
   if (status == ARKE_OK) status = connect(c, err);
+  if (status == ARKE_OK && mode == CACHE_WRITE) status = store_note_place(c, err);
   if (status == ARKE_OK) status = examine(c, v, err);
   if (status == ARKE_OK && mode == CACHE_WRITE && *v == EMPTY) status = create_schema(c, v, err);
   if (status == ARKE_OK && *v == EMPTY)
     status = error_set(err, ARKE_ERR_NOT_FOUND, "cache", "cache file %s is empty", path);
   if (status == ARKE_OK && mode == CACHE_WRITE) status = prepare_writing(c, err);
-  if (status != ARKE_OK) {
+  if (status == ARKE_OK)
+    *out = c;
+  else if (missing)
+    store_abandon(c);
+  else
     cache_close(c);
-    return status;
-  }
-  *out = c;
-  return ARKE_OK;
+  return status;
 }
 
 /* Reading needs a way around two states: a rollback journal left by a killed writer, which only a writer can
@@ -328,11 +335,19 @@ static arke_status open_checked(const char *path, verdict *v, cache **c, arke_er
   return status;
 }
 
+static bool is_link(const char *path) {
+  struct stat st;
+  return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
 arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const char **aside, arke_error *err) {
   if (aside != NULL) *aside = NULL;
   *c = NULL;
   if (path == NULL) return check_path(path, CACHE_WRITE, err);
-  int lock = aside_lock(path); /* so that nobody renames the fresh file that another process has just made */
+  char real[PATH_MAX]; /* of a link, what it leads to is set aside; the link stays, and leads to the new file
+                        */
+  const char *file = is_link(path) && realpath(path, real) != NULL ? real : path;
+  int lock = aside_lock(file); /* so that nobody renames the fresh file that another process has just made */
   arke_error first = ARKE_ERROR_INIT;
   verdict v = UNREADABLE;
   arke_status status = check_path(path, CACHE_WRITE, &first);
@@ -341,26 +356,12 @@ arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const ch
     error_set(err, status, "cache", "%s", first.text);
   } else if (status != ARKE_OK) {
     const char *name;
-    status = aside_rename(path, a, &name, err);
+    status = aside_rename(file, a, &name, err);
     if (status == ARKE_OK) status = open_once(path, CACHE_WRITE, &v, c, err);
     if (status == ARKE_OK && aside != NULL) *aside = name;
   }
   aside_unlock(lock);
   return status;
-}
-
-void cache_close(cache *c) {
-  if (c == NULL) return;
-  for (int i = 0; i < CACHE_SQL_COUNT; i++) sqlite3_finalize(c->statements[i]);
-  if (c->leaves_wal) {
-    /* The last writer leaves one self-contained file. While others have it open this fails at once, and the
-     * last of them does it. */
-    sqlite3_busy_timeout(c->db, 0);
-    sqlite3_exec(c->db, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
-  }
-  sqlite3_close(c->db);
-  free(c->path);
-  free(c);
 }
 
 const char *cache_path(const cache *c) {

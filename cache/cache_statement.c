@@ -109,6 +109,7 @@ arke_status store_begin(cache *c, arke_error *err) {
     return error_set(err, ARKE_ERR_ARGUMENT, "cache", "cache file %s was opened for reading only", c->path);
   if (c->depth == 0) {
     sqlite3_stmt *s;
+    TRY(cache_check_place(c, err));
     TRY(store_statement(c, CACHE_SQL_ROLLBACK, &s, err)); /* needed when there may be no memory left */
     TRY(store_statement(c, CACHE_SQL_BEGIN, &s, err));
     store_binder b = store_bind(s);
@@ -127,6 +128,7 @@ arke_status store_end(cache *c, arke_status status, arke_error *err) {
       store_binder b = store_bind(s);
       status = store_run(c, &b, err);
     }
+    if (status == ARKE_OK) status = cache_check_place(c, err);
   }
   if (status != ARKE_OK && !sqlite3_get_autocommit(c->db)) { /* some errors have rolled back by themselves */
     sqlite3_step(c->statements[CACHE_SQL_ROLLBACK]);

@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 
 #include "cache/cache.h"
+#include "cache/place.h"
 #include "cache/statements.h"
 
 struct cache {
@@ -12,6 +13,7 @@ struct cache {
   char *path;
   cache_mode mode;
   bool leaves_wal;                           /* a writer of a file known to be ours: closing ends WAL mode */
+  place file, wal;                           /* a writer's, as opened; wal: not known without one */
   int depth;                                 /* of nested transactions; only the outermost commits */
   int damaged_rows;                          /* met and left out so far */
   sqlite3_stmt *statements[CACHE_SQL_COUNT]; /* prepared at first use */
@@ -22,6 +24,10 @@ enum { CACHE_BUSY_TIMEOUT_MS = 10000 };
 /* Turns a result code of SQLite into a status and a sentence that names the file. */
 arke_status store_fail(const cache *c, int rc, arke_error *err);
 bool store_code_is_damage(int rc);
+/* Remembers which file a writer has open, for cache_check_place and cache_close (cache_close.c). */
+arke_status store_note_place(cache *c, arke_error *err);
+/* Closes a writer whose file was not there and could not be made (a full disk): the empty file goes. */
+void store_abandon(cache *c);
 
 /* The statement, reset and ready for binding. It is the handle's: reset it after use. */
 arke_status store_statement(cache *c, cache_sql which, sqlite3_stmt **s, arke_error *err);
@@ -34,7 +40,7 @@ arke_status store_exec(const cache *c, const char *sql, arke_error *err);
 
 /* A write transaction that takes the write lock at once, so that what is read inside cannot change before it
  * is written. Nests; `store_end` commits if `status` is ARKE_OK, else rolls back, and returns the final
- * status. */
+ * status. Both fail when the path does not name the open file any more: nobody would find the change. */
 arke_status store_begin(cache *c, arke_error *err);
 arke_status store_end(cache *c, arke_status status, arke_error *err);
 

@@ -182,7 +182,7 @@ static arke_status run(sweep *w, arke_error *err) {
     tune_session_expect(w->session, next_to_tune(w, i));
     TRY(tune_one(w, p, line, err));
   }
-  return ARKE_OK;
+  return w->session == NULL ? ARKE_OK : cache_check_place(w->session->cache, err); /* also what was skipped */
 }
 
 static arke_status dry_run(const sweep *w, arke_error *err) {

@@ -310,6 +310,7 @@ static arke_status run_steps(tune_run *run, tune_result *r, arke_error *err) {
     describe_winner(run, winner, &w);
     TRY(tune_store_publish(run, winner, &w, kernel_sha256, &r->stored, err));
   } else {
+    TRY(cache_check_place(run->session->cache, err));
     r->stored = true;
   }
   TRY(fill_winner(run, winner, &w, kernel_sha256, r, err));

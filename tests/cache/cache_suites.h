@@ -10,6 +10,7 @@ TCase *cache_crash_case(void);
 TCase *cache_damage_case(void);
 TCase *cache_merge_case(void);
 TCase *cache_memory_case(void);
+TCase *cache_place_case(void);
 TCase *cache_speed_case(void);
 
 #endif

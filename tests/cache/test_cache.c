@@ -10,6 +10,7 @@ int main(void) {
   suite_add_tcase(suite, cache_damage_case());
   suite_add_tcase(suite, cache_merge_case());
   suite_add_tcase(suite, cache_memory_case());
+  suite_add_tcase(suite, cache_place_case());
   suite_add_tcase(suite, cache_speed_case());
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
