@@ -20,15 +20,45 @@ typedef struct float_format {
   double max;
 } float_format;
 
-static bool small_format(dtype t, float_format *f) {
+static const float_format *small_format(dtype t) {
+  static const float_format f16 = {5, 10, 15, true, false, 65504.0},
+                            bf16 = {8, 7, 127, true, false, 0x1.FEp127}, e4m3 = {4, 3, 7, false, true, 448.0},
+                            e5m2 = {5, 2, 15, true, true, 57344.0}, e2m1 = {2, 1, 1, false, true, 6.0};
   switch (t) {
-  case DTYPE_F16: *f = (float_format){5, 10, 15, true, false, 65504.0}; return true;
-  case DTYPE_BF16: *f = (float_format){8, 7, 127, true, false, 0x1.FEp127}; return true;
-  case DTYPE_E4M3: *f = (float_format){4, 3, 7, false, true, 448.0}; return true;
-  case DTYPE_E5M2: *f = (float_format){5, 2, 15, true, true, 57344.0}; return true;
-  case DTYPE_E2M1: *f = (float_format){2, 1, 1, false, true, 6.0}; return true;
-  default: return false;
+  case DTYPE_F16: return &f16;
+  case DTYPE_BF16: return &bf16;
+  case DTYPE_E4M3: return &e4m3;
+  case DTYPE_E5M2: return &e5m2;
+  case DTYPE_E2M1: return &e2m1;
+  default: return NULL;
   }
+}
+
+/* 2^e, of a normal number. */
+static double power_of_two(int e) {
+  uint64_t bits = (uint64_t)(e + 1023) << 52;
+  double v;
+  memcpy(&v, &bits, sizeof v);
+  return v;
+}
+
+/* The exponent e of what has its leading digit at 2^e; that of the format's smallest normal number for less.
+ */
+static int leading(const float_format *f, double magnitude) {
+  uint64_t bits;
+  memcpy(&bits, &magnitude, sizeof bits);
+  int e = (int)(bits >> 52) - 1023, least = 1 - f->bias;
+  return e < least ? least : e;
+}
+
+/* To nearest, ties to even; what no finite value of the format is near to, infinity or the largest one. */
+static double round_magnitude(const float_format *f, double magnitude) {
+  double beyond = f->saturates ? f->max : (double)INFINITY;
+  if (magnitude >= 2 * f->max) return beyond;
+  /* Its unit is that of the format at this magnitude: the sum keeps no digit below. */
+  double large = 1.5 * power_of_two(leading(f, magnitude) - f->mantissa_bits + 52);
+  double rounded = magnitude + large - large;
+  return rounded > f->max ? beyond : rounded;
 }
 
 /* As the GPU's conversions give it (PTX ISA, cvt). */
@@ -46,21 +76,10 @@ static uint32_t encode(dtype t, const float_format *f, double value) {
   int width = 1 + f->exponent_bits + f->mantissa_bits;
   uint32_t sign = signbit(value) ? 1u << (width - 1) : 0;
   if (isnan(value)) return small_nan(t);
-  double magnitude = fabs(value);
-  uint32_t infinity = ((1u << f->exponent_bits) - 1) << f->mantissa_bits;
-  int exponent;
-  frexp(magnitude, &exponent); /* magnitude in [2^(exponent-1), 2^exponent) */
-  int least = 1 - f->bias;     /* exponent of the smallest normal number */
-  int e = magnitude == 0 || exponent - 1 < least ? least : exponent - 1;
-  double quantum = ldexp(1.0, e - f->mantissa_bits);
-  double rounded = isinf(magnitude) ? magnitude : rint(magnitude / quantum) * quantum;
-  if (rounded > f->max) {
-    if (!f->saturates) return sign | infinity;
-    rounded = f->max;
-  }
-  frexp(rounded, &exponent);
-  e = rounded == 0 || exponent - 1 < least ? least : exponent - 1;
-  uint32_t mantissa = (uint32_t)(rounded / ldexp(1.0, e - f->mantissa_bits)); /* hidden bit included */
+  double rounded = round_magnitude(f, fabs(value));
+  if (isinf(rounded)) return sign | ((1u << f->exponent_bits) - 1) << f->mantissa_bits;
+  int e = leading(f, rounded);
+  uint32_t mantissa = (uint32_t)(rounded * power_of_two(f->mantissa_bits - e)); /* hidden bit included */
   uint32_t hidden = 1u << f->mantissa_bits;
   if (mantissa < hidden) return sign | mantissa; /* subnormal or zero */
   return sign | (uint32_t)(e + f->bias) << f->mantissa_bits | (mantissa - hidden);
@@ -69,13 +88,13 @@ static uint32_t encode(dtype t, const float_format *f, double value) {
 static double decode(dtype t, const float_format *f, uint32_t bits) {
   int width = 1 + f->exponent_bits + f->mantissa_bits;
   double sign = bits >> (width - 1) & 1 ? -1.0 : 1.0;
-  uint32_t mantissa = bits & ((1u << f->mantissa_bits) - 1);
+  uint32_t mantissa = bits & ((1u << f->mantissa_bits) - 1), hidden = 1u << f->mantissa_bits;
   int exponent = (int)(bits >> f->mantissa_bits & ((1u << f->exponent_bits) - 1));
   int top = (1 << f->exponent_bits) - 1;
   if (f->has_infinity && exponent == top) return mantissa != 0 ? NAN : sign * INFINITY;
   if (t == DTYPE_E4M3 && exponent == top && mantissa == 7) return NAN;
-  if (exponent == 0) return sign * ldexp((double)mantissa, 1 - f->bias - f->mantissa_bits);
-  return sign * ldexp((double)(mantissa | 1u << f->mantissa_bits), exponent - f->bias - f->mantissa_bits);
+  if (exponent == 0) return sign * (double)mantissa * power_of_two(1 - f->bias - f->mantissa_bits);
+  return sign * (double)(mantissa | hidden) * power_of_two(exponent - f->bias - f->mantissa_bits);
 }
 
 const char *dtype_name(dtype t) {
@@ -109,8 +128,8 @@ static double integer_max(dtype t) {
 }
 
 double dtype_max(dtype t) {
-  float_format f;
-  if (small_format(t, &f)) return f.max;
+  const float_format *f = small_format(t);
+  if (f != NULL) return f->max;
   if (t == DTYPE_F32) return 0x1.FFFFFEp127;
   if (t == DTYPE_F64) return 0x1.FFFFFFFFFFFFFp1023;
   return integer_max(t);
@@ -139,8 +158,8 @@ double dtype_load(dtype t, const void *data, int64_t i) {
   uint64_t bits = 0;
   memcpy(&bits, p, TABLE[t].bits == 4 ? 1 : (size_t)TABLE[t].bits / 8);
   if (TABLE[t].bits == 4) bits = bits >> (i % 2 * 4) & 15;
-  float_format f;
-  if (small_format(t, &f)) return decode(t, &f, (uint32_t)bits);
+  const float_format *f = small_format(t);
+  if (f != NULL) return decode(t, f, (uint32_t)bits);
   if (t == DTYPE_F32) {
     float v;
     memcpy(&v, p, sizeof v);
@@ -159,10 +178,10 @@ double dtype_load(dtype t, const void *data, int64_t i) {
 
 void dtype_store(dtype t, void *data, int64_t i, double value) {
   uint8_t *p = (uint8_t *)data + (TABLE[t].bits == 4 ? i / 2 : i * (TABLE[t].bits / 8));
-  float_format f;
+  const float_format *f = small_format(t);
   uint64_t bits;
-  if (small_format(t, &f)) {
-    bits = encode(t, &f, value);
+  if (f != NULL) {
+    bits = encode(t, f, value);
   } else if (t == DTYPE_F32) {
     float v = (float)value;
     memcpy(p, &v, sizeof v);
@@ -190,6 +209,8 @@ void dtype_store(dtype t, void *data, int64_t i, double value) {
 }
 
 double dtype_round(dtype t, double value) {
+  const float_format *f = small_format(t);
+  if (f != NULL && !isnan(value)) return copysign(round_magnitude(f, fabs(value)), value);
   uint64_t cell = 0;
   dtype_store(t, &cell, 0, value);
   return dtype_load(t, &cell, 0);
