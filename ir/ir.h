@@ -329,6 +329,9 @@ arke_status ir_evaluator_eval(ir_evaluator *ev, int output, const int64_t *coord
  * none. */
 arke_status ir_evaluator_casts(ir_evaluator *ev, int output, const int64_t *coords, double *moved,
                                arke_error *err);
+/* What the evaluator has done so far, as the number of values that parts of expressions took: about 3 ns each
+ * on one core. The same calls after one another do the same work on every machine. */
+int64_t ir_evaluator_work(const ir_evaluator *ev);
 void ir_evaluator_destroy(ir_evaluator *ev); /* NULL is allowed */
 
 /* One element with an evaluator of its own. */

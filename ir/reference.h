@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "ir/ir.h"
 
-enum { REF_LANES = 256, REF_FEW = 256, REF_MEMO = 1 << 17 };
+enum { REF_LANES = 256, REF_FEW = 256, REF_MEMO = 1 << 17, REF_BRIEF = 48 };
 
 typedef union ref_lane {
   double f;
@@ -60,7 +60,12 @@ typedef struct ref_node {
   bool varying; /* depends on the index of its scope */
   int scope;    /* reductions around it in its definition */
   int depends;  /* innermost of them whose index it depends on, 0: none */
+  int outer;    /* innermost of them but its own */
+  /* When it was computed, in the time of the reduction that it has to be computed anew in; of varying nodes
+   * over which lanes. */
   uint64_t kept_serial;
+  int64_t kept_first;
+  int kept_n;
   int n_args;
   struct ref_node **args;
   ref_lane *v; /* REF_LANES if varying, else one */
@@ -138,6 +143,10 @@ typedef struct ref_definition {
   int64_t *index; /* values of the indices that are not lanes */
   int64_t *range; /* of the left ones */
   ref_level *levels;
+  /* Of a line: the definition as it is for one element, and the reader's lanes that it is computed for. */
+  struct ref_definition *single;
+  int16_t *lanes;
+  bool brief; /* a line's elements are computed sooner than they are remembered */
   int64_t lead[LIMIT_RANK];
   /* topk: sorted candidates of the last row asked for. */
   ref_candidate *sorted;
@@ -148,11 +157,10 @@ typedef struct ref_definition {
 } ref_definition;
 
 typedef struct ref_memo {
-  bool used;
-  ref_extra has_m;
-  int64_t coords[LIMIT_RANK];
+  uint64_t number; /* of the element in its tensor, plus one; 0: none */
   ref_lane v;
-  double m;
+  bool has_m[REF_CASTS + 1];
+  double m[REF_CASTS + 1]; /* by ref_extra */
 } ref_memo;
 
 struct ir_evaluator {
@@ -161,6 +169,12 @@ struct ir_evaluator {
   const ir_data *tensors;
   int64_t periods[LIMIT_TENSORS]; /* 0: all elements are in memory */
   ref_definition *definitions;
+  /* By tensor, of temporaries and outputs that are read along their last axis: their only definition,
+   * compiled with the last index as lanes; NULL: element by element. The scalar one is the definition's own.
+   */
+  ref_definition *lines[4 * LIMIT_TENSORS];
+  bool line_wanted[4 * LIMIT_TENSORS];
+  bool casts_in[4 * LIMIT_TENSORS]; /* by tensor: something is cast in what it is computed from */
   /* By tensor, of temporaries and outputs that are read: elements by their number, modulo memo_size. Rows
    * that a reduction asks for again and again have room, whole. */
   ref_memo *memos[4 * LIMIT_TENSORS];
@@ -170,6 +184,7 @@ struct ir_evaluator {
   const ref_definition *scattered[4 * LIMIT_TENSORS];
   double *tables[DTYPE_COUNT]; /* 4- and 8-bit floats decoded */
   uint64_t serial;
+  int64_t work;
   ref_extra want_m;
   bool casts_inside; /* sums are cast to types narrower than f32, other than at an output's end */
   arke_error *err;
@@ -179,6 +194,11 @@ typedef ir_evaluator ref_machine;
 
 /* Compiles every definition; false when out of memory. */
 bool ref_compile(ref_machine *s);
+/* A definition whose last subscript is an index, with that index as the lanes of its outermost scope; NULL
+ * when out of memory. */
+ref_definition *ref_compile_line(ref_machine *s, const ir_definition *def);
+/* Does so for every tensor that is read in lines and can be; false when out of memory. */
+bool ref_compile_lines(ref_machine *s);
 
 /* Evaluates e in its scope: fills e->v (and e->m when asked for). False after an error. */
 bool ref_eval(ref_machine *s, ref_definition *d, ref_node *e);
@@ -197,11 +217,31 @@ int64_t ref_first_place(const ref_definition *d, const int64_t *coords);
 /* Candidates of topk, sorted, for the coordinates bound in d->index. */
 bool ref_topk(ref_machine *s, ref_definition *d, const int64_t *coords, int rank);
 
+/* The last match of what ref_find_places found: *at is the free index's value, -1 if nothing writes there.
+ * The coordinates are bound in d->index. */
+bool ref_last_place(ref_machine *s, ref_definition *d, const int64_t *coords, int64_t *at);
+
+/* n elements of a temporary or output whose last coordinates are u + c * k of the lanes, all inside; the
+ * others are the same for all. `done` false: it cannot be read so. False after an error. */
+bool ref_read_line(ref_machine *s, ref_definition *d, ref_node *e, int64_t *coords, int64_t u, int64_t c,
+                   bool *done);
+/* Whether an element's value is rounded to the tensor's type before it is read: an output's, or one that was
+ * computed as the other kind of number. */
+bool ref_is_rounded(const ref_machine *s, int tensor, bool integer);
+
+uint64_t ref_number(const ref_machine *s, int tensor, const int64_t *coords, int rank);
+/* Whether the element is remembered, with all that is asked for. */
+bool ref_recall(const ref_machine *s, int tensor, uint64_t number, ref_lane *v, double *m);
+void ref_remember(ref_machine *s, int tensor, uint64_t number, ref_lane v, double m);
+
 /* An element of a temporary or output from its definitions, not rounded. */
 bool ref_element(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v, bool *integer, double *m);
 /* The same remembered, rounded to the tensor's dtype if it is an output; *integer follows the dtype. */
 bool ref_element_read(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v, double *m);
 
+/* n elements of an input into e's lanes; offsets, of which the evaluator has one period, may be replaced. */
+void ref_load_input(const ref_machine *s, ref_node *e, int input, int64_t base, int64_t step,
+                    const int64_t *offsets, int n);
 /* n elements at base + l * step, or at offsets[l] where offsets != NULL, as doubles or as integers. */
 void ref_load_floats(const ref_machine *s, dtype t, const void *data, int64_t base, int64_t step,
                      const int64_t *offsets, int n, ref_lane *out);

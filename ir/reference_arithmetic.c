@@ -93,19 +93,24 @@ static void floats(ref_node *e, int n) {
 /* Errors of a sum's terms carried on: added by + and -, multiplied by * (as relative errors), kept by -x. */
 static void magnitudes(ref_node *e, int n) {
   const ref_node *x = e->args[0], *y = e->args[e->n_args - 1];
-  for (int l = 0; l < n; l++) {
-    double mx = ref_magnitude(x, l), my = ref_magnitude(y, l);
-    switch ((ir_operator)e->id) {
-    case IR_OP_ADD:
-    case IR_OP_SUB: e->m[l] = mx + my; break;
-    case IR_OP_MUL: e->m[l] = mx * my; break;
-    case IR_OP_DIV: {
+  switch ((ir_operator)e->id) {
+  case IR_OP_ADD:
+  case IR_OP_SUB:
+    for (int l = 0; l < n; l++) e->m[l] = ref_magnitude(x, l) + ref_magnitude(y, l);
+    break;
+  case IR_OP_MUL:
+    for (int l = 0; l < n; l++) e->m[l] = ref_magnitude(x, l) * ref_magnitude(y, l);
+    break;
+  case IR_OP_DIV:
+    for (int l = 0; l < n; l++) {
       double divisor = fabs(ref_float(y, l)), value = fabs(ref_float(x, l)) / divisor;
-      e->m[l] = mx / divisor + value * (my / divisor - 1); /* relative errors add up */
-      break;
+      e->m[l] = ref_magnitude(x, l) / divisor +
+                value * (ref_magnitude(y, l) / divisor - 1); /* relative errors add up */
     }
-    default: e->m[l] = mx; break;
-    }
+    break;
+  default:
+    for (int l = 0; l < n; l++) e->m[l] = ref_magnitude(x, l);
+    break;
   }
 }
 

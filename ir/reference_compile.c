@@ -9,6 +9,7 @@ typedef struct compiler {
   int *level_of;       /* by index: the reduction that introduces it, 0 for the left side's */
   const ir_expr *term; /* the innermost sum's body */
   int deepest;
+  int line; /* the left index that is the lanes of the outermost scope; -1: none */
 } compiler;
 
 static ref_node *compile(compiler *c, const ir_expr *e, int scope, bool wide);
@@ -55,6 +56,7 @@ static ref_node *node_new(compiler *c, ref_op op, const ir_expr *e, int scope, i
   n->source = e;
   n->scope = scope;
   n->depends = dependence(c, e, scope, true);
+  n->outer = dependence(c, e, scope - 1, true);
   n->n_args = n_args;
   return n;
 }
@@ -66,6 +68,7 @@ static ref_node *coerce(compiler *c, ref_node *operand, ref_op conversion) {
   if (n == NULL) return NULL;
   n->args[0] = operand;
   n->depends = operand->depends;
+  n->outer = operand->outer;
   n->integer = conversion == REF_TRUTH;
   return finish(c, n) ? n : NULL;
 }
@@ -107,6 +110,7 @@ static bool compile_read(compiler *c, ref_node *n, const ir_expr *e, int scope) 
     r->subs[i] = compile(c, sub, scope, true);
     if (r->subs[i] == NULL) return false;
   }
+  if (c->line >= 0 && r->owner == 1) r->owner = 0; /* lanes of a line belong to no reduction */
   r->linear = true;
   for (int i = 0; i < r->rank; i++) r->linear = r->linear && r->subs[i]->linear;
   if (e->has_else) {
@@ -118,10 +122,13 @@ static bool compile_read(compiler *c, ref_node *n, const ir_expr *e, int scope) 
   if (!r->argument && s->memos[e->id] == NULL) {
     int64_t elements = ir_tensor_elements(s->p, e->id);
     s->memo_size[e->id] = elements < REF_FEW ? REF_FEW : elements < REF_MEMO ? elements : REF_MEMO;
+    if (elements == INT64_MAX) s->memo_size[e->id] = 0; /* its elements' numbers are not unique */
     s->memos[e->id] = ARENA_NEW_N(&s->arena, ref_memo, (size_t)s->memo_size[e->id]);
     if (s->memos[e->id] == NULL) return false;
   }
   if (!finish(c, n)) return false;
+  bool along = n->varying && r->rank > 0 && r->subs[r->rank - 1]->varying && r->subs[r->rank - 1]->linear;
+  if (!r->argument && along) s->line_wanted[e->id] = true;
   r->offsets = ARENA_NEW_N(&s->arena, int64_t, n->varying ? REF_LANES : 1);
   return r->offsets != NULL && add_split(c, n);
 }
@@ -389,6 +396,7 @@ static bool compile_definition(compiler *c, ref_definition *d) {
   arena *a = &c->s->arena;
   const ir_definition *def = c->def;
   size_t n = (size_t)def->n_indices;
+  int scope = c->line >= 0;
   d->source = def;
   d->index = ARENA_NEW_N(a, int64_t, n);
   d->range = ARENA_NEW_N(a, int64_t, n);
@@ -398,11 +406,13 @@ static bool compile_definition(compiler *c, ref_definition *d) {
     return false;
   for (int i = 0; i < def->n_subscripts; i++)
     if ((d->subs[i] = compile(c, def->subscripts[i], 0, true)) == NULL) return false;
-  ref_node *value = compile(c, before_store(c, def), 0, false);
+  if (scope > 0) c->level_of[c->line] = c->deepest = scope;
+  ref_node *value = compile(c, before_store(c, def), scope, false);
   if (value == NULL) return false;
   d->value = value;
   d->levels = ARENA_NEW_N(a, ref_level, (size_t)c->deepest + 1);
   if (d->levels == NULL) return false;
+  if (scope > 0 && (d->lanes = ARENA_NEW_N(a, int16_t, REF_LANES)) == NULL) return false;
   for (int i = 1; i <= c->deepest; i++) {
     d->levels[i].k = ARENA_NEW_N(a, int64_t, REF_LANES);
     d->levels[i].dead = ARENA_NEW_N(a, uint8_t, REF_LANES);
@@ -423,6 +433,22 @@ static bool add_table(ref_machine *s, dtype t) {
   return true;
 }
 
+ref_definition *ref_compile_line(ref_machine *s, const ir_definition *def) {
+  compiler c = {.s = s, .def = def, .line = def->subscripts[def->n_subscripts - 1]->id};
+  ref_definition *line = ARENA_NEW(&s->arena, ref_definition);
+  return line != NULL && compile_definition(&c, line) ? line : NULL;
+}
+
+static void note_casts(ref_machine *s) {
+  compiler c = {.s = s, .line = -1};
+  for (int i = 0; i < s->p->op->n_definitions; i++) {
+    const ref_definition *d = &s->definitions[i];
+    bool casts = d->source->update != IR_ASSIGN || d->source->tensor2 >= 0 || has_casts(&c, d->value);
+    s->casts_in[d->source->tensor] = s->casts_in[d->source->tensor] || casts;
+    if (d->source->tensor2 >= 0) s->casts_in[d->source->tensor2] = true;
+  }
+}
+
 bool ref_compile(ref_machine *s) {
   const ir_op *op = s->p->op;
   for (int i = 0; i < op->n_inputs; i++)
@@ -430,8 +456,9 @@ bool ref_compile(ref_machine *s) {
   s->definitions = ARENA_NEW_N(&s->arena, ref_definition, (size_t)op->n_definitions);
   if (s->definitions == NULL) return false;
   for (int i = 0; i < op->n_definitions; i++) {
-    compiler c = {.s = s, .def = &op->definitions[i]};
+    compiler c = {.s = s, .def = &op->definitions[i], .line = -1};
     if (!compile_definition(&c, &s->definitions[i])) return false;
   }
-  return true;
+  note_casts(s);
+  return ref_compile_lines(s);
 }

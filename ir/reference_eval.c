@@ -29,6 +29,19 @@ static void take(const ref_machine *s, ref_node *e, int lane, const ref_node *fr
   if (s->want_m && e->sums) e->m[lane] = ref_extra_of(s, from, from_lane);
 }
 
+static void take_all(const ref_machine *s, ref_node *e, int n, const ref_node *from) {
+  if (ref_step(from) == 0) {
+    for (int l = 0; l < n; l++) take(s, e, l, from, l);
+    return;
+  }
+  memcpy(e->v, from->v, (size_t)n * sizeof *e->v);
+  if (!s->want_m || !e->sums) return;
+  if (from->sums)
+    memcpy(e->m, from->m, (size_t)n * sizeof *e->m);
+  else
+    for (int l = 0; l < n; l++) e->m[l] = ref_extra_of(s, from, l);
+}
+
 /* One operand for the lanes where the condition is `side`; for && and || the other lanes know their value. */
 static bool choose(ref_machine *s, ref_definition *d, ref_node *e, ref_node *operand, bool side) {
   const ref_node *condition = e->args[0];
@@ -36,7 +49,7 @@ static bool choose(ref_machine *s, ref_definition *d, ref_node *e, ref_node *ope
   if (!condition->varying) {
     if ((condition->v[0].i != 0) != side) return true;
     if (!ref_eval(s, d, operand)) return false;
-    for (int l = 0; l < total; l++) take(s, e, l, operand, l);
+    take_all(s, e, total, operand);
     return true;
   }
   for (int l = 0; l < total; l++)
@@ -50,7 +63,8 @@ static bool choose(ref_machine *s, ref_definition *d, ref_node *e, ref_node *ope
 static bool eval_choice(ref_machine *s, ref_definition *d, ref_node *e) {
   if (!ref_eval(s, d, e->args[0])) return false;
   int n = ref_count(d, e);
-  for (int l = 0; l < n; l++) {
+  bool all = e->id == IR_OP_SELECT && !e->args[0]->varying; /* lanes are written anyway */
+  for (int l = 0; l < n && !all; l++) {
     e->v[l].i = e->id == IR_OP_OR; /* where the first operand decides, or the lane is dead */
     if (e->sums && s->want_m) e->m[l] = 0;
   }
@@ -59,25 +73,39 @@ static bool eval_choice(ref_machine *s, ref_definition *d, ref_node *e) {
   return choose(s, d, e, e->args[1], true) && choose(s, d, e, e->args[2], false);
 }
 
+/* What rounding does to a node's `m`. */
+static void extra_of_cast(const ref_machine *s, ref_node *e, int n) {
+  double roundoff = dtype_roundoff((dtype)e->id);
+  for (int l = 0; l < n; l++) {
+    double rounded = fabs(ref_float(e, l));
+    if (s->want_m == REF_CASTS)
+      e->m[l] += rounded * roundoff;
+    else if (rounded > e->m[l] && isfinite(rounded)) /* rounded up: no value is larger than its magnitude */
+      e->m[l] = rounded;
+  }
+}
+
 static bool eval_unary(ref_machine *s, ref_definition *d, ref_node *e) {
   ref_node *x = e->args[0];
   if (!ref_eval(s, d, x)) return false;
   int n = ref_count(d, e);
-  for (int l = 0; l < n; l++) {
-    switch (e->op) {
-    case REF_TO_FLOAT: e->v[l].f = (double)x->v[l].i; break;
-    case REF_TRUTH: e->v[l].i = x->integer ? x->v[l].i != 0 : x->v[l].f != 0; break;
-    case REF_NOT: e->v[l].i = x->v[l].i == 0; break;
-    default: e->v[l] = ref_round((dtype)e->id, x->v[l], x->integer); break;
-    }
-    if (s->want_m && e->sums) e->m[l] = ref_extra_of(s, x, l);
-    if (!e->sums || e->op != REF_CAST || !s->want_m) continue;
-    double rounded = fabs(ref_float(e, l));
-    if (s->want_m == REF_CASTS)
-      e->m[l] += rounded * dtype_roundoff((dtype)e->id);
-    else if (rounded > e->m[l] && isfinite(rounded)) /* rounded up: no value is larger than its magnitude */
-      e->m[l] = rounded;
+  switch (e->op) {
+  case REF_TO_FLOAT:
+    for (int l = 0; l < n; l++) e->v[l].f = (double)x->v[l].i;
+    break;
+  case REF_TRUTH:
+    for (int l = 0; l < n; l++) e->v[l].i = x->integer ? x->v[l].i != 0 : x->v[l].f != 0;
+    break;
+  case REF_NOT:
+    for (int l = 0; l < n; l++) e->v[l].i = x->v[l].i == 0;
+    break;
+  default:
+    for (int l = 0; l < n; l++) e->v[l] = ref_round((dtype)e->id, x->v[l], x->integer);
+    break;
   }
+  if (!s->want_m || !e->sums) return true;
+  for (int l = 0; l < n; l++) e->m[l] = ref_extra_of(s, x, l);
+  if (e->op == REF_CAST) extra_of_cast(s, e, n);
   return true;
 }
 
@@ -91,6 +119,7 @@ static void eval_index(const ref_definition *d, ref_node *e) {
 }
 
 static bool eval_now(ref_machine *s, ref_definition *d, ref_node *e) {
+  s->work += ref_count(d, e);
   switch (e->op) {
   case REF_CONSTANT: return true;
   case REF_INDEX: eval_index(d, e); return true;
@@ -107,7 +136,24 @@ static bool eval_now(ref_machine *s, ref_definition *d, ref_node *e) {
   return false;
 }
 
+/* What varies with the innermost index and with one further out, but with none between, is the same each time
+ * the innermost reduction comes to the same lanes: of a query's row times each key's, the query's. */
+static bool eval_again(ref_machine *s, ref_definition *d, ref_node *e) {
+  const ref_level *level = &d->levels[e->scope];
+  uint64_t serial = d->levels[e->outer + 1].serial;
+  bool same = level->contiguous && e->kept_first == level->first && e->kept_n == level->n;
+  if (same && e->kept_serial == serial) return true;
+  e->kept_serial = 0;
+  if (!eval_now(s, d, e)) return false;
+  if (!level->contiguous || memchr(level->dead, 1, (size_t)level->n) != NULL) return true;
+  e->kept_serial = serial;
+  e->kept_first = level->first;
+  e->kept_n = level->n;
+  return true;
+}
+
 bool ref_eval(ref_machine *s, ref_definition *d, ref_node *e) {
+  if (e->varying && e->outer + 1 < e->scope) return eval_again(s, d, e);
   if (e->varying || e->scope == 0) return eval_now(s, d, e);
   /* The same for all lanes: computed once since the reduction just inside what it depends on began. */
   uint64_t serial = d->levels[e->depends + 1].serial;
@@ -294,14 +340,6 @@ bool ref_element(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v,
   return true;
 }
 
-/* The number of an element in its tensor, temporaries' as their indices say. */
-static uint64_t number_of(const ref_machine *s, int tensor, const int64_t *coords, int rank) {
-  const int64_t *shape = s->shapes[tensor];
-  uint64_t n = 0;
-  for (int i = 0; i < rank; i++) n = n * (uint64_t)shape[i] + (uint64_t)coords[i];
-  return n;
-}
-
 bool ref_element_read(ref_machine *s, int tensor, const int64_t *coords, ref_lane *v, double *m) {
   const ir_tensor *t = &s->p->op->tensors[tensor];
   int rank = t->rank + (t->any_rank ? s->p->lead_rank : 0);
@@ -312,21 +350,12 @@ bool ref_element_read(ref_machine *s, int tensor, const int64_t *coords, ref_lan
     *m = s->want_m == REF_CASTS ? 0 : fabs(integer ? (double)v->i : v->f);
     return true;
   }
-  size_t bytes = (size_t)rank * sizeof *coords;
-  ref_memo *memo = &s->memos[tensor][number_of(s, tensor, coords, rank) % (uint64_t)s->memo_size[tensor]];
-  if (!memo->used || (s->want_m && memo->has_m != s->want_m) || memcmp(memo->coords, coords, bytes) != 0) {
-    bool integer;
-    memo->used = false;
-    if (!ref_element(s, tensor, coords, &memo->v, &integer, &memo->m)) return false;
-    dtype type = ir_tensor_dtype(s->p, tensor);
-    if (t->role == IR_OUTPUT || integer != (ir_level_of(type) < LEVEL_F32))
-      memo->v = ref_round(type, memo->v, integer);
-    memcpy(memo->coords, coords, bytes);
-    memo->has_m = s->want_m;
-    memo->used = true;
-  }
-  *v = memo->v;
-  *m = memo->m;
+  uint64_t number = ref_number(s, tensor, coords, rank);
+  if (ref_recall(s, tensor, number, v, m)) return true;
+  bool integer;
+  if (!ref_element(s, tensor, coords, v, &integer, m)) return false;
+  if (ref_is_rounded(s, tensor, integer)) *v = ref_round(ir_tensor_dtype(s->p, tensor), *v, integer);
+  ref_remember(s, tensor, number, *v, *m);
   return true;
 }
 
@@ -360,6 +389,10 @@ arke_status ir_evaluator_create(const ir_problem *p, const ir_data *tensors, ir_
 
 void ir_evaluator_repeat(ir_evaluator *ev, int tensor, int64_t period) {
   ev->periods[tensor] = period;
+}
+
+int64_t ir_evaluator_work(const ir_evaluator *ev) {
+  return ev->work;
 }
 
 void ir_evaluator_destroy(ir_evaluator *ev) {

@@ -84,11 +84,11 @@ static int64_t lead_offset(const ref_machine *s, const ref_definition *d, const 
   return at;
 }
 
-static void load(const ref_machine *s, const ref_node *e, int64_t base, int64_t step, const int64_t *offsets,
-                 int n) {
+void ref_load_input(const ref_machine *s, ref_node *e, int input, int64_t base, int64_t step,
+                    const int64_t *offsets, int n) {
   const ref_read *r = e->read;
-  const void *data = s->tensors[r->tensor].data;
-  int64_t period = s->periods[r->tensor];
+  const void *data = s->tensors[input].data;
+  int64_t period = s->periods[input];
   if (period > 0 && offsets == NULL) { /* a line stays one where it does not pass the end of the period */
     int64_t folded = base % period, last = folded + step * (n - 1);
     if (last < 0 || last >= period) {
@@ -105,6 +105,11 @@ static void load(const ref_machine *s, const ref_node *e, int64_t base, int64_t 
     ref_load_integers(r->type, data, base, step, offsets, n, e->v);
   else
     ref_load_floats(s, r->type, data, base, step, offsets, n, e->v);
+}
+
+static void load(const ref_machine *s, ref_node *e, int64_t base, int64_t step, const int64_t *offsets,
+                 int n) {
+  ref_load_input(s, e, e->read->tensor, base, step, offsets, n);
 }
 
 static bool load_element(ref_machine *s, ref_definition *d, ref_node *e, const subscripts *x, int lane) {
@@ -189,6 +194,26 @@ static bool load_checked(ref_machine *s, ref_definition *d, ref_node *e, const s
   return true;
 }
 
+/* The same of a temporary or an output, where the last subscript alone differs. */
+static bool read_line(ref_machine *s, ref_definition *d, ref_node *e, const subscripts *x, int n,
+                      bool *done) {
+  const ref_read *r = e->read;
+  const ref_level *level = &d->levels[e->scope];
+  int last = r->rank - 1, lead = s->p->op->tensors[r->tensor].any_rank ? s->p->lead_rank : 0;
+  int64_t coords[LIMIT_RANK], ends[2];
+  *done = false;
+  if (last < 0 || s->lines[r->tensor] == NULL || !r->linear || x->c[last] <= 0) return true;
+  for (int i = 0; i < last; i++)
+    if (x->c[i] != 0 || x->u[i] < 0 || x->u[i] >= r->size[i]) return true;
+  for (int i = 0; i < 2; i++)
+    if (__builtin_mul_overflow(x->c[last], ref_k(level, i * (n - 1)), &ends[i]) ||
+        __builtin_add_overflow(ends[i], x->u[last], &ends[i]) || ends[i] < 0 || ends[i] >= r->size[last])
+      return true;
+  for (int i = 0; i < lead; i++) coords[i] = d->lead[i];
+  for (int i = 0; i < last; i++) coords[lead + i] = x->u[i];
+  return ref_read_line(s, d, e, coords, x->u[last], x->c[last], done);
+}
+
 bool ref_eval_read(ref_machine *s, ref_definition *d, ref_node *e) {
   const ref_read *r = e->read;
   subscripts x;
@@ -203,5 +228,7 @@ bool ref_eval_read(ref_machine *s, ref_definition *d, ref_node *e) {
     keep_magnitudes(s, e, n);
     return true;
   }
-  return load_checked(s, d, e, &x, n);
+  bool done = false;
+  if (e->varying && !r->argument && !read_line(s, d, e, &x, n, &done)) return false;
+  return done || load_checked(s, d, e, &x, n);
 }

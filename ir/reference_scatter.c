@@ -76,3 +76,18 @@ int64_t ref_first_place(const ref_definition *d, const int64_t *coords) {
     if (!is_bound(d, i)) h = mix(h, coords[i]);
   return d->places.first[h & d->places.mask];
 }
+
+bool ref_last_place(ref_machine *s, ref_definition *d, const int64_t *coords, int64_t *last) {
+  *last = -1;
+  for (int64_t at = ref_first_place(d, coords); at >= 0; at = d->places.next[at]) {
+    bool yes = true;
+    d->index[d->free_slots[0]] = at;
+    for (int i = 0; i < d->source->n_subscripts && yes; i++) {
+      if (is_bound(d, i)) continue;
+      if (!ref_eval(s, d, d->subs[i])) return false;
+      yes = d->subs[i]->v[0].i == coords[i];
+    }
+    if (yes) *last = at;
+  }
+  return true;
+}

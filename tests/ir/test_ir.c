@@ -8,6 +8,7 @@ int main(void) {
   srunner_add_suite(runner, notation_docs_suite());
   srunner_add_suite(runner, problem_suite());
   srunner_add_suite(runner, reference_suite());
+  srunner_add_suite(runner, reference_lines_suite());
   srunner_add_suite(runner, ir_memory_suite());
   srunner_add_suite(runner, form_random_suite());
   srunner_add_suite(runner, space_suite());
