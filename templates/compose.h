@@ -30,8 +30,8 @@
 #define COMPOSE_PARAMS(X)                                                                                    \
   X(PICK,                                                                                                    \
     "configurations of the stages: 0: their templates' defaults; 1: those that the cost model likes best; "  \
-    "more: in the stage that costs most, the model's (PICK - 1)th of all that differ from 1 in one "         \
-    "parameter",                                                                                             \
+    "more: in the stage that costs most, the (PICK - 1)th of those that it likes best with another value "   \
+    "of a parameter",                                                                                        \
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)                    \
   X(SLICE,                                                                                                   \
     "elements of an axis that a temporary over axes which meet in no argument is made for at once; 0: all",  \
@@ -125,7 +125,7 @@ void compose_keep_blocks(const compose_block *block, ir_problem *reduced);
 arke_status compose_split(const ir_problem *p, const target *t, int slice, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err);
 /* What the stages may be configured as: what their templates judge with, their best points by the model, and
- * the cheapest neighbours of the best of the stage that costs most. */
+ * of the stage that costs most the best points with other values of a parameter, the cheapest of them. */
 typedef struct compose_choices {
   const compose_plan *plan; /* its stages have their templates' defaults */
   const void *prepared[COMPOSE_STAGES];

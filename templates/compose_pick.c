@@ -1,5 +1,5 @@
 /* Configurations of the stages. Their spaces multiply, so none is searched as a whole: every stage has what
- * its model likes best, and the stage that costs most also each of that one's neighbours. */
+ * its model likes best, and the stage that costs most also the best with each other value of a parameter. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -36,23 +36,75 @@ static int compare_price(const void *a, const void *b) {
   return (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-/* The feasible points that differ from the stage's best in one parameter, cheapest first. */
-static bool find_neighbours(const choice *of, const config *best, arena *a, compose_choices *out) {
+/* A parameter that keeps its value. */
+typedef struct fixed {
+  const choice *of;
+  int param, value;
+} fixed;
+
+static bool fixed_price(const void *user, const config *c, double *ns) {
+  const fixed *f = user;
+  return c->values[f->param] == f->value && price(f->of, c, ns);
+}
+
+static bool is_listed(const space *all, const priced *list, int n, const config *c) {
+  for (int i = 0; i < n; i++)
+    if (config_equal(all, &list[i].c, c)) return true;
+  return false;
+}
+
+/* Makes a point that is not feasible into one that is, by one other parameter or two; the cheapest of those.
+ */
+static void mend(const space *all, const fixed *f, priced *at) {
+  const config from = at->c;
+  price(f->of, &at->c, &at->ns);
+  space_descend(all, fixed_price, f, &at->c, &at->ns);
+  for (int i = 0; i < all->n_params && !(at->ns < INFINITY); i++) {
+    for (int v = 0; v < all->params[i].n_values && i != f->param; v++) {
+      at->c = from;
+      at->c.values[i] = all->params[i].values[v];
+      space_descend(all, fixed_price, f, &at->c, &at->ns);
+      if (at->ns < INFINITY) return;
+    }
+  }
+}
+
+/* The cheapest that is found from `best` and from the template's default on. */
+static priced best_with(const space *all, const fixed *f, const config *best) {
+  const config *const starts[] = {best, &f->of->s->c};
+  priced found = {*best, INFINITY};
+  for (size_t i = 0; i < COUNT_OF(starts); i++) {
+    priced next = {*starts[i], INFINITY};
+    next.c.values[f->param] = f->value;
+    mend(all, f, &next);
+    if (next.ns < found.ns) found = next;
+  }
+  return found;
+}
+
+/* What the model likes best with each value that its best has not, of each parameter, cheapest first: of the
+ * points that differ in one parameter alone most are as the best, in a number of stages, say, and what it
+ * takes to be better with another value is out of reach. One may be better than the best that was known. */
+static bool find_neighbours(const choice *of, config *best, arena *a, compose_choices *out) {
   const space *all = of->s->k->space(of->t);
-  priced *list = ARENA_NEW_N(a, priced, (size_t)LIMIT_PARAMS * LIMIT_PARAM_VALUES);
+  priced *list = ARENA_NEW_N(a, priced, (size_t)LIMIT_PARAMS * LIMIT_PARAM_VALUES + 1);
   int n = 0;
   if (!list) return false;
+  list[n].c = *best;
+  price(of, &list[n].c, &list[n].ns);
+  n++;
   for (int i = 0; i < all->n_params; i++) {
     for (int v = 0; v < all->params[i].n_values; v++) {
-      priced *next = &list[n];
-      next->c = *best;
-      next->c.values[i] = all->params[i].values[v];
-      if (next->c.values[i] != best->values[i] && price(of, &next->c, &next->ns)) n++;
+      fixed f = {of, i, all->params[i].values[v]};
+      if (f.value == best->values[i]) continue;
+      priced next = best_with(all, &f, best);
+      if (next.ns < INFINITY && !is_listed(all, list, n, &next.c)) list[n++] = next;
     }
   }
   qsort(list, (size_t)n, sizeof *list, compare_price);
-  out->n_neighbours = n < COMPOSE_NEIGHBOURS ? n : COMPOSE_NEIGHBOURS;
-  for (int i = 0; i < out->n_neighbours; i++) out->neighbours[i] = list[i].c;
+  *best = list[0].c;
+  out->n_neighbours = n - 1 < COMPOSE_NEIGHBOURS ? n - 1 : COMPOSE_NEIGHBOURS;
+  for (int i = 0; i < out->n_neighbours; i++) out->neighbours[i] = list[i + 1].c;
   return true;
 }
 
@@ -75,7 +127,9 @@ compose_choices *compose_choose(const compose_plan *plan, const target *t, arena
     dearest = of;
     out->dearest = i;
   }
-  return find_neighbours(&dearest, &out->best[out->dearest], a, out) ? out : NULL;
+  if (!find_neighbours(&dearest, &out->best[out->dearest], a, out)) return NULL;
+  if (!config_equal(dearest.s->k->space(t), &out->best[out->dearest], &dearest.s->c)) out->differs = true;
+  return out;
 }
 
 bool compose_pick(const compose_choices *from, const config *c, config stages[COMPOSE_STAGES]) {
