@@ -68,7 +68,8 @@ gen_value attention_first_item(attention_emitter *e);
 gen_value attention_next_item(attention_emitter *e, gen_value place);
 gen_value attention_item_at(attention_emitter *e, gen_value place);
 arke_status attention_locate(attention_emitter *e, gen_value item, attention_place *at, arke_error *err);
-/* Head and tile of an item, of e->tiles: heads of a group together, their longest tiles first. */
+/* Head and tile of an item, of e->tiles: heads of a group together, their longest tiles first; of tiles that
+ * are ordered the rank. */
 void attention_find_tile(attention_emitter *e, gen_value item, gen_value *head, gen_value *tile);
 /* The loops of a head, also of e->l. */
 void attention_set_head(attention_emitter *e, attention_place *at);
@@ -87,6 +88,14 @@ gen_value attention_end_of_keys(attention_emitter *e, const attention_place *at)
 arke_status attention_count_tiles(attention_emitter *e, arke_error *err); /* e->tiles, by the warp */
 arke_status attention_find_request(attention_emitter *e, gen_value item, attention_place *at,
                                    arke_error *err); /* by the warp */
+/* Tiles of packed requests, the longest first, where bounds tell (attention_order.c): the one of a rank,
+ * which there is; by the warp. Changes e->group and e->rests. */
+typedef struct attention_found {
+  gen_value group, row, end; /* i32, as group_tile has them */
+} attention_found;
+bool attention_is_ordered(const attention_plan *p);
+arke_status attention_find_by_rank(attention_emitter *e, gen_value rank, attention_found *found,
+                                   arke_error *err);
 void attention_tell_request(attention_emitter *e, gen_value stage,
                             const attention_place *at); /* by a thread */
 void attention_tell_end(attention_emitter *e, gen_value stage);

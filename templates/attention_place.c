@@ -180,7 +180,7 @@ void attention_find_tile(attention_emitter *e, gen_value item, gen_value *head, 
   bool last_is_longest = false;
   for (int i = 0; i < e->m->bounds.n; i++)
     last_is_longest |= e->m->bounds.list[i].upper && e->m->bounds.list[i].query > 0;
-  if (last_is_longest) *tile = gen_sub(b, gen_add_imm(b, tiles, -1), *tile);
+  if (last_is_longest && !attention_is_ordered(e->p)) *tile = gen_sub(b, gen_add_imm(b, tiles, -1), *tile);
 }
 
 /* The number of a pack becomes that of its first head. */

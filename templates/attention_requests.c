@@ -39,16 +39,24 @@ static void set_group(attention_emitter *e, attention_place *at, gen_value numbe
   e->group = gen_smin(b, number, last);
 }
 
+static arke_status find_tile(attention_emitter *e, gen_value tile, attention_found *found, arke_error *err) {
+  group_tiles tiles = tiles_of(e);
+  group_tile at;
+  if (attention_is_ordered(e->p)) return attention_find_by_rank(e, tile, found, err);
+  TRY(group_tiles_find(e->b, &tiles, attention_extent(e, e->m->query), tile, &at, err));
+  *found = (attention_found){at.group, at.row, at.end};
+  return ARKE_OK;
+}
+
 arke_status attention_find_request(attention_emitter *e, gen_value item, attention_place *at,
                                    arke_error *err) {
   gen_builder *b = e->b;
-  group_tiles tiles = tiles_of(e);
-  group_tile found;
+  attention_found found;
   gen_value tile;
   *at = (attention_place){.none = NULL};
   attention_find_tile(e, item, &at->head, &tile);
   attention_set_head(e, at);
-  TRY(group_tiles_find(b, &tiles, attention_extent(e, e->m->query), tile, &found, err));
+  TRY(find_tile(e, tile, &found, err));
   set_group(e, at, found.group);
   at->first = found.row;
   at->last = gen_add_imm(b, gen_smin(b, gen_add_imm(b, found.row, e->p->block_q), found.end), -1);

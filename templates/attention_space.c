@@ -72,7 +72,7 @@ template_reason attention_judge(const void *of, const target *t, const target_ra
 }
 
 /* What starts are made of; the cost says which is best. */
-static const int start_stages[] = {2, 1}, start_groups[] = {1, 4};
+static const int start_stages[] = {2, 1}, start_groups[] = {1, 4, 0};
 
 static void try_start(const prepared *x, const target *t, config here, double *least, config *best) {
   double ns;
@@ -96,6 +96,7 @@ void attention_defaults(const ir_problem *p, const target *t, config *c) {
   const prepared *x = attention_prepare(p, t, &a);
   const space_param *blocks = &params[ATTENTION_BLOCK_N];
   double least = INFINITY;
+  size_t groups = x && x->m.groups.of ? 3 : 2; /* of all heads for packed requests alone */
   *c = (config){{[ATTENTION_CONSUMERS] = 1,
                  [ATTENTION_BLOCK_N] = 32,
                  [ATTENTION_STAGES] = 1,
@@ -103,7 +104,7 @@ void attention_defaults(const ir_problem *p, const target *t, config *c) {
                  [ATTENTION_PACK] = 1}};
   for (int n = 0; x && n < blocks->n_values; n++) {
     for (int consumers = 1; consumers <= 3; consumers++) {
-      for (size_t i = 0; i < COUNT_OF(start_stages) * COUNT_OF(start_groups); i++) {
+      for (size_t i = 0; i < COUNT_OF(start_stages) * groups; i++) {
         int stages = start_stages[i % COUNT_OF(start_stages)];
         config here = {{[ATTENTION_CONSUMERS] = consumers,
                         [ATTENTION_BLOCK_N] = blocks->values[n],

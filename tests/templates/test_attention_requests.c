@@ -2,6 +2,7 @@
  * lengths, lengths from tensors, keys in pages; what lies behind a request's end must not matter. */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,32 @@ START_TEST(packed_requests_are_right) {
   template_case c = template_case_bind(&a, attention(), template_text_of(packed[_i].op), packed[_i].bindings,
                                        packed[_i].settings);
   template_fill_views(&c.p, packed[_i].inputs, 3, views);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+/* Tiles are taken the longest first, whosever they are: more requests than are looked at together, of no rows
+ * and of several tiles, whose keys bounds cut on either side. */
+START_TEST(tiles_by_length_are_right) {
+  static const char *const bounds[] = {"causal=true", "causal=true left=20", "left=9 right=30"};
+  enum { REQUESTS = 70 };
+  double queries[REQUESTS + 1] = {0}, keys[REQUESTS + 1] = {0};
+  char bindings[200];
+  for (int i = 0; i < REQUESTS; i++) {
+    bool is_long = i % 23 == 11;
+    queries[i + 1] = queries[i] + (double)(random_u64(1, (uint64_t)i) % (is_long ? 90 : 4));
+    keys[i + 1] = keys[i] + (double)(random_u64(2, (uint64_t)i) % (is_long ? 120 : 9));
+  }
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  snprintf(bindings, sizeof bindings, "T=bf16 N=%d M=%d H=2 G=1 D=64 E=64 B=%d %s",
+           (int)queries[REQUESTS] + 5, (int)keys[REQUESTS] + 3, REQUESTS, bounds[_i]);
+  template_case c =
+      template_case_bind(&a, attention(), template_text_of("varlen_attention"), bindings,
+                         "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2");
+  const template_input inputs[] = {{"cu_q", TEMPLATE_VALUES(queries)}, {"cu_k", TEMPLATE_VALUES(keys)}};
+  template_fill_views(&c.p, inputs, 2, views);
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
 }
@@ -369,6 +396,7 @@ int main(void) {
   Suite *suite = suite_create("attention_requests");
   TCase *tests = new_case(suite, "packed");
   tcase_add_loop_test(tests, packed_requests_are_right, 0, (int)COUNT_OF(packed));
+  tcase_add_loop_test(tests, tiles_by_length_are_right, 0, 3);
   tests = new_case(suite, "paged");
   tcase_add_loop_test(tests, lengths_and_pages_are_right, 0, (int)COUNT_OF(paged));
   tests = new_case(suite, "nobody");
