@@ -3,18 +3,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/random.h"
 #include "tuner/compare.h"
 
 #define STAGE "verify"
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* --- places --------------------------------------------------------------------------------------------- */
 
@@ -60,7 +53,7 @@ static void describe_data(const tune_tensors *t, ir_data data[LIMIT_TENSORS]) {
   }
 }
 
-static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output, int n, double until,
+static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output, int n, double most_work,
                             uint64_t seed, tune_expected *e, arke_error *err) {
   const tune_tensor *x = &t->list[output];
   bool all = x->elements <= n;
@@ -71,7 +64,7 @@ static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output,
     int64_t coords[LIMIT_RANK];
     place_kind kind = place(x, all, seed, k, coords);
     if (kind == PLACE_TWICE) continue;
-    if (kind != PLACE_CORNER && now_s() > until) break;
+    if (kind != PLACE_CORNER && (double)ir_evaluator_work(ev) > most_work) break;
     tune_sample *s = &e->samples[e->n];
     s->output = output;
     s->offset = 0;
@@ -88,6 +81,7 @@ static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output,
 }
 
 #define FLOPS_PER_S 4e7 /* of the evaluator, on one core */
+#define WORK_PER_S  3e8 /* of ir_evaluator_work, on one core: attention, whose steps are the slowest */
 
 double tune_reference_s(const ir_problem *p) {
   int64_t least = INT64_MAX;
@@ -111,12 +105,11 @@ static arke_status evaluate_outputs(const tune_tensors *t, const tune_reference 
   for (int i = 0; i < t->n; i++)
     if (!t->list[i].output && t->list[i].host_elements < t->list[i].elements)
       ir_evaluator_repeat(ev, i, t->list[i].host_elements);
-  double begin = now_s();
   arke_status status = ARKE_OK;
   for (int i = 0, done = 0; i < t->n && status == ARKE_OK; i++) {
     if (!t->list[i].output || t->list[i].elements == 0) continue;
-    double until = begin + r->limit_s * ++done / outputs;
-    status = evaluate(t, ev, i, each, until, random_u64(seed, (uint64_t)i), e, err);
+    double most_work = r->limit_s * WORK_PER_S * ++done / outputs;
+    status = evaluate(t, ev, i, each, most_work, random_u64(seed, (uint64_t)i), e, err);
   }
   ir_evaluator_destroy(ev);
   return status;

@@ -23,7 +23,8 @@ typedef struct tune_expected {
 
 typedef struct tune_reference {
   int samples;    /* of all outputs; 0: none, then only kernels are compared with one another */
-  double limit_s; /* wall clock; corners are evaluated whatever it takes */
+  double limit_s; /* about, by the evaluator's work, so that one seed gives one sample; corners are evaluated
+                     whatever it takes */
   bool fast_math; /* as in tune_tolerance_for */
 } tune_reference;
 

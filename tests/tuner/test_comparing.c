@@ -415,6 +415,38 @@ START_TEST(long_inputs_are_repeated_on_the_device) {
 }
 END_TEST
 
+/* What ends it is work and not time, which differs from run to run. */
+START_TEST(a_sample_that_is_cut_short_is_the_seeds) {
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  const ir_op *op;
+  ir_problem p;
+  tune_tensors t;
+  tune_expected e[3], longer;
+  device *d = open_emulator();
+  OK(ir_op_parse(&a, ir_catalogue_find("matmul", NULL)->text, &op, &err));
+  OK(ir_problem_bind(op, "T=bf16 M=64 N=64 K=2000", &p, &err));
+  OK(tune_tensors_create(d, &p, true, 0, 5, &t, &err));
+  tune_reference r = {.samples = 2000, .limit_s = 0.02};
+  for (int i = 0; i < 3; i++) OK(tune_expected_compute(&t, &r, 5, &e[i], &err));
+  ck_assert_int_gt(e[0].n, 20);
+  ck_assert_int_lt(e[0].n, 1900);
+  for (int i = 1; i < 3; i++) {
+    ck_assert_int_eq(e[i].n, e[0].n);
+    ck_assert_double_eq(e[i].scale[2], e[0].scale[2]);
+    ck_assert_double_eq(e[i].magnitude[2], e[0].magnitude[2]);
+  }
+  r.limit_s *= 2;
+  OK(tune_expected_compute(&t, &r, 5, &longer, &err));
+  ck_assert_int_gt(longer.n, e[0].n);
+  for (int i = 0; i < 3; i++) tune_expected_release(&e[i]);
+  tune_expected_release(&longer);
+  tune_tensors_release(&t);
+  arena_release(&a);
+  d->ops->close(d);
+}
+END_TEST
+
 /* --- what cannot be trusted ----------------------------------------------------------------------------- */
 
 static const device_ops *plain; /* an emulator's */
@@ -556,6 +588,7 @@ int main(void) {
   tcase_add_test(c, kernels_are_compared_without_samples);
   tcase_add_test(c, empty_tensors_have_nothing_to_compare);
   tcase_add_loop_test(c, long_inputs_are_repeated_on_the_device, 0, 2);
+  tcase_add_test(c, a_sample_that_is_cut_short_is_the_seeds);
   tcase_add_loop_test(c, what_fails_leaves_it_to_the_host, 0, 5);
   tcase_add_test(c, runners_compare_on_the_device);
   suite_add_tcase(suite, c);
