@@ -11,6 +11,7 @@
 #include "tuner/cli_emulations.h"
 #include "tuner/cli_output.h"
 #include "tuner/cli_report.h"
+#include "tuner/interrupts.h"
 #include "tuner/trial_runner.h"
 
 #define STAGE "fidelity"
@@ -263,9 +264,7 @@ arke_status cli_fidelity_run(const cli_fidelity_plan *plans, int n_plans, const 
   device *tested = NULL;
   sigset_t signals, before;
   *options->count = (cli_fidelity_count){0};
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
+  interrupts_fill(&signals);
   pthread_sigmask(SIG_BLOCK, &signals, &before);
   arke_status status = options->kind == ARKE_DEVICE_CUDA
                            ? device_open_cuda(options->index, &tested, err)

@@ -11,6 +11,7 @@
 #include "tuner/cli_planted.h"
 #include "tuner/cli_selftest.h"
 #include "tuner/cli_tune.h"
+#include "tuner/interrupts.h"
 
 static arke_status print_listing(const cli_line *line, const cli_settings *s, arke_error *err) {
   strbuf out = STRBUF_INIT;
@@ -71,6 +72,7 @@ static void occupy_standard_streams(void) {
 int main(int argc, char **argv) {
   occupy_standard_streams();
   become_worker_if_asked(argc, argv);
+  interrupts_end_process(); /* before anything that takes time: reading, ranking */
   signal(SIGPIPE,
          SIG_IGN); /* a closed pipe is a failed write with a sentence, and workers may die at any time */
   signal(SIGXFSZ, SIG_IGN); /* so is a file at its size limit */

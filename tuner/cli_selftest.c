@@ -15,6 +15,7 @@
 #include "tuner/cli_report.h"
 #include "tuner/cli_scratch.h"
 #include "tuner/cli_tune.h"
+#include "tuner/interrupts.h"
 #include "tuner/trial_runner.h"
 
 #define STAGE "selftest"
@@ -258,15 +259,13 @@ static arke_status test_planted(selftest *t, const cli_problem *p, arke_error *e
 
 enum { SHORT_PARTS = 24 }; /* without a GPU every so many-th operator; the project's tests run them all */
 
-static void fill_signals(sigset_t *signals) {
-  sigemptyset(signals);
-  sigaddset(signals, SIGINT);
-  sigaddset(signals, SIGTERM);
-}
-
 static bool signal_waits(void) {
-  sigset_t pending;
-  return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
+  sigset_t heeded, pending;
+  bool waits = false;
+  interrupts_fill(&heeded);
+  for (int i = 0; i < INTERRUPTS_COUNT && sigpending(&pending) == 0; i++)
+    waits = waits || (sigismember(&heeded, interrupts_list[i]) && sigismember(&pending, interrupts_list[i]));
+  return waits;
 }
 
 typedef struct operators_part {
@@ -379,7 +378,7 @@ static arke_status find_device(selftest *t, arke_error *err) {
 static arke_status check_interrupt(const char *before, arke_error *err) {
   const struct timespec now = {0, 0};
   sigset_t signals;
-  fill_signals(&signals);
+  interrupts_fill(&signals);
   if (sigtimedwait(&signals, NULL, &now) <= 0) return ARKE_OK;
   return error_set(err, ARKE_ERR_INTERRUPTED, STAGE, "interrupted %s", before);
 }
@@ -408,7 +407,7 @@ arke_status cli_selftest_run(cli_settings *s, arena *a, arke_error *err) {
   TRY(find_device(&t, err));
   TRY(cli_scratch_open(&t.scratch, err));
   sigset_t signals, before;
-  fill_signals(&signals);
+  interrupts_fill(&signals);
   pthread_sigmask(SIG_BLOCK, &signals, &before);
   t.report.root =
       json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:b}", "what", "selftest", "date", cli_date_json(), "device",

@@ -222,17 +222,17 @@ static arke_status open_loop(tune_session *s, arke_error *err) {
   int rc = uv_loop_init(&s->loop);
   if (rc != 0) return error_set(err, ARKE_ERR_IO, STAGE, "the event loop cannot start: %s", uv_strerror(rc));
   s->loop_open = true;
-  uv_signal_init(&s->loop, &s->on_interrupt);
-  uv_signal_init(&s->loop, &s->on_terminate);
-  uv_timer_init(&s->loop, &s->ticker);
-  s->on_interrupt.data = s->on_terminate.data = s;
-  uv_signal_start(&s->on_interrupt, on_signal, SIGINT);
-  uv_signal_start(&s->on_terminate, on_signal, SIGTERM);
   /* A caller that holds signals back between sessions gets them handled here. */
   sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
+  interrupts_fill(&signals);
+  for (int i = 0; i < INTERRUPTS_COUNT; i++) {
+    uv_signal_t *handle = &s->on_interrupt[i];
+    uv_signal_init(&s->loop, handle);
+    handle->data = s;
+    sigaction(interrupts_list[i], NULL, &s->actions_before[i]);
+    if (interrupts_heeds(interrupts_list[i])) uv_signal_start(handle, on_signal, interrupts_list[i]);
+  }
+  uv_timer_init(&s->loop, &s->ticker);
   pthread_sigmask(SIG_UNBLOCK, &signals, &s->mask_before);
   uv_timer_start(&s->ticker, on_tick, TICK_MS, TICK_MS);
   return ARKE_OK;
@@ -240,12 +240,15 @@ static arke_status open_loop(tune_session *s, arke_error *err) {
 
 static void close_loop(tune_session *s) {
   if (s->loop_open) {
-    pthread_sigmask(SIG_SETMASK, &s->mask_before, NULL);
-    uv_close((uv_handle_t *)&s->on_interrupt, NULL);
-    uv_close((uv_handle_t *)&s->on_terminate, NULL);
+    sigset_t signals; /* libuv leaves the system's own handling, which no signal shall meet */
+    interrupts_fill(&signals);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    for (int i = 0; i < INTERRUPTS_COUNT; i++) uv_close((uv_handle_t *)&s->on_interrupt[i], NULL);
     uv_close((uv_handle_t *)&s->ticker, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
+    for (int i = 0; i < INTERRUPTS_COUNT; i++) sigaction(interrupts_list[i], &s->actions_before[i], NULL);
+    pthread_sigmask(SIG_SETMASK, &s->mask_before, NULL);
   }
   if (s->old_sigpipe != SIG_ERR) signal(SIGPIPE, s->old_sigpipe);
 }

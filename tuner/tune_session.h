@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "runtime/device.h"
+#include "tuner/interrupts.h"
 #include "tuner/tune.h"
 #include "tuner/worker_pool.h"
 
@@ -19,9 +20,10 @@ struct tune_session {
   cache *cache; /* NULL in a dry run */
   const char *set_aside;
   uv_loop_t loop;
-  uv_signal_t on_interrupt, on_terminate;
-  uv_timer_t ticker;    /* wakes the loop for progress and the budget */
-  sigset_t mask_before; /* the thread's signal mask, put back at the end */
+  uv_signal_t on_interrupt[INTERRUPTS_COUNT];
+  struct sigaction actions_before[INTERRUPTS_COUNT]; /* put back at the end, and so is the mask */
+  uv_timer_t ticker;                                 /* wakes the loop for progress and the budget */
+  sigset_t mask_before;                              /* the thread's */
   bool loop_open, interrupted;
   int interrupts; /* signals received: the second one ends even what is left to do after the first */
   void (*old_sigpipe)(int);

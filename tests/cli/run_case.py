@@ -11,6 +11,7 @@ directory. Exit status 77 of a command whose last line on stderr starts with "sk
 """
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,11 @@ def read(folder, name, fallback):
 def main():
     program, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+    def heed_signals():  # whatever runs the tests in the background may ignore them
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
     with tempfile.TemporaryDirectory() as scratch:
         environment = {
             "PATH": os.path.dirname(program) + ":" + os.environ.get("PATH", "/usr/bin:/bin"),
@@ -54,7 +60,7 @@ def main():
             if name in os.environ:
                 environment[name] = os.environ[name]
         run = subprocess.run(["sh", os.path.join(folder, "cmd")], cwd=scratch, env=environment,
-                             stdin=subprocess.DEVNULL, capture_output=True, check=False)
+                             stdin=subprocess.DEVNULL, capture_output=True, check=False, preexec_fn=heed_signals)
     found = {"stdout": run.stdout.decode("utf-8", "replace"), "stderr": run.stderr.decode("utf-8", "replace")}
     last = found["stderr"].splitlines()[-1:] or [""]
     if run.returncode == SKIPPED and last[0].startswith("skip:"):

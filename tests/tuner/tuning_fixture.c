@@ -2,6 +2,7 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ double now_s(void) {
 
 void open_fixture(fixture *f, tune_device_kind kind, const char *bindings) {
   *f = (fixture){0};
+  signal(SIGINT, SIG_DFL); /* whatever runs the tests may ignore it */
   strcpy(f->folder, "/tmp/arke-tuning-XXXXXX");
   ck_assert_ptr_nonnull(mkdtemp(f->folder));
   snprintf(f->cache_path, sizeof f->cache_path, "%s/tuned.arke", f->folder);
