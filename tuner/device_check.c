@@ -1,5 +1,7 @@
 #include "tuner/device_check.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tuner/compare.h"
@@ -7,6 +9,8 @@
 #define STAGE     "verify"
 #define ALIGNMENT 256
 #define WORD      8
+#define PIECES    64
+#define PIECE     65536 /* elements */
 
 static size_t align_up(size_t bytes) {
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -206,16 +210,37 @@ static arke_status check_output(const tune_device_check *d, const tune_expected 
   return ARKE_OK;
 }
 
+/* Of an output: of all values where they are few, else of pieces all over it. A gigabyte would take seconds
+ * to fetch and to look at. */
+static arke_status find_largest(const tune_tensors *t, int tensor, double *most, arke_error *err) {
+  const tune_tensor *x = &t->list[tensor];
+  int64_t piece = x->elements <= PIECES * PIECE ? x->elements : PIECE;
+  int64_t pieces = piece == x->elements ? 1 : PIECES;
+  void *values = malloc((size_t)dtype_bytes(x->type, piece));
+  if (!values) return error_memory(err, STAGE);
+  arke_status status = ARKE_OK;
+  *most = 0;
+  for (int64_t i = 0; i < pieces && status == ARKE_OK; i++) {
+    int64_t at =
+        i * ((x->elements - piece) / (pieces > 1 ? pieces - 1 : 1)) / 2 * 2; /* whole bytes of all types */
+    device_ptr from = x->first + (device_ptr)dtype_bytes(x->type, at);
+    status = t->dev->ops->copy_out(t->dev, values, from, (size_t)dtype_bytes(x->type, piece), err);
+    if (status == ARKE_OK) *most = fmax(*most, tune_largest(x->type, values, piece));
+  }
+  free(values);
+  return status;
+}
+
 /* The outputs become those that later ones are compared with. */
 static arke_status keep_baseline(tune_device_check *d, tune_expected *e, tune_tensors *t, arke_error *err) {
   const device_ops *ops = t->dev->ops;
-  if (e->n == 0) TRY(tune_tensors_fetch(t, err));
   for (int i = 0; i < t->n; i++) {
     const tune_tensor *x = &t->list[i];
-    double relative, absolute;
+    double relative, absolute, largest = 0;
     float limits[2];
     if (!x->output || x->bytes == 0) continue;
-    if (e->n == 0) tune_expected_guess_magnitude(e, t, i);
+    if (e->n == 0) TRY(find_largest(t, i, &largest, err));
+    if (e->n == 0) tune_expected_guess_magnitude(e, i, largest);
     tune_expected_between(e, i, &relative, &absolute);
     tune_comparer_limits(x->type, relative, absolute, limits);
     TRY(ops->copy_in(t->dev, d->limits + (device_ptr)(i * ALIGNMENT), limits, sizeof limits, err));

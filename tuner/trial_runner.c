@@ -62,6 +62,19 @@ static char *problem_key(const tune_runner_problem *p) {
   return strbuf_take(&key);
 }
 
+/* --- the problem ---------------------------------------------------------------------------------------- */
+
+static arke_status open_meter(tune_runner *r, arke_error *err) {
+  if (!r->meter.dev) TRY(tune_meter_open(r->dev, r->seed, &r->meter, err));
+  if (!r->cold || r->meter.flush) return ARKE_OK;
+  arke_error failure = ARKE_ERROR_INIT;
+  arke_status status = tune_flush_l2(&r->meter, r->info.l2_bytes, &failure);
+  if (status == ARKE_OK) return ARKE_OK;
+  if (status != ARKE_ERR_MEMORY) return error_set(err, status, failure.stage, "%s", failure.text);
+  r->cold = false; /* tensors that leave no room for it fill the L2 many times over: bursts find it cold */
+  return ARKE_OK;
+}
+
 arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, arke_error *err) {
   char *key = problem_key(p);
   if (!key) return error_memory(err, STAGE);
@@ -93,6 +106,7 @@ arke_status tune_runner_prepare(tune_runner *r, const tune_runner_problem *p, ar
   }
   r->key = key;
   r->seed = p->seed;
+  if (r->info.can_measure) open_meter(r, NULL); /* what fails here, the first candidate will be told */
   return ARKE_OK;
 }
 
@@ -240,17 +254,6 @@ arke_status tune_runner_verify_others(tune_loaded *l, tune_verdict *v, arke_erro
 static arke_status enqueue(void *user, int set, void *stream, arke_error *err) {
   const tune_loaded *l = user;
   return tune_launches_enqueue(l->runner->dev, &l->sets[set], stream, err);
-}
-
-static arke_status open_meter(tune_runner *r, arke_error *err) {
-  if (!r->meter.dev) TRY(tune_meter_open(r->dev, r->seed, &r->meter, err));
-  if (!r->cold || r->meter.flush) return ARKE_OK;
-  arke_error failure = ARKE_ERROR_INIT;
-  arke_status status = tune_flush_l2(&r->meter, r->info.l2_bytes, &failure);
-  if (status == ARKE_OK) return ARKE_OK;
-  if (status != ARKE_ERR_MEMORY) return error_set(err, status, failure.stage, "%s", failure.text);
-  r->cold = false; /* tensors that leave no room for it fill the L2 many times over: bursts find it cold */
-  return ARKE_OK;
 }
 
 arke_status tune_runner_burst(tune_loaded *l, tune_burst *b, tune_verdict *v, arke_error *err) {

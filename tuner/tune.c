@@ -19,9 +19,14 @@ double tune_now_s(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+void tune_run_start_clock(tune_run *run) {
+  if (run->clock_s == 0) run->clock_s = tune_now_s();
+}
+
 double tune_run_left_s(const tune_run *run, double reserve) {
   double budget = run->session->options.budget_s;
-  return budget > 0 ? run->begin_s + budget - reserve - tune_now_s() : INFINITY;
+  if (budget <= 0) return INFINITY;
+  return budget - reserve - (run->clock_s > 0 ? tune_now_s() - run->clock_s : 0);
 }
 
 bool tune_run_measures(const tune_run *run) {
@@ -331,6 +336,7 @@ arke_status tune_problem(tune_session *s, const ir_problem *p, tune_progress_fn 
   run->user = user;
   run->arena = a;
   run->begin_s = tune_now_s();
+  if (!tune_run_measures(run)) tune_run_start_clock(run);
   arke_status status = run_steps(run, result, err);
   fill_facts(run, result);
   tune_run_progress(run, TUNE_DONE, true);

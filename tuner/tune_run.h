@@ -71,6 +71,7 @@ typedef struct tune_run {
   tune_trial *kept[TUNE_KEPT]; /* have kernels, fastest first */
   int n_kept;
   double begin_s, last_progress_s;
+  double clock_s; /* since when the budget is used; 0: it is whole yet */
   double compile_begin_s, compile_end_s;
   int compilations, lost_workers; /* lost: in a row, for no candidate's fault */
   double complete_s;              /* estimated for compiling a whole image; 0 where trials are whole */
@@ -84,6 +85,8 @@ typedef struct tune_run {
 } tune_run;
 
 double tune_now_s(void);
+/* From here on the budget is used: nothing could be measured before. The first call counts. */
+void tune_run_start_clock(tune_run *run);
 /* Seconds until the budget ends less `reserve`; INFINITY without a budget. */
 double tune_run_left_s(const tune_run *run, double reserve);
 bool tune_run_measures(const tune_run *run);
@@ -194,6 +197,10 @@ double tune_run_best_ns(const tune_run *run);
 /* Search: proposes, compiles and, on a GPU, verifies and times until the search ends, or the budget with at
  * least one result. Called again, it goes on from there. */
 void tune_run_search(tune_run *run);
+/* Whether the search is to end for the budget, less what is kept for the steps behind it. Not before
+ * something is right; and where times are measured, not before there are four, unless that takes half the
+ * budget more. */
+bool tune_run_is_out_of_time(const tune_run *run);
 /* Times the leading trials interleaved and returns the winner, or the next one whose image can be completed;
  * or NULL. */
 tune_trial *tune_run_finals(tune_run *run);

@@ -8,6 +8,8 @@
 #define FINALS_SHORT_S 5.0  /* 3 s of timing, where the budget is below TUNE_LONG_S */
 #define COMPLETE_SHARE 0.15 /* at most, for compiling the winner whole */
 #define VERIFY_SHARE   0.5  /* without times, verifying on the emulator is the longer part */
+#define LEAST_TIMED    4    /* a choice among fewer is none: a budget that is too short for them is passed */
+#define PASSED_SHARE   0.5  /* by so much of it at most */
 
 static double reserve_s(const tune_run *run) {
   double budget = run->session->options.budget_s;
@@ -73,11 +75,12 @@ static void start_compiling(tune_run *run) {
   }
 }
 
-/* While the first candidates compile, the device makes tensors and expected values. */
+/* While the first candidates compile, the device makes tensors and expected values. Only then is there
+ * anything that the budget could be used for: of a sweep's first problem all workers start meanwhile, too. */
 static void prepare_device(tune_run *run) {
   if (run->prepared || count_compiling(run) == 0 || tune_pool_idle(run->session->devices) == 0) return;
   run->prepared = true;
-  if (!first_ready(run)) tune_device_prepare(run);
+  tune_device_prepare(run);
 }
 
 static void start_trials(tune_run *run) {
@@ -86,8 +89,16 @@ static void start_trials(tune_run *run) {
   while (tune_pool_idle(pool) > 0 && !tune_run_stopped(run)) {
     tune_trial *t = first_ready(run);
     if (!t) return;
+    tune_run_start_clock(run);
     tune_device_start(t, run->bindings, tune_run_best_ns(run));
   }
+}
+
+static int count_timed(const tune_run *run) {
+  int n = 0;
+  for (int i = 0; i < run->n_trials && n < LEAST_TIMED; i++)
+    n += run->trials[i]->state == TRIAL_OVER && run->trials[i]->outcome == CACHE_MEASURED;
+  return n;
 }
 
 /* Something to publish, or to verify first. A budget that ends before there is any has no say. */
@@ -98,6 +109,13 @@ static bool has_result(const tune_run *run) {
     if (t->state == TRIAL_OVER && (t->outcome == CACHE_LOWERED || t->outcome == CACHE_VERIFIED)) return true;
   }
   return false;
+}
+
+bool tune_run_is_out_of_time(const tune_run *run) {
+  double reserve = reserve_s(run), budget = run->session->options.budget_s;
+  if (tune_run_left_s(run, reserve) > 0 || !has_result(run)) return false;
+  if (!tune_run_measures(run) || tune_run_left_s(run, reserve - PASSED_SHARE * budget) <= 0) return true;
+  return count_timed(run) >= LEAST_TIMED;
 }
 
 /* Those an earlier search dropped are compiled anew. */
@@ -147,7 +165,7 @@ void tune_run_search(tune_run *run) {
     uv_run(&s->loop, UV_RUN_NOWAIT);
     tune_run_settle(run, false);
     if (tune_run_stopped(run)) break;
-    out_of_time = out_of_time || (tune_run_left_s(run, reserve_s(run)) <= 0 && has_result(run));
+    out_of_time = out_of_time || tune_run_is_out_of_time(run);
     if (out_of_time) {
       drop_unfinished(run);
     } else {

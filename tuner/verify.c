@@ -6,35 +6,9 @@
 
 #include "base/random.h"
 #include "tuner/compare.h"
+#include "tuner/sample_places.h"
 
 #define STAGE "verify"
-
-/* --- places --------------------------------------------------------------------------------------------- */
-
-typedef enum place_kind { PLACE_CORNER, PLACE_TWICE, PLACE_INSIDE } place_kind;
-
-/* The k-th place to look at: all corners, those of a row one after the other, then in turn the last row of
- * one axis, and anywhere; with `all`, one after the other instead. PLACE_TWICE: a corner that was there. */
-static place_kind place(const tune_tensor *x, bool all, uint64_t seed, int64_t k,
-                        int64_t coords[LIMIT_RANK]) {
-  int64_t corners = (int64_t)1 << x->rank;
-  if (k < corners) {
-    bool twice = false;
-    for (int i = 0; i < x->rank; i++) {
-      bool end = (k >> (x->rank - 1 - i)) & 1;
-      coords[i] = end ? x->shape[i] - 1 : 0;
-      twice = twice || (end && x->shape[i] == 1);
-    }
-    return twice ? PLACE_TWICE : PLACE_CORNER;
-  }
-  for (int i = 0; i < x->rank && all; i++) coords[i] = (k - corners) / x->strides[i] % x->shape[i];
-  if (all) return PLACE_INSIDE;
-  for (int i = 0; i < x->rank; i++)
-    coords[i] = (int64_t)(random_uniform(seed, (uint64_t)(k * LIMIT_RANK + i)) * (double)x->shape[i]);
-  int64_t turn = k % (4 * x->rank + 1); /* a quarter lies in last rows */
-  if (turn < x->rank) coords[turn] = x->shape[turn] - 1;
-  return PLACE_INSIDE;
-}
 
 static void print_place(const tune_tensors *t, int tensor, int64_t offset, strbuf *out) {
   const tune_tensor *x = &t->list[tensor];
@@ -56,15 +30,14 @@ static void describe_data(const tune_tensors *t, ir_data data[LIMIT_TENSORS]) {
 static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output, int n, double most_work,
                             uint64_t seed, tune_expected *e, arke_error *err) {
   const tune_tensor *x = &t->list[output];
-  bool all = x->elements <= n;
-  if (all) n = (int)x->elements + (1 << x->rank);
+  bool whole = x->elements <= n;
+  if (whole) n = (int)x->elements + (1 << x->rank);
   double squares = 0, moved;
-  int finite = 0;
+  int finite = 0, evaluated = 0;
   for (int64_t k = 0; k < n; k++) {
     int64_t coords[LIMIT_RANK];
-    place_kind kind = place(x, all, seed, k, coords);
-    if (kind == PLACE_TWICE) continue;
-    if (kind != PLACE_CORNER && (double)ir_evaluator_work(ev) > most_work) break;
+    if (!tune_sample_place(x, whole, seed, k, coords)) continue;
+    if (evaluated >= TUNE_PLACES_LEAST && (double)ir_evaluator_work(ev) > most_work) break;
     tune_sample *s = &e->samples[e->n];
     s->output = output;
     s->offset = 0;
@@ -73,6 +46,7 @@ static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output,
     TRY(ir_evaluator_casts(ev, output, coords, &moved, err));
     s->magnitude = tune_tolerance_with_casts(&e->tolerance[output], s->magnitude, moved);
     e->n++;
+    evaluated++;
     if (isfinite(s->value)) squares += s->value * s->value, finite++;
     if (isfinite(s->magnitude)) e->magnitude[output] = fmax(e->magnitude[output], s->magnitude);
   }
@@ -80,8 +54,9 @@ static arke_status evaluate(const tune_tensors *t, ir_evaluator *ev, int output,
   return ARKE_OK;
 }
 
-#define FLOPS_PER_S 4e7 /* of the evaluator, on one core */
-#define WORK_PER_S  3e8 /* of ir_evaluator_work, on one core: attention, whose steps are the slowest */
+/* Of the evaluator, on one core. Long products: what is converted on its way takes longer. */
+#define FLOPS_PER_S 1.5e8
+#define WORK_PER_S  3e8 /* of ir_evaluator_work: attention, whose steps are the slowest */
 
 double tune_reference_s(const ir_problem *p) {
   int64_t least = INT64_MAX;
@@ -108,7 +83,7 @@ static arke_status evaluate_outputs(const tune_tensors *t, const tune_reference 
   arke_status status = ARKE_OK;
   for (int i = 0, done = 0; i < t->n && status == ARKE_OK; i++) {
     if (!t->list[i].output || t->list[i].elements == 0) continue;
-    double most_work = r->limit_s * WORK_PER_S * ++done / outputs;
+    double most_work = r->limit_s * WORK_PER_S * ++done / outputs; /* what one leaves is the next one's */
     status = evaluate(t, ev, i, each, most_work, random_u64(seed, (uint64_t)i), e, err);
   }
   ir_evaluator_destroy(ev);
@@ -208,14 +183,17 @@ static arke_status check_baseline(const tune_expected *e, const tune_tensors *t,
   return ARKE_OK;
 }
 
-void tune_expected_guess_magnitude(tune_expected *e, const tune_tensors *t, int tensor) {
-  const tune_tensor *x = &t->list[tensor];
+double tune_largest(dtype t, const void *values, int64_t n) {
   double most = 0;
-  for (int64_t i = 0; i < x->elements; i++) {
-    double v = fabs(dtype_load(x->type, x->host, i));
+  for (int64_t i = 0; i < n; i++) {
+    double v = fabs(dtype_load(t, values, i));
     if (isfinite(v) && v > most) most = v;
   }
-  e->magnitude[tensor] = tune_tolerance_guess_magnitude(&e->tolerance[tensor], most);
+  return most;
+}
+
+void tune_expected_guess_magnitude(tune_expected *e, int tensor, double largest) {
+  e->magnitude[tensor] = tune_tolerance_guess_magnitude(&e->tolerance[tensor], largest);
 }
 
 static void keep_baseline(tune_expected *e, const tune_tensors *t) {
@@ -225,7 +203,7 @@ static void keep_baseline(tune_expected *e, const tune_tensors *t) {
     e->baseline[i] = malloc(x->bytes); /* without memory for it the samples still stand */
     if (!e->baseline[i]) continue;
     memcpy(e->baseline[i], x->host, x->bytes);
-    if (e->n == 0) tune_expected_guess_magnitude(e, t, i);
+    if (e->n == 0) tune_expected_guess_magnitude(e, i, tune_largest(x->type, x->host, x->elements));
   }
 }
 

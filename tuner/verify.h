@@ -23,13 +23,12 @@ typedef struct tune_expected {
 
 typedef struct tune_reference {
   int samples;    /* of all outputs; 0: none, then only kernels are compared with one another */
-  double limit_s; /* about, by the evaluator's work, so that one seed gives one sample; corners are evaluated
-                     whatever it takes */
+  double limit_s; /* about, by the evaluator's work, so that one seed gives one sample (tuning.md) */
   bool fast_math; /* as in tune_tolerance_for */
 } tune_reference;
 
-/* Evaluates corners, last rows and columns, and random places of every output, or all of it where it is no
- * more than its share of the samples. The tensors' inputs must be filled. */
+/* Evaluates elements of every output (sample_places.h), or all of it where it is no more than its share of
+ * the samples. The tensors' inputs must be filled. */
 arke_status tune_expected_compute(const tune_tensors *t, const tune_reference *r, uint64_t seed,
                                   tune_expected *e, arke_error *err);
 /* Seconds that the reference takes for one element of the output that costs most: a guess by its operations.
@@ -59,8 +58,10 @@ arke_status tune_expected_differs(const tune_expected *e, const tune_tensors *t,
                                   tune_element got, tune_element want, arke_error *err);
 /* How far two kernels' outputs may lie apart (tune_tolerance_between). */
 void tune_expected_between(const tune_expected *e, int tensor, double *relative, double *absolute);
-/* Where no sample tells an output's magnitude, its fetched values do. */
-void tune_expected_guess_magnitude(tune_expected *e, const tune_tensors *t, int tensor);
+/* Where no sample tells an output's magnitude, the largest of its values does. */
+void tune_expected_guess_magnitude(tune_expected *e, int tensor, double largest);
+/* The largest finite absolute value of n; 0: there is none. */
+double tune_largest(dtype t, const void *values, int64_t n);
 
 /* Compares the fetched outputs (tune_tensors_fetch). ARKE_ERR_MISMATCH with place, value, reference and
  * tolerance. The first outputs to pass become the baseline of later ones. */

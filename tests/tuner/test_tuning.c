@@ -14,6 +14,7 @@
 
 #include "tests/tuner/fake_gpu.h"
 #include "tests/tuner/tuning_fixture.h"
+#include "tuner/tune_run.h"
 #include "tuner/tune_session.h"
 
 /* Tunes M=1000, having said that M=2000 follows, and then `then`; *first: lowerings until the first ended. */
@@ -333,6 +334,38 @@ START_TEST(the_budget_is_kept) {
 }
 END_TEST
 
+/* What comes before the first trial, of a sweep's first problem the start of all workers, uses none of it;
+ * and one candidate timed is no choice. */
+START_TEST(the_budget_is_for_measuring) {
+  static tune_trial measured[4];
+  tune_trial *trials[4];
+  tune_session s = {.kind = TUNE_DEVICE_CUDA, .options = {.budget_s = 10}};
+  tune_run run = {.session = &s, .begin_s = tune_now_s() - 100, .trials = trials};
+  ck_assert_double_eq(tune_run_left_s(&run, 1), 9);
+  ck_assert(!tune_run_is_out_of_time(&run));
+  tune_run_start_clock(&run);
+  double clock_s = run.clock_s;
+  ck_assert_double_lt(tune_run_left_s(&run, 0), 10.001);
+  ck_assert_double_gt(tune_run_left_s(&run, 0), 5);
+  tune_run_start_clock(&run);
+  ck_assert_double_eq(run.clock_s, clock_s);
+  for (int i = 0; i < 4; i++) {
+    measured[i] =
+        (tune_trial){.run = &run, .state = TRIAL_OVER, .outcome = CACHE_MEASURED, .rank_ns = 100 + i};
+    trials[i] = &measured[i];
+    run.n_trials = i + 1;
+    run.clock_s = tune_now_s() - 3;
+    ck_assert(!tune_run_is_out_of_time(&run));
+    run.clock_s = tune_now_s() - 9;
+    ck_assert_int_eq(tune_run_is_out_of_time(&run), i == 3);
+    run.clock_s = tune_now_s() - 16;
+    ck_assert(tune_run_is_out_of_time(&run));
+  }
+  run.n_trials = 0;
+  ck_assert(!tune_run_is_out_of_time(&run)); /* nothing right yet */
+}
+END_TEST
+
 /* A budget bounds the search; one right kernel it must be, even if the first ones are not. */
 START_TEST(a_budget_too_short_still_delivers) {
   fixture f;
@@ -424,6 +457,7 @@ int main(int argc, char **argv) {
   tcase_add_loop_test(c, a_fresh_run_takes_nothing_from_the_cache, 0, 2);
   tcase_add_test(c, a_dry_run_touches_nothing);
   tcase_add_test(c, the_budget_is_kept);
+  tcase_add_test(c, the_budget_is_for_measuring);
   tcase_add_test(c, progress_is_told);
   tcase_add_loop_test(c, progress_counts_what_this_run_does, 0, 2);
   suite_add_tcase(suite, c);
