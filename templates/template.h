@@ -23,9 +23,9 @@
   X(REGISTERS, registers, "registers exceeded")                                                              \
   X(THREADS, threads, "threads exceeded")                                                                    \
   X(STAGES, stages, "too few pipeline stages")                                                               \
-  X(TILE, tile, "tile sizes do not fit together")                                                            \
+  X(TILE, tile, "tile sizes do not fit together, or not the problem's")                                      \
   X(CLUSTER, cluster, "cluster does not fit the tiles")                                                      \
-  X(SCHEDULE, schedule, "the schedule wants two consumers or a persistent grid")                             \
+  X(SCHEDULE, schedule, "the kinds of schedule do not go together here")                                     \
   X(REDUNDANT, redundant, "does the same as a simpler configuration here")                                   \
   X(WORKSPACE, workspace, "an intermediate would take more memory than it may")                              \
   X(BOUND, bound, "cannot beat the best by the hardware's limits")

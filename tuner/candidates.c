@@ -108,7 +108,7 @@ static arke_status nothing_feasible(const tune_candidates *c, const target *t, c
 
 arke_status tune_candidates_rank(const ir_problem *p, const target *t, const target_rates *rates,
                                  const tune_templates *templates, tune_candidates *c, arke_error *err) {
-  *c = (tune_candidates){0};
+  *c = (tune_candidates){.templates = templates};
   strbuf refusals = STRBUF_INIT;
   arke_status status = find_sources(p, t, templates, c, &refusals, err);
   if (status != ARKE_OK) goto fail;

@@ -24,6 +24,7 @@ typedef struct tune_source {
 } tune_source;
 
 typedef struct tune_candidates {
+  const tune_templates *templates; /* as given to tune_candidates_rank */
   int n_sources;
   tune_source sources[TUNE_TEMPLATES_MAX];
   int64_t total; /* points of all spaces */

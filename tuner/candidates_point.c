@@ -4,6 +4,8 @@
 
 #include "tuner/candidates.h"
 #include "tuner/candidates_collect.h"
+#include "tuner/candidates_remedy.h"
+#include "tuner/templates_in_use.h"
 
 #define STAGE "prune"
 
@@ -43,31 +45,6 @@ static bool find_given(const space *s, const written *w, bool given[LIMIT_PARAMS
 
 /* --- what a refusal says -------------------------------------------------------------------------------- */
 
-/* "; it is with STAGES=2 or 3": what one of the given parameters may be instead, the others as they are. */
-static void add_remedies(const tune_source *s, const ir_problem *p, const target *t, const config *at,
-                         const bool *given, strbuf *out) {
-  arena a = ARENA_INIT;
-  const void *prepared = s->template->prepare(p, t, &a);
-  const char *before = "; it is with ";
-  for (int i = 0; prepared && i < s->space->n_params; i++) {
-    const space_param *param = &s->space->params[i];
-    bool first = true;
-    for (int v = 0; given[i] && v < param->n_values; v++) {
-      config other = *at;
-      double ns;
-      other.values[i] = param->values[v];
-      if (!template_is_built(s->template->judge(prepared, t, &t->rates, &other, &ns))) continue;
-      if (first)
-        strbuf_addf(out, "%s%s=%d", before, param->name, param->values[v]);
-      else
-        strbuf_addf(out, ", %d", param->values[v]);
-      first = false;
-      before = "; or with ";
-    }
-  }
-  arena_release(&a);
-}
-
 static arke_status infeasible(const tune_candidates *c, const ir_problem *p, const target *t, int source,
                               int64_t point, const char *text, template_reason reason, arke_error *err) {
   const tune_source *s = &c->sources[source];
@@ -77,15 +54,27 @@ static arke_status infeasible(const tune_candidates *c, const ir_problem *p, con
   config at;
   space_point(s->space, point, &at);
   find_given(s->space, &w, given);
-  if (!template_is_built(reason)) add_remedies(s, p, t, &at, given, &remedies);
+  if (!template_is_built(reason)) tune_candidates_remedy(s, p, t, &at, given, &remedies);
   error_set(err, ARKE_ERR_INVALID, STAGE, "configuration %s is not feasible here: %s%s", text,
             template_reason_text(reason), strbuf_text(&remedies));
   strbuf_free(&remedies);
   return ARKE_ERR_INVALID;
 }
 
-static arke_status no_template(const tune_candidates *c, const char *text, arke_error *err) {
+/* The text's template is none of those that fit: it says why, or there is no such template. */
+static arke_status no_template(const tune_candidates *c, const ir_problem *p, const target *t,
+                               const char *text, arke_error *err) {
+  written w = read_text(text);
   strbuf list = STRBUF_INIT;
+  for (int i = 0; i < tune_templates_count(c->templates); i++) {
+    const kernel_template *k = tune_templates_get(c->templates, i);
+    if (!names(&w, k)) continue;
+    template_reason reason = k->fits(p, t, &list);
+    error_set(err, ARKE_ERR_INVALID, STAGE, "configuration %s: template %s does not fit here: %s%s%s", text,
+              k->name, template_reason_text(reason), list.length ? ", " : "", strbuf_text(&list));
+    strbuf_free(&list);
+    return ARKE_ERR_INVALID;
+  }
   for (int i = 0; i < c->n_sources; i++)
     strbuf_addf(&list, "%s%s", i ? ", " : "", c->sources[i].template->name);
   error_set(err, ARKE_ERR_INVALID, STAGE, "configuration %s names no template that fits; accepted: %s", text,
@@ -131,7 +120,7 @@ static arke_status find_point(const tune_candidates *c, const ir_problem *p, con
     refused_point = *point;
   }
   if (refused >= 0) return infeasible(c, p, t, refused, refused_point, text, refusal, err);
-  if (named == 0) return no_template(c, text, err);
+  if (named == 0) return no_template(c, p, t, text, err);
   const arke_error *fault = value.code != ARKE_OK ? &value : &unknown;
   return error_set(err, ARKE_ERR_INVALID, STAGE, "%s", fault->text);
 }
