@@ -198,8 +198,10 @@ double row_cost_of(const row_match *m, const row_plan *plan, const target *t, co
 
   /* What is read again is still in the cache if the rows that are worked on fit. */
   double bytes_at_once = at_once / (plan->cluster * plan->split) * plan->groups * w.columns * w.bytes_in;
-  double again_rate =
-      bytes_at_once < (double)rates->l2_bytes / 2 ? rates->l2_bytes_per_s : rates->dram_bytes_per_s;
+  /* Clusters may leave no gaps; of a kernel a phase all rows come in between. */
+  double most = fmin(ctas, resident(m, plan, t) * sms) / at_once;
+  double between = plan->split > 1 ? elements * w.bytes_in : bytes_at_once * most;
+  double again_rate = between < (double)rates->l2_bytes / 2 ? rates->l2_bytes_per_s : rates->dram_bytes_per_s;
   double in_flight = bytes_at_once * plan->rows_at_once;
   if (!row_in_registers(plan))
     in_flight =
