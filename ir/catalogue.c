@@ -522,15 +522,15 @@
     "== 0 ? L[n,t[n]] : (1 - label_smoothing) * L[n,t[n]] + label_smoothing * ((sum(v) L[n,v]) / "           \
     "V); loss = (sum(n: t[n] != ignore_index) (z[n] - x[n])) / sum(n: t[n] != ignore_index) 1 }")            \
   X(fused_linear_cross_entropy_gradients, "loss", "N,H,V", FLOATS,                                           \
-    "fused_linear_cross_entropy and its gradients by rows and weights, without logits in memory either",     \
+    "fused_linear_cross_entropy of logits that are rounded, and its gradients by rows and weights",          \
     "fused_linear_cross_entropy_gradients(X: T[N,H], W: T[V,H], t: i64[N]) -> (loss: f32[], dX: "            \
-    "T[N,H], dW: T[V,H]) label_smoothing: float = 0.0, ignore_index: int = -100 { L[n,v] = sum(h) "          \
-    "X[n,h] * W[v,h]; m[n] = max(v) L[n,v]; z[n] = log(sum(v) exp(L[n,v] - m[n])) + m[n]; x[n] = "           \
-    "label_smoothing == 0 ? L[n,t[n]] : (1 - label_smoothing) * L[n,t[n]] + label_smoothing * "              \
-    "((sum(v) L[n,v]) / V); c = sum(n: t[n] != ignore_index) 1; loss = (sum(n: t[n] != ignore_index) "       \
-    "(z[n] - x[n])) / c; D[n,v] = cast<T>(t[n] == ignore_index ? 0 : exp(L[n,v] - z[n]) - (v == t[n] "       \
-    "? 1 - label_smoothing : 0) - label_smoothing / V); dX[n,h] = (sum(v) D[n,v] * W[v,h]) / max(c, "        \
-    "1); dW[v,h] = (sum(n) D[n,v] * X[n,h]) / max(c, 1) }")                                                  \
+    "T[N,H], dW: T[V,H]) label_smoothing: float = 0.0, ignore_index: int = -100 { L[n,v] = "                 \
+    "cast<T>(sum(h) X[n,h] * W[v,h]); m[n] = max(v) L[n,v]; z[n] = log(sum(v) exp(L[n,v] - m[n])) + "        \
+    "m[n]; x[n] = label_smoothing == 0 ? L[n,t[n]] : (1 - label_smoothing) * L[n,t[n]] + "                   \
+    "label_smoothing * ((sum(v) L[n,v]) / V); c = sum(n: t[n] != ignore_index) 1; loss = (sum(n: "           \
+    "t[n] != ignore_index) (z[n] - x[n])) / c; D[n,v] = cast<T>(t[n] == ignore_index ? 0 : "                 \
+    "exp(L[n,v] - z[n]) - (v == t[n] ? 1 - label_smoothing : 0) - label_smoothing / V); dX[n,h] = "          \
+    "(sum(v) D[n,v] * W[v,h]) / max(c, 1); dW[v,h] = (sum(n) D[n,v] * X[n,h]) / max(c, 1) }")                \
   X(quantize_per_token, "quantize", "M,N", FLOATS "|i8 e4m3 e5m2",                                           \
     "every row divided by a scale of its own, and the scales",                                               \
     "quantize_per_token(X: T[M,N]) -> (Q: U[M,N], s: f32[M]) { a[i] = max(j) abs(X[i,j]); s[i] = "           \

@@ -14,11 +14,15 @@
  *   varlen_rope_attention:  a map stage rotates the queries, one the keys, an attention stage reads both
  *
  * A temporary over axes that meet in no argument (all rows by all words of a vocabulary) can be larger than
- * everything the caller has. Such a one is made slice by slice of one axis (compose_slice.c), where SLICE
- * says how much of it: the stages that write it and read it run for one slice after the other.
+ * everything the caller has. With KEEP it is written once, whole, and each stage that needs it reads it; what
+ * is computed on the way to it and needed again goes with it (compose_share.c). Without, it is computed again
+ * by each stage that needs it, and where matrix units must have it in memory it is made slice by slice of one
+ * axis (compose_slice.c), where SLICE says how much of it: the stages that write it and read it run for one
+ * slice after the other.
  *
  *   fused_linear_cross_entropy_gradients:  for each slice of the vocabulary a product stage writes what the
- *   loss changes by with its logits, one the slice's part of dW, one adds to dX */
+ *   loss changes by with its logits, one the slice's part of dW, one adds to dX; with KEEP a product stage
+ *   writes the logits, a row stage what the loss changes by with them, and two product stages dX and dW */
 #ifndef ARKE_TEMPLATES_COMPOSE_H
 #define ARKE_TEMPLATES_COMPOSE_H
 
@@ -35,7 +39,11 @@
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)                    \
   X(SLICE,                                                                                                   \
     "elements of an axis that a temporary over axes which meet in no argument is made for at once; 0: all",  \
-    0, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+    0, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)                                                       \
+  X(KEEP,                                                                                                    \
+    "temporaries over axes that meet in no argument: 0: stages that need one compute it again; 1: they are " \
+    "kept, whole",                                                                                           \
+    0, 1)
 
 typedef enum compose_param {
 #define X(NAME, ...) COMPOSE_##NAME,
@@ -54,6 +62,12 @@ typedef struct compose_cut {
   unsigned loops;       /* its dimensions */
   bool sliced;          /* it holds a slice at a time */
 } compose_cut;
+
+/* What the parameters say of temporaries. */
+typedef struct compose_how {
+  int slice;
+  bool keep;
+} compose_how;
 
 /* How an operator is sliced. */
 typedef struct compose_slices {
@@ -93,6 +107,8 @@ typedef struct compose_plan {
   const ir_problem *p;
   arena *a;
   ir_form form;
+  bool keep;    /* the parameter */
+  bool crosses; /* some kept temporary of the operator's own is over axes that meet in no argument */
   compose_slices slices;
   int n_cuts;
   compose_cut cuts[COMPOSE_TEMPORARIES];
@@ -119,10 +135,10 @@ double compose_crossing_bytes(const compose_plan *plan, int64_t size);
 /* Asks of every call that the axis is so many blocks, and makes it that in a problem of the whole. */
 arke_status compose_require_blocks(const compose_block *block, arena *a, kernel_way *way, arke_error *err);
 void compose_keep_blocks(const compose_block *block, ir_problem *reduced);
-/* Splits the operator; all memory is the arena's. `slice` is the parameter; where there is nothing to slice
- * plan->slices.loop is -1, and the rest is as without it. `reason` is OK or why not, with a sentence in
- * `detail`. Fails for want of memory alone. */
-arke_status compose_split(const ir_problem *p, const target *t, int slice, arena *a, compose_plan *plan,
+/* Splits the operator; all memory is the arena's. Where there is nothing to slice plan->slices.loop is -1,
+ * and the rest is as without it. `reason` is OK or why not, with a sentence in `detail`. Fails for want of
+ * memory alone. */
+arke_status compose_split(const ir_problem *p, const target *t, compose_how how, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err);
 /* What the stages may be configured as: what their templates judge with, their best points by the model, and
  * of the stage that costs most the best points with other values of a parameter, the cheapest of them. */

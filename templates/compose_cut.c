@@ -71,7 +71,7 @@ static bool cut_rows(compose_splitter *s, const compose_target *targets, int n, 
   }
   if (s->status != ARKE_OK || m == 0) return false;
   if (compose_is_met_outside(s, inner, list, m, targets, n) &&
-      !compose_avoids(s, ir_form_free(form, list[0]->args[0])))
+      !compose_avoids(s->plan, ir_form_free(form, list[0]->args[0])))
     return false;
   bool cut = true;
   for (int i = 0; i < m && cut; i++) cut = compose_add_cut(s, list[i], NULL, &made[i]);
@@ -111,8 +111,20 @@ static double values_of(const compose_splitter *s, const ir_expr *e) {
   return compose_size_of(s->plan, ir_form_free(&s->plan->form, e));
 }
 
-/* Makes temporaries of one innermost reduction, with all that are like it; or of the body around it. Where
- * large ones are avoided the one with the fewest values is first: the others may then not be needed. */
+/* Whether a target is over the loops of a reduction: as a temporary that would have as many values. */
+static bool is_as_large(const compose_splitter *s, const ir_expr *e, const compose_target *targets, int n) {
+  const ir_form *form = &s->plan->form;
+  for (int i = 0; i < n; i++) {
+    const ir_expr *value = targets[i].output < 0 ? s->plan->cuts[targets[i].temporary].node
+                                                 : form->outputs[targets[i].output].value;
+    if (ir_form_free(form, value) == ir_form_free(form, e)) return true;
+  }
+  return false;
+}
+
+/* Makes temporaries of one innermost reduction, with all that are like it; or of the body around it. One that
+ * is as large as what is to be made comes behind those with fewer values: with them it may not be needed.
+ * Where large ones are avoided the one with the fewest values is first, whatever is in it. */
 bool compose_cut_some(compose_splitter *s, const compose_target *targets, int n) {
   const ir_form *form = &s->plan->form;
   compose_walker w = {.visit = compose_list_reductions};
@@ -123,8 +135,11 @@ bool compose_cut_some(compose_splitter *s, const compose_target *targets, int n)
   const ir_expr *first = NULL, *guard = NULL;
   for (int i = 0; i < w.n; i++) {
     const ir_expr *e = w.list[i];
-    if (compose_is_root(s->plan, targets, n, e) || compose_avoids(s, ir_form_free(form, e))) continue;
-    if (!first || (s->plan->slices.size > 0 && values_of(s, e) < values_of(s, first))) first = e;
+    if (compose_is_root(s->plan, targets, n, e) || compose_avoids(s->plan, ir_form_free(form, e))) continue;
+    bool fewer = first && values_of(s, e) < values_of(s, first);
+    if (!first ||
+        (fewer && (!s->plan->keep || (is_as_large(s, first, targets, n) && !compose_has_inner(s, e)))))
+      first = e;
   }
   if (!first) return false;
   const ir_expr *body = body_around(s, first, &w, targets, n, &guard);

@@ -92,10 +92,29 @@ static bool is_stored(const ir_op *op, int tensor) {
   return false;
 }
 
-static bool find_kept(keeper *k) {
+static unsigned declared_sizes(const ir_tensor *t) {
+  unsigned sizes = 0;
+  for (int i = 0; i < t->rank; i++)
+    if (t->dims[i].axis >= 0) sizes |= 1u << t->dims[i].axis;
+  return sizes;
+}
+
+/* Whether no argument has all axes of a temporary. */
+static bool crosses_all(const ir_op *op, int tensor) {
+  unsigned sizes = declared_sizes(&op->tensors[tensor]);
+  for (int t = 0; t < op->n_args; t++)
+    if ((sizes & ~declared_sizes(&op->tensors[t])) == 0) return false;
+  return true;
+}
+
+static bool find_kept(keeper *k, bool *crosses) {
   const ir_op *op = k->op;
   bool any = false;
-  for (int t = op->n_args; t < op->n_tensors; t++) k->kept[t] = is_rounded(k->s->plan->p, t);
+  *crosses = false;
+  for (int t = op->n_args; t < op->n_tensors; t++) {
+    k->kept[t] = is_rounded(k->s->plan->p, t);
+    *crosses = *crosses || (k->kept[t] && crosses_all(op, t));
+  }
   for (int t = op->n_inputs; t < op->n_args; t++) any |= k->stored[t] = is_stored(op, t);
   for (int i = 0; i < op->n_definitions; i++) any = any || read_at_places(k, op->definitions[i].value);
   return any;
@@ -148,13 +167,6 @@ static void declare_kept(const keeper *k, int tensor, strbuf *out) {
     ir_dim_print(op, t->dims[i], out);
   }
   strbuf_add(out, "]");
-}
-
-static unsigned declared_sizes(const ir_tensor *t) {
-  unsigned sizes = 0;
-  for (int i = 0; i < t->rank; i++)
-    if (t->dims[i].axis >= 0) sizes |= 1u << t->dims[i].axis;
-  return sizes;
 }
 
 /* What was written in place is an input like others of what reads it. */
@@ -247,7 +259,8 @@ static bool add_stages(compose_splitter *s, const ir_problem *p, const int *argu
   template_reason reason = TEMPLATE_OPERATOR;
   int before = plan->n_cuts;
   strbuf_clear(&s->last);
-  if (!own || compose_split(p, s->t, 0, plan->a, own, &reason, &s->last, s->err) != ARKE_OK) {
+  if (!own || compose_split(p, s->t, (compose_how){.slice = 0, .keep = true}, plan->a, own, &reason, &s->last,
+                            s->err) != ARKE_OK) {
     s->status = ARKE_ERR_MEMORY;
     return false;
   }
@@ -407,7 +420,7 @@ static bool make_parts(keeper *k, strbuf *detail) {
   return false;
 }
 
-bool compose_keep(compose_splitter *s, strbuf *detail) {
+bool compose_keep(compose_splitter *s, bool crossing, strbuf *detail) {
   compose_plan *plan = s->plan;
   keeper k = {.s = s, .op = plan->p->op};
   size_t n = (size_t)k.op->n_tensors + 1;
@@ -418,7 +431,10 @@ bool compose_keep(compose_splitter *s, strbuf *detail) {
     s->status = error_memory(s->err, STAGE);
     return false;
   }
-  if (!find_kept(&k) || kept_number(&k, k.op->n_tensors) > COMPOSE_TEMPORARIES) return false;
+  bool crosses;
+  if (!find_kept(&k, &crosses) || crosses != crossing ||
+      kept_number(&k, k.op->n_tensors) > COMPOSE_TEMPORARIES)
+    return false;
   plan->n_cuts = kept_number(&k, k.op->n_tensors);
   if (make_parts(&k, detail) && compose_in_place_is_safe(plan)) return true;
   compose_undo(plan, 0, 0);

@@ -16,11 +16,14 @@ const space *compose_space_of(const target *t) {
   return &compose_space;
 }
 
+/* Everything whole, as it suits the stages. */
+static const compose_how whole = {.slice = 0, .keep = true};
+
 template_reason compose_fits(const ir_problem *p, const target *t, strbuf *detail) {
   arena a = ARENA_INIT;
   compose_plan plan;
   template_reason reason;
-  if (compose_split(p, t, 0, &a, &plan, &reason, detail, NULL) != ARKE_OK) {
+  if (compose_split(p, t, whole, &a, &plan, &reason, detail, NULL) != ARKE_OK) {
     if (detail) strbuf_add(detail, "out of memory");
     reason = TEMPLATE_OPERATOR;
   }
@@ -41,34 +44,27 @@ static bool is_sliced(const compose_plan *plan) {
   return plan->slices.loop >= 0;
 }
 
-/* The plan for a value of SLICE: where there is nothing to slice, the one for 0. */
-static arke_status split(const ir_problem *p, const target *t, int slice, arena *a, compose_plan *plan,
-                         template_reason *reason, strbuf *detail, arke_error *err) {
-  TRY(compose_split(p, t, slice, a, plan, reason, detail, err));
-  if (slice == 0 || *reason != TEMPLATE_OK || is_sliced(plan)) return ARKE_OK;
-  return compose_split(p, t, 0, a, plan, reason, detail, err);
-}
-
-/* The largest slice that keeps no more than it may. */
+/* The largest slice that keeps no more than it may, where something large would be kept. */
 void compose_defaults(const ir_problem *p, const target *t, config *c) {
   const space_param *slice = &params[COMPOSE_SLICE];
   arena a = ARENA_INIT;
   compose_plan plan;
   template_reason reason;
-  *c = (config){.values = {[COMPOSE_PICK] = 0}};
-  bool more = split(p, t, 0, &a, &plan, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK &&
-              keeps_too_much(&plan);
+  *c = (config){.values = {[COMPOSE_KEEP] = 1}};
+  bool more = compose_split(p, t, whole, &a, &plan, &reason, NULL, NULL) == ARKE_OK &&
+              reason == TEMPLATE_OK && keeps_too_much(&plan);
   for (int i = 1; i < slice->n_values && more; i++) {
-    more = split(p, t, slice->values[i], &a, &plan, &reason, NULL, NULL) == ARKE_OK &&
-           reason == TEMPLATE_OK && is_sliced(&plan) && (i == 1 || !keeps_too_much(&plan));
-    if (more) c->values[COMPOSE_SLICE] = slice->values[i];
+    compose_how how = {.slice = slice->values[i]};
+    more = compose_split(p, t, how, &a, &plan, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK &&
+           is_sliced(&plan) && (i == 1 || !keeps_too_much(&plan));
+    if (more) c->values[COMPOSE_SLICE] = slice->values[i], c->values[COMPOSE_KEEP] = 0;
   }
   arena_release(&a);
 }
 
 /* --- judging --- */
 
-/* For one value of SLICE. */
+/* For one value of SLICE and KEEP. */
 typedef struct prepared {
   template_reason reason;
   compose_plan plan;
@@ -76,7 +72,9 @@ typedef struct prepared {
 } prepared;
 
 typedef struct prepared_all {
-  const prepared *of[LIMIT_PARAM_VALUES]; /* by the value's number */
+  bool has_choice;                        /* else all are what is kept */
+  const prepared *kept;                   /* whole */
+  const prepared *of[LIMIT_PARAM_VALUES]; /* computed again, by the number of SLICE's value */
 } prepared_all;
 
 static int slice_number(const config *c) {
@@ -86,21 +84,40 @@ static int slice_number(const config *c) {
   return i;
 }
 
-static const prepared *prepare(const ir_problem *p, const target *t, int slice, arena *a) {
+static const prepared *prepare(const ir_problem *p, const target *t, compose_how how, arena *a) {
   prepared *made = ARENA_NEW(a, prepared);
-  if (!made || split(p, t, slice, a, &made->plan, &made->reason, NULL, NULL) != ARKE_OK) return NULL;
+  if (!made || compose_split(p, t, how, a, &made->plan, &made->reason, NULL, NULL) != ARKE_OK) return NULL;
   if (made->reason == TEMPLATE_OK) made->choices = compose_choose(&made->plan, t, a);
   return made->reason == TEMPLATE_OK && !made->choices ? NULL : made;
+}
+
+/* Whether there is anything that may be kept or computed again: of the plan that keeps it. */
+static bool has_choice(const compose_plan *kept, template_reason reason) {
+  return reason == TEMPLATE_OK && (kept->crosses || compose_crossing_bytes(kept, 0) > 0);
+}
+
+static const prepared *prepare_config(const ir_problem *p, const target *t, const config *c, arena *a) {
+  compose_plan kept;
+  template_reason reason;
+  if (c->values[COMPOSE_KEEP]) return prepare(p, t, whole, a);
+  if (compose_split(p, t, whole, a, &kept, &reason, NULL, NULL) != ARKE_OK) return NULL;
+  compose_how how = {.slice = c->values[COMPOSE_SLICE]};
+  return prepare(p, t, has_choice(&kept, reason) ? how : whole, a);
 }
 
 const void *compose_prepare(const ir_problem *p, const target *t, arena *a) {
   const space_param *slice = &params[COMPOSE_SLICE];
   prepared_all *all = ARENA_NEW(a, prepared_all);
-  if (!all) return NULL;
+  if (!all || !(all->kept = prepare(p, t, whole, a))) return NULL;
+  all->has_choice = has_choice(&all->kept->plan, all->kept->reason);
   for (int i = 0; i < slice->n_values; i++) {
-    /* What cannot be sliced, or has nothing to slice, is the same for all values. */
-    bool same = i > 1 && !is_sliced(&all->of[1]->plan);
-    all->of[i] = same ? all->of[1] : prepare(p, t, slice->values[i], a);
+    if (!all->has_choice) {
+      all->of[i] = all->kept;
+    } else if (i > 1 && !is_sliced(&all->of[1]->plan)) { /* the same for all values */
+      all->of[i] = all->of[1];
+    } else {
+      all->of[i] = prepare(p, t, (compose_how){.slice = slice->values[i]}, a);
+    }
     if (!all->of[i]) return NULL;
   }
   return all;
@@ -128,20 +145,22 @@ template_reason compose_judge(const void *of, const target *t, const target_rate
                               double *ns) {
   const prepared_all *all = of;
   int number = slice_number(c);
-  const prepared *made = all->of[number];
+  bool keep = c->values[COMPOSE_KEEP];
+  const prepared *made = keep ? all->kept : all->of[number];
   config stages[COMPOSE_STAGES];
   if (made->reason != TEMPLATE_OK) return made->reason;
-  if (!keeps_least(all, number) && is_sliced(&all->of[1]->plan) && keeps_too_much(&made->plan))
+  if (!keep && !keeps_least(all, number) && is_sliced(&all->of[1]->plan) && keeps_too_much(&made->plan))
     return TEMPLATE_WORKSPACE;
   bool own = compose_pick(made->choices, c, stages) || c->values[COMPOSE_PICK] == 0;
   if (number > 0 && (!is_sliced(&made->plan) || compose_rounds(&made->plan) < 2)) own = false;
+  if (!keep && !all->has_choice) own = false;
   *ns = 0;
   for (int i = 0; i < made->plan.n_stages; i++) *ns += stage_ns(made, i, t, rates, &stages[i]);
   return own ? TEMPLATE_OK : TEMPLATE_REDUNDANT;
 }
 
 int compose_parts(const ir_problem *p, const target *t, const config *c, arena *a, template_part *parts) {
-  const prepared *made = prepare(p, t, c->values[COMPOSE_SLICE], a);
+  const prepared *made = prepare_config(p, t, c, a);
   config stages[COMPOSE_STAGES];
   if (!made || made->reason != TEMPLATE_OK) return 0;
   compose_pick(made->choices, c, stages);
@@ -192,7 +211,7 @@ static arke_status add_any_way(const compose_stage *s, const target *t, const lo
 
 arke_status compose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                          arena *a, kernel_way *ways, int *n, arke_error *err) {
-  const prepared *made = prepare(p, t, c->values[COMPOSE_SLICE], a);
+  const prepared *made = prepare_config(p, t, c, a);
   way_list *own = ARENA_NEW_N(a, way_list, COMPOSE_STAGES);
   kernel_stage stages[COMPOSE_STAGES];
   config configs[COMPOSE_STAGES];
@@ -326,7 +345,7 @@ void compose_reduced_problem(const ir_problem *p, const target *t, const config 
   for (int i = 0; i < p->op->n_axes; i++)
     if (known[i].by == AXIS_UNKNOWN) reduced->sizes[i] = small_size(p->sizes[i]);
   reduce_more(p, reduced);
-  const prepared *made = n > 0 ? prepare(p, t, c->values[COMPOSE_SLICE], &a) : NULL;
+  const prepared *made = n > 0 ? prepare_config(p, t, c, &a) : NULL;
   for (int i = 0; made && i < made->plan.n_stages; i++)
     compose_keep_blocks(&made->plan.stages[i]->block, reduced);
   if (made && is_sliced(&made->plan)) { /* a full slice and a part of one */

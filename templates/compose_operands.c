@@ -30,7 +30,7 @@ static void add_factors(const compose_plan *plan, const ir_expr *e, unsigned ter
     return;
   }
   unsigned loops = ir_form_free(&plan->form, e);
-  bool apart = is_rounded(plan, e) || (plan->slices.size > 0 && compose_crosses(plan, loops) && !is_read(e));
+  bool apart = is_rounded(plan, e) || (compose_avoids(plan, loops) && !is_read(e));
   if (!apart || (loops & term) == term) return;
   for (int i = 0; i < plan->n_cuts; i++)
     if (plan->cuts[i].node == e) return;
@@ -67,9 +67,11 @@ bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n
   bool apart = true;
   for (int i = 0; i < operands.n && apart; i++)
     apart = compose_add_cut(s, operands.list[i], NULL, &made[n_made++]);
-  apart = apart && compose_solve(s, made, n_made) &&
-          (compose_try_whole(s, targets, n) || (isinf(most_ns) && n > 1 && s->status == ARKE_OK &&
-                                                compose_solve_apart(s, targets, n, compose_solve)));
+  apart = apart && compose_solve(s, made, n_made);
+  if (apart && plan->n_stages > n_stages) compose_share(s, plan->n_stages - 1, targets, n);
+  apart = apart && (compose_try_whole(s, targets, n) || (isinf(most_ns) && n > 1 && s->status == ARKE_OK &&
+                                                         compose_solve_apart(s, targets, n, compose_solve)));
+  if (s->status != ARKE_OK) apart = false;
   double ns = 0;
   for (int i = n_stages; i < plan->n_stages; i++) ns += plan->stages[i]->ns;
   if (apart && ns < most_ns) return true;

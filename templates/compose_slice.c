@@ -41,8 +41,8 @@ bool compose_crosses(const compose_plan *plan, unsigned loops) {
   return true;
 }
 
-bool compose_avoids(const compose_splitter *s, unsigned loops) {
-  return s->plan->slices.size > 0 && compose_crosses(s->plan, loops);
+bool compose_avoids(const compose_plan *plan, unsigned loops) {
+  return !plan->keep && compose_crosses(plan, loops);
 }
 
 static double bytes_of(const compose_plan *plan, int number) {

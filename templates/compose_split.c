@@ -231,26 +231,53 @@ static void split_form(compose_splitter *s, const kernel_template *whole, templa
   }
   if (s->status != ARKE_OK) return;
   bool split = whole ? split_apart(s, whole, detail) : split_all(s, detail);
-  if (split && plan->slices.size > 0 && !compose_slice(s)) {
+  if (split && plan->slices.size > 0 && !plan->keep && !compose_slice(s)) {
     split = false;
     strbuf_add(detail, strbuf_text(&s->last));
   }
   if (split) *reason = TEMPLATE_OK;
 }
 
-arke_status compose_split(const ir_problem *p, const target *t, int slice, arena *a, compose_plan *plan,
+static double all_ns(const compose_plan *plan) {
+  double ns = 0;
+  for (int i = 0; i < plan->n_stages; i++) ns += plan->stages[i]->ns * compose_times(plan, plan->stages[i]);
+  return ns;
+}
+
+/* By the form, or by what compose_keep finds where temporaries are over axes that meet in no argument: what
+ * is cheaper. */
+static void split_either(compose_splitter *s, const kernel_template *whole, template_reason *reason,
+                         strbuf *detail) {
+  compose_plan *plan = s->plan, *by_form = ARENA_NEW(plan->a, compose_plan);
+  split_form(s, whole, reason, detail);
+  if (!by_form) s->status = ARKE_ERR_MEMORY;
+  if (s->status != ARKE_OK || whole || !plan->keep) return;
+  *by_form = *plan;
+  compose_undo(plan, 0, 0);
+  plan->n_cuts = 0;
+  plan->crosses = compose_keep(s, true, detail);
+  if (s->status != ARKE_OK) return;
+  if (!plan->crosses || (*reason == TEMPLATE_OK && all_ns(by_form) <= all_ns(plan))) {
+    *plan = *by_form;
+  } else {
+    *reason = TEMPLATE_OK;
+  }
+}
+
+arke_status compose_split(const ir_problem *p, const target *t, compose_how how, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err) {
   compose_splitter s = {.plan = plan, .t = t, .last = STRBUF_INIT, .err = err, .status = ARKE_OK};
   strbuf why = STRBUF_INIT;
   config c;
   double ns;
-  *plan = (compose_plan){.p = p, .a = a, .slices = {.size = slice, .loop = -1}};
+  *plan = (compose_plan){.p = p, .a = a, .keep = how.keep, .slices = {.size = how.slice, .loop = -1}};
   *reason = TEMPLATE_OPERATOR;
   const kernel_template *whole = best_template(p, t, WANTED_ANY, &c, &ns, &s.last);
   plan->slices.names = compose_slice_names(p->op, a);
   if (!plan->slices.names.axis || !plan->slices.names.begin) s.status = ARKE_ERR_MEMORY;
-  if (s.status == ARKE_OK && !whole && compose_keep(&s, &why)) *reason = TEMPLATE_OK;
-  if (s.status == ARKE_OK && *reason != TEMPLATE_OK) split_form(&s, whole, reason, &why);
+  bool kept = s.status == ARKE_OK && !whole && compose_keep(&s, false, &why);
+  if (kept) *reason = TEMPLATE_OK;
+  if (s.status == ARKE_OK && !kept) split_either(&s, whole, reason, &why);
   if (detail && *reason != TEMPLATE_OK) strbuf_add(detail, strbuf_text(&why));
   if (strbuf_failed(&why) || strbuf_failed(&s.last)) s.status = ARKE_ERR_MEMORY;
   strbuf_free(&why);

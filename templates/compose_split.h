@@ -1,6 +1,6 @@
 /* Between the files that split an operator: compose_split.c (the order in which things are tried),
- * compose_cut.c, compose_operands.c and compose_keep.c (what becomes a temporary), compose_slice.c (what is
- * sliced) and compose_uses.c (what needs what). */
+ * compose_cut.c, compose_operands.c, compose_share.c and compose_keep.c (what becomes a temporary),
+ * compose_slice.c (what is sliced) and compose_uses.c (what needs what). */
 #ifndef ARKE_TEMPLATES_COMPOSE_SPLIT_H
 #define ARKE_TEMPLATES_COMPOSE_SPLIT_H
 
@@ -64,11 +64,19 @@ bool compose_has_operands(compose_splitter *s, const compose_target *targets, in
  * with them: where no template takes a whole, that is tried first, at any cost. */
 bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n, double most_ns);
 
+/* --- what several stages need (compose_share.c) --- */
+
+/* Reductions that the stage computes on the way to its temporaries, and that targets need beside those,
+ * become temporaries of the same stage, where that costs less than a stage for them; else nothing is changed.
+ */
+void compose_share(compose_splitter *s, int stage, const compose_target *targets, int n);
+
 /* --- temporaries that are kept as they are written (compose_keep.c) --- */
 
 /* Stages for the whole operator, where it has temporaries to keep and each part is taken; else nothing is
- * changed, and what is in the way, if anything is, is added to `detail`. */
-bool compose_keep(compose_splitter *s, strbuf *detail);
+ * changed, and what is in the way, if anything is, is added to `detail`. `crossing`: where one of them is
+ * over axes that meet in no argument; else where none is. */
+bool compose_keep(compose_splitter *s, bool crossing, strbuf *detail);
 
 /* --- axes as blocks of others (compose_blocks.c) --- */
 
@@ -103,8 +111,8 @@ void compose_undo(compose_plan *plan, int n_stages, uint64_t made);
 
 /* Whether values over these loops lie in no argument: there is no argument with all of them. */
 bool compose_crosses(const compose_plan *plan, unsigned loops);
-/* Whether the splitter must do without such values whole: they are computed again rather than kept. */
-bool compose_avoids(const compose_splitter *s, unsigned loops);
+/* Whether the plan must do without such values whole: they are computed again rather than kept. */
+bool compose_avoids(const compose_plan *plan, unsigned loops);
 /* Slices what the stages keep of such values. False: it cannot be, or memory ran out. */
 bool compose_slice(compose_splitter *s);
 

@@ -18,6 +18,7 @@ typedef struct writer {
       whole[LIMIT_TENSORS]; /* dimensions of arguments that it stands alone in; others */
   unsigned sizes, declared; /* axes that expressions have, and that tensors have */
   bool begins;              /* where the slice begins is used */
+  int guards;               /* conditions around what is being written */
   strbuf definitions;
   uint64_t inputs, cuts; /* read: arguments of the whole; temporaries */
   unsigned attrs;
@@ -134,7 +135,9 @@ static int inner_reduction(writer *w, const ir_expr *e) {
     add(w, &body, e->args[1]);
   }
   strbuf_add(&body, ") (");
+  w->guards += e->n_args > 1;
   add(w, &body, e->args[0]);
+  w->guards -= e->n_args > 1;
   strbuf_add(&body, ")");
   int number = w->n_reductions++;
   if (number < MOST_REDUCTIONS) w->reductions[number] = e;
@@ -161,14 +164,19 @@ static void add_operator(writer *w, strbuf *out, const ir_expr *e) {
   strbuf_add(out, "(");
   if (e->id == IR_OP_SELECT) {
     add(w, out, e->args[0]);
+    w->guards++;
     strbuf_add(out, " ? ");
     add(w, out, e->args[1]);
     strbuf_add(out, " : ");
     add(w, out, e->args[2]);
+    w->guards--;
   } else {
+    bool guards = e->id == IR_OP_AND || e->id == IR_OP_OR;
     if (e->n_args == 2) add(w, out, e->args[0]);
     strbuf_addf(out, " %s ", operator_texts[e->id]);
+    w->guards += guards;
     add(w, out, e->args[e->n_args - 1]);
+    w->guards -= guards;
   }
   strbuf_add(out, ")");
 }
@@ -199,12 +207,16 @@ static void add(writer *w, strbuf *out, const ir_expr *e) {
   case IR_READ: {
     const ir_access *x = &w->form->accesses[e->id];
     w->inputs |= UINT64_C(1) << x->tensor;
-    if (x->other) strbuf_add(out, "(");
+    bool loses = x->conditional && w->guards == 0; /* what keeps it inside is another stage's */
+    if (x->other || loses) strbuf_add(out, "(");
     add_place(w, out, x);
-    if (!x->other) return;
-    strbuf_add(out, " else (");
-    add(w, out, x->other);
-    strbuf_add(out, "))");
+    if (x->other) {
+      strbuf_add(out, " else (");
+      add(w, out, x->other);
+      strbuf_add(out, "))");
+    } else if (loses) {
+      strbuf_add(out, " else 0)");
+    }
     return;
   }
   case IR_CALL:
@@ -289,12 +301,16 @@ static void define_temporary(writer *w, const compose_target *to) {
     strbuf_add(&line, "(");
     add(w, &line, guard);
     strbuf_add(&line, ") ? (");
+    w->guards++;
   }
   if (to->is_start)
     strbuf_add(&line, "0");
   else
     add(w, &line, cut->node);
-  if (guard) strbuf_add(&line, ") : 0");
+  if (guard) {
+    strbuf_add(&line, ") : 0");
+    w->guards--;
+  }
   strbuf_addf(&w->definitions, "%s; ", strbuf_text(&line));
   if (strbuf_failed(&line)) w->definitions.failed = true;
   strbuf_free(&line);

@@ -1,5 +1,6 @@
-/* Operators whose temporaries are made slice by slice: results on the emulator at slices that divide the axis
- * and that do not, what is kept in memory, and near misses. */
+/* Operators with temporaries over axes that meet in no argument: results on the emulator with them made slice
+ * by slice, at slices that divide the axis and that do not, and with them kept; what lies in memory, and near
+ * misses. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,15 +24,15 @@ static const char both_sides[] =
 static const struct {
   const char *text, *bindings, *settings;
 } cases[] = {
-    {gradients, "T=bf16 N=24 H=16 V=520", "SLICE=256"},       /* three slices, the last shorter */
-    {gradients, "T=bf16 N=9 H=16 V=512", "SLICE=256,PICK=1"}, /* two full ones */
-    {gradients, "T=bf16 N=33 H=17 V=515 label_smoothing=0.1", "SLICE=256"}, /* nothing is even */
-    {gradients, "T=f16 N=20 H=16 V=257", "SLICE=256"}, /* the last slice has one element */
-    {gradients, "T=bf16 N=3 H=8 V=5", "SLICE=256"},    /* one slice, mostly empty */
-    {gradients, "T=f32 N=20 H=12 V=300", "SLICE=256"},
-    {gradients, "T=bf16 N=260 H=8 V=20", "SLICE=256"}, /* rows are sliced */
-    {both_sides, "T=bf16 M=530 N=24 K=16 P=8", "SLICE=256"},
-    {both_sides, "T=bf16 M=19 N=301 K=13 P=7", "SLICE=256"},
+    {gradients, "T=bf16 N=24 H=16 V=520", "KEEP=0,SLICE=256"},       /* three slices, the last shorter */
+    {gradients, "T=bf16 N=9 H=16 V=512", "KEEP=0,SLICE=256,PICK=1"}, /* two full ones */
+    {gradients, "T=bf16 N=33 H=17 V=515 label_smoothing=0.1", "KEEP=0,SLICE=256"}, /* nothing is even */
+    {gradients, "T=f16 N=20 H=16 V=257", "KEEP=0,SLICE=256"}, /* the last slice has one element */
+    {gradients, "T=bf16 N=3 H=8 V=5", "KEEP=0,SLICE=256"},    /* one slice, mostly empty */
+    {gradients, "T=f32 N=20 H=12 V=300", "KEEP=0,SLICE=256"},
+    {gradients, "T=bf16 N=260 H=8 V=20", "KEEP=0,SLICE=256"}, /* rows are sliced */
+    {both_sides, "T=bf16 M=530 N=24 K=16 P=8", "KEEP=0,SLICE=256"},
+    {both_sides, "T=bf16 M=19 N=301 K=13 P=7", "KEEP=0,SLICE=256"},
 };
 
 static const double targets[] = {3, -100, 0, 4, -100, 2, 1};
@@ -71,14 +72,41 @@ START_TEST(slices_of_views_are_right) {
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
   double values[COUNT_OF(targets)];
-  template_case c =
-      template_case_bind(&a, compose(), template_text_of(gradients), "T=bf16 N=21 H=24 V=520", "SLICE=256");
+  template_case c = template_case_bind(&a, compose(), template_text_of(gradients), "T=bf16 N=21 H=24 V=520",
+                                       "KEEP=0,SLICE=256");
   fill(&c, true, values, views);
   c.sample = 10;
   run_view_permuted(&c.p, 1, (int[]){0, 1}, 8, &views[1]);
   run_view_permuted(&c.p, 5, (int[]){1, 0}, 3, &views[5]);
   template_case_run(&a, &c, views, -1);
   arena_release(&a);
+}
+END_TEST
+
+/* Logits kept, whole: odd sizes, rows that are ignored, targets at both ends. */
+START_TEST(kept_ones_are_right) {
+  static const struct {
+    const char *text, *bindings;
+  } kept[] = {
+      {gradients, "T=bf16 N=40 H=72 V=520"}, {gradients, "T=bf16 N=33 H=17 V=515 label_smoothing=0.1"},
+      {gradients, "T=f16 N=9 H=24 V=131"},   {gradients, "T=f32 N=20 H=12 V=300"},
+      {gradients, "T=bf16 N=3 H=8 V=5"},     {both_sides, "T=bf16 M=53 N=24 K=16 P=8"},
+  };
+  for (size_t i = 0; i < COUNT_OF(kept); i++) {
+    arena a = ARENA_INIT;
+    run_view views[LIMIT_TENSORS] = {{0}};
+    double values[COUNT_OF(targets)];
+    template_case c = template_case_bind(&a, compose(), template_text_of(kept[i].text), kept[i].bindings,
+                                         i % 2 ? "KEEP=1" : "KEEP=1,PICK=1");
+    c.sample = 10;
+    lowered l = template_case_lower(&a, &c);
+    ck_assert_int_eq(l.recipe.n_repeats, 0);
+    for (int last = 0; last < (i < 1 ? 2 : 1); last++) {
+      fill(&c, last == 1, values, views);
+      template_case_run_kernel(&c, l, views, -1);
+    }
+    arena_release(&a);
+  }
 }
 END_TEST
 
@@ -126,6 +154,27 @@ START_TEST(logits_are_nowhere) {
 }
 END_TEST
 
+/* With KEEP logits are multiplied once: three large products, and rows that are read once more give what the
+ * loss changes by and what the loss needs. */
+START_TEST(logits_are_made_once) {
+  arena a = ARENA_INIT;
+  template_part parts[TEMPLATE_PARTS];
+  template_case c = template_case_bind(&a, compose(), template_text_of(gradients),
+                                       "T=bf16 N=8192 H=4096 V=128256", "KEEP=1,SLICE=0,PICK=1");
+  ck_assert_int_eq(template_feasible(compose(), &c.p, c.t, &c.c), TEMPLATE_OK);
+  int n = compose()->parts(&c.p, c.t, &c.c, &a, parts), products = 0, rows = 0;
+  for (int i = 0; i < n; i++) {
+    products += strcmp(parts[i].k->name, "gemm") == 0;
+    rows += strcmp(parts[i].k->name, "row") == 0 &&
+            parts[i].problem->op->n_args > parts[i].problem->op->n_inputs + 1;
+  }
+  ck_assert_int_eq(products, 3);
+  ck_assert_int_eq(rows, 1);
+  ck_assert_int_le(n, 7);
+  arena_release(&a);
+}
+END_TEST
+
 /* The axis that leaves fewer sums to keep is the one that is sliced. */
 START_TEST(the_shorter_sums_are_kept) {
   static const struct {
@@ -133,7 +182,7 @@ START_TEST(the_shorter_sums_are_kept) {
   } either[] = {{"T=bf16 M=24 N=530 K=16 P=8", "N"}, {"T=bf16 M=530 N=24 K=16 P=8", "M"}};
   for (size_t i = 0; i < COUNT_OF(either); i++) {
     arena a = ARENA_INIT;
-    template_case c = template_case_bind(&a, compose(), both_sides, either[i].bindings, "SLICE=256");
+    template_case c = template_case_bind(&a, compose(), both_sides, either[i].bindings, "KEEP=0,SLICE=256");
     lowered l = template_case_lower(&a, &c);
     strbuf rounds = STRBUF_INIT;
     recipe_expr_print(&rounds, l.recipe.repeats[0].rounds);
@@ -169,7 +218,7 @@ END_TEST
 START_TEST(the_small_problem_has_two_slices) {
   arena a = ARENA_INIT;
   template_case c =
-      template_case_bind(&a, compose(), both_sides, "T=bf16 M=128 N=3000 K=64 P=64", "SLICE=256");
+      template_case_bind(&a, compose(), both_sides, "T=bf16 M=128 N=3000 K=64 P=64", "KEEP=0,SLICE=256");
   ir_problem small;
   compose()->reduced_problem(&c.p, c.t, &c.c, 2, &small);
   ck_assert_int_gt(small.sizes[2], 256);
@@ -184,7 +233,9 @@ int main(void) {
   TCase *tests = template_tests("slices");
   tcase_add_loop_test(tests, slices_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, slices_of_views_are_right);
+  tcase_add_test(tests, kept_ones_are_right);
   tcase_add_test(tests, logits_are_nowhere);
+  tcase_add_test(tests, logits_are_made_once);
   tcase_add_test(tests, the_shorter_sums_are_kept);
   tcase_add_test(tests, what_has_no_such_temporary_is_not_sliced);
   tcase_add_test(tests, the_small_problem_has_two_slices);
