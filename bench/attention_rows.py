@@ -18,6 +18,7 @@ from pathlib import Path
 HEADS_FIRST = (0, 2, 1, 3)
 LAYOUTS = {
     "grouped_query_attention": dict.fromkeys(("Q", "K", "V", "O"), HEADS_FIRST),
+    "grouped_query_fp8_attention": dict.fromkeys(("Q", "K", "V", "O"), HEADS_FIRST),
     "attention_backward": dict.fromkeys(("Q", "K", "V", "O", "dO", "dQ", "dK", "dV"), HEADS_FIRST),
 }
 DTYPES = {"fp8e4m3": "e4m3", "fp8e5m2": "e5m2"}
@@ -104,11 +105,23 @@ def variant(row, op, sizes):
     return op.replace("_attention", "_sink_attention"), sizes
 
 
+def is_narrow(row):
+    """Queries, keys and values of 8 bits, with a scale for each request and head of keys."""
+    return "q_scale" in row["inputs"] and set(dtypes(row, "q", "k", "v")) <= {"e4m3", "e5m2"}
+
+
+def narrow_types(row):
+    """U of queries, keys and values, T of the output."""
+    return {"U": dtypes(row, "q")[0], "T": DTYPES.get(row["dtype"].split("/")[1], row["dtype"].split("/")[1])}
+
+
 def dense(row):
     (b, s, h, d), (_, r, g, _) = shape(row, "q"), shape(row, "k")
     if any("S_q=1" in note for note in row["notes"]):
         s = 1  # what was timed
     sizes = {"B": b, "H": h, "G": g, "S": s, "R": r, "D": d}
+    if is_narrow(row):
+        return "grouped_query_fp8_attention", {**sizes, "E": shape(row, "v")[3]}, narrow_types(row), options(row, *FORWARD), {}
     return "grouped_query_attention", sizes, one_type(row, "q", "k", "v"), options(row, *FORWARD), {}
 
 
@@ -124,6 +137,8 @@ def varlen(row):
     q, k = row["attributes"]["q_lens"], row["attributes"]["kv_lens"]
     sizes = {"N": n, "H": h, "M": m, "G": g, "D": d, "E": shape(row, "v")[2], "B": len(q)}
     note = {"q_lens": packed(q), "k_lens": packed(k)}
+    if is_narrow(row):
+        return "varlen_fp8_attention", sizes, narrow_types(row), options(row, *FORWARD), note
     return *variant(row, "varlen_attention", sizes), one_type(row, "q", "k", "v"), options(row, *ROTATED), note
 
 
@@ -246,8 +261,13 @@ def contents(entry):
     """By name, the values of index tensors as nested lists; scales are numbers."""
     op, s, note = entry["op"], entry["sizes"], entry["note"]
     found = {}
+    if op in ("grouped_query_fp8_attention", "varlen_fp8_attention"):
+        pairs = range(s["B"] * s["G"])
+        for name, least in (("sq", 3), ("sk", 4), ("sv", 2)):
+            scales = [(least + i % 5) / 8 for i in pairs]
+            found[name] = [scales[b * s["G"] : (b + 1) * s["G"]] for b in range(s["B"])]
     if op.startswith("varlen"):
-        found = {"cu_q": offsets(unpacked(note["q_lens"])), "cu_k": offsets(unpacked(note["k_lens"]))}
+        found |= {"cu_q": offsets(unpacked(note["q_lens"])), "cu_k": offsets(unpacked(note["k_lens"]))}
     elif op.startswith("paged") or op == "multi_latent_attention":
         found = {"lens": unpacked(note["k_lens"])}
         if op.startswith("paged_varlen"):

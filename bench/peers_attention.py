@@ -124,13 +124,23 @@ class Request:
         self.q, self.k, self.v, self.o = q, k, v, o
 
 
+def scaled(row, x, name, b):
+    """Rows [S, H, D] of 8-bit floats times their request's scales, rounded to O's type; others as they are."""
+    t = row.tensors
+    if name not in t or t[name].dim() < 2:
+        return x
+    scales = t[name][b].float()
+    return (x.float() * scales.repeat_interleave(x.shape[1] // scales.shape[0])[:, None]).to(t["O"].dtype)
+
+
 def request_of(row, b):
     t, op = row.tensors, row.op
     if op.startswith("varlen"):
         q = slice(int(t["cu_q"][b]), int(t["cu_q"][b + 1]))
         k = slice(int(t["cu_k"][b]), int(t["cu_k"][b + 1]))
         first = (k.stop - k.start) - (q.stop - q.start)
-        return Request(rotated(row, t["Q"][q], first), rotated(row, t["K"][k], 0), t["V"][k], t["O"][q])
+        queries, keys, values = (scaled(row, t[n][at], f"s{n.lower()}", b) for n, at in (("Q", q), ("K", k), ("V", k)))
+        return Request(rotated(row, queries, first), rotated(row, keys, 0), values, t["O"][q])
     if op == "multi_latent_attention":
         k = torch.cat((t["KV"][b], t["Kr"][b]), -1)[: int(t["lens"][b]), None]
         return Request(torch.cat((t["Q"][b], t["Qr"][b]), -1), k, k[..., : row.sizes["C"]], t["O"][b])
@@ -140,7 +150,7 @@ def request_of(row, b):
         if "Kp" in t:  # rotated already
             return Request(queries, pages_of(row, "Kp", b), pages_of(row, "Vp", b), t["O"][q])
         return Request(queries, rotated(row, pages_of(row, "K", b), 0), pages_of(row, "V", b), t["O"][q])
-    q, k, v, o = (t[n][b].transpose(0, 1) for n in ("Q", "K", "V", "O"))
+    q, k, v, o = (scaled(row, t[n][b].transpose(0, 1), f"s{n.lower()}", b) for n in ("Q", "K", "V", "O"))
     return Request(q, k, v, o)
 
 

@@ -450,6 +450,39 @@
     "v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) "                          \
     "cast<T>(exp(A[n,h,k] - m[n,h])) * V[table[g[n],k / Z],k % Z,h / (H / G),e]) / s[n,h]; "                 \
     "l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? l[n,h] * 1.4426950408889634 : l[n,h] }")              \
+  X(grouped_query_fp8_attention, "attention", "B,H,G,S,R,D,E", "e4m3 e5m2|f16 bf16",                         \
+    "attention to 8-bit floats with a scale for each head of keys",                                          \
+    "grouped_query_fp8_attention(Q: U[B,H,S,D], K: U[B,G,R,D], V: U[B,G,R,E], sq: "                          \
+    "f32[B,G], sk: f32[B,G], sv: f32[B,G]) -> (O: T[B,H,S,E], lse: f32[B,H,S]) scale: "                      \
+    "float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: int = -1, softcap: "                  \
+    "float = 0.0, base2: bool = false { Qt[b,h,q,d] = cast<T>(Q[b,h,q,d] * sq[b,h / (H / "                   \
+    "G)]); Kt[b,j,k,d] = cast<T>(K[b,j,k,d] * sk[b,j]); Vt[b,j,k,e] = cast<T>(V[b,j,k,e] "                   \
+    "* sv[b,j]); P[b,h,q,k] = scale * sum(d) Qt[b,h,q,d] * Kt[b,h / (H / G),k,d]; "                          \
+    "A[b,h,q,k] = softcap == 0 ? P[b,h,q,k] : softcap * tanh(P[b,h,q,k] / softcap); "                        \
+    "v[q,k] = (!causal || k <= q + R - S) && (left < 0 || k >= q + R - S - left) && "                        \
+    "(right < 0 || k <= q + R - S + right); x[b,h,q] = max(k: v[q,k]) A[b,h,q,k]; "                          \
+    "m[b,h,q] = x[b,h,q] == -inf ? 0 : x[b,h,q]; s[b,h,q] = sum(k: v[q,k]) exp(A[b,h,q,k] "                  \
+    "- m[b,h,q]); O[b,h,q,e] = s[b,h,q] == 0 ? 0 : (sum(k: v[q,k]) cast<T>(exp(A[b,h,q,k] "                  \
+    "- m[b,h,q])) * Vt[b,h / (H / G),k,e]) / s[b,h,q]; l[b,h,q] = m[b,h,q] + "                               \
+    "log(s[b,h,q]); lse[b,h,q] = base2 ? l[b,h,q] * 1.4426950408889634 : l[b,h,q] }")                        \
+  X(varlen_fp8_attention, "attention", "N,H,M,G,D,E,B", "e4m3 e5m2|f16 bf16",                                \
+    "varlen_attention to 8-bit floats with a scale for each sequence and head of keys",                      \
+    "varlen_fp8_attention(Q: U[N,H,D], K: U[M,G,D], V: U[M,G,E], sq: f32[B,G], sk: "                         \
+    "f32[B,G], sv: f32[B,G], cu_q: i32[B+1], cu_k: i32[B+1]) -> (O: T[N,H,E], lse: "                         \
+    "f32[N,H]) scale: float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: "                    \
+    "int = -1, softcap: float = 0.0, base2: bool = false { g[n] = sum(b: cu_q[b + 1] <= "                    \
+    "n) 1; f[i] = sum(b: cu_k[b + 1] <= i) 1; Qt[n,h,d] = cast<T>(g[n] == B ? 0 : "                          \
+    "Q[n,h,d] * sq[g[n],h / (H / G)]); Kt[i,j,d] = cast<T>(f[i] == B ? 0 : K[i,j,d] * "                      \
+    "sk[f[i],j]); Vt[i,j,e] = cast<T>(f[i] == B ? 0 : V[i,j,e] * sv[f[i],j]); P[n,h,k] = "                   \
+    "scale * sum(d) Qt[n,h,d] * Kt[k,h / (H / G),d]; A[n,h,k] = softcap == 0 ? P[n,h,k] : "                  \
+    "softcap * tanh(P[n,h,k] / softcap); v[n,k] = g[n] < B && k >= cu_k[g[n]] && k < "                       \
+    "cu_k[g[n] + 1] && (!causal || k <= n + cu_k[g[n] + 1] - cu_q[g[n] + 1]) && (left < 0 "                  \
+    "|| k >= n + cu_k[g[n] + 1] - cu_q[g[n] + 1] - left) && (right < 0 || k <= n + "                         \
+    "cu_k[g[n] + 1] - cu_q[g[n] + 1] + right); x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = "                  \
+    "x[n,h] == -inf ? 0 : x[n,h]; s[n,h] = sum(k: v[n,k]) exp(A[n,h,k] - m[n,h]); "                          \
+    "O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) cast<T>(exp(A[n,h,k] - m[n,h])) * "                        \
+    "Vt[k,h / (H / G),e]) / s[n,h]; l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? "                      \
+    "l[n,h] * 1.4426950408889634 : l[n,h] }")                                                                \
   X(paged_varlen_append_attention, "attention", "N,H,G,D,E,P,Z,B,W", "f16 bf16",                             \
     "paged_varlen_attention that writes the new keys and values to their places in the pages first",         \
     "paged_varlen_append_attention(Q: T[N,H,D], K: T[N,G,D], V: T[N,G,E], Kp: T[P,Z,G,D], Vp: "              \

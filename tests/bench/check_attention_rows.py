@@ -50,6 +50,14 @@ def check_mapping():
     gather = {"dst": [7, 2, 8], "cache": [5, 4, 2, 8], "block_table": [2, 3], "cu_seq_lens": [3], "seq_starts": [2]}
     made = attention_rows.problem(row("PagedKVCacheGatherFwd", gather, {"seq_lens": [3, 4], "starts": [2, 0]}))
     assert made["sizes"]["D"] == 16 and attention_rows.contents(made)["cu"] == [0, 3, 7], made
+    narrow = {"q": [7, 8, 64], "k": [9, 2, 64], "v": [9, 2, 32], "q_scale": [2, 2], "k_scale": [2, 2], "v_scale": [2, 2]}
+    ragged = row("GQAVarlenFwd", narrow, {"q_lens": [3, 4], "kv_lens": [5, 4], "is_causal": True}, dtype="fp8e4m3/bf16")
+    for x in ragged["inputs"].values():
+        x["dtype"] = "fp8e4m3"
+    made = attention_rows.problem(ragged)
+    assert made["op"] == "varlen_fp8_attention" and made["dtypes"] == {"U": "e4m3", "T": "bf16"}, made
+    assert made["sizes"] == {"N": 7, "H": 8, "M": 9, "G": 2, "D": 64, "E": 32, "B": 2} and made["note"]["k_lens"] == "5,4", made
+    assert [len(attention_rows.contents(made)[name]) for name in ("sq", "sk", "sv")] == [2, 2, 2]
     for operator, inputs, attributes, why in (
         ("GQAPagedFwd", {**pages, "sinks": [8]}, {"q_lens": [1, 2, 0], "cache_lens": [5] * 3}, "sinks"),
         ("GQADenseFwd", {"q": [1, 4, 8, 64], "k": [1, 4, 2, 64], "v": [1, 4, 2, 64]}, {"pos_encoding_mode": "rope"}, "rotates"),
