@@ -147,7 +147,8 @@ static const char kernel[] =
 static const char *body(planted_kind kind) {
   switch (kind) {
   case PLANTED_FAULT: return "@%p2 add.s64 %rd5, %rd5, 1099511627776;\n";
-  case PLANTED_HANG: return "$LOOP:\nadd.s32 %r4, %r4, 1;\nsetp.ne.s32 %p2, %r1, 0;\n@%p2 bra $LOOP;\n";
+  case PLANTED_HANG:
+    return PLANTED_LOOP ":\nadd.s32 %r4, %r4, 1;\nsetp.ne.s32 %p2, %r1, 0;\n@%p2 bra " PLANTED_LOOP ";\n";
   case PLANTED_WRONG: return "@%p2 add.f32 %r7, %r7, 0f3F800000;\n";
   case PLANTED_UNWRITTEN: return "@%p2 bra $DONE;\n";
   case PLANTED_PAST_END: return "@%p2 st.global.b32 [%rd5+4], %r7;\n";

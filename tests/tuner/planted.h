@@ -26,6 +26,9 @@
   X(TWIN, DUPLICATE, DUPLICATE, "lowers to the same kernel as a good one")                                   \
   X(NO_GRID, LAUNCH_FAILED, LAUNCH_FAILED, "has no possible grid")
 
+/* A label that only the kernel which loops for ever has. */
+#define PLANTED_LOOP "$LOOP"
+
 typedef enum planted_kind {
 #define X(NAME, emulator, gpu, meaning) PLANTED_##NAME,
   PLANTED_KINDS(X)
