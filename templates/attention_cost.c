@@ -9,7 +9,8 @@
  * of the whole: */
 static const double tile_ns =
     4000; /* of a tile beside its steps: barriers, the first copies, the last products */
-static const double next_tile_ns = 2000; /* of one that a CTA has after others, whose copies ran ahead */
+static const double next_tile_ns = 2000; /* of one that a CTA has after others, whose copies ran ahead; an
+                                          * SM's other CTA goes on meanwhile */
 static const double sustained = 0.85;    /* of the matrix units' rate, which lasts a few milliseconds */
 static const double exp_per_clock = 16;  /* of an SM */
 static const double softmax_instructions = 5.2, lanes_per_clock = 128; /* of an element; of an SM */
@@ -140,7 +141,7 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
   /* Tiles of like lengths come in rounds; of unlike ones the longest come first, and the others fill up. */
   double uneven = p->packed && p->group ? unlike_requests : p->group == 1 ? 1.06 : 1.02;
   double steps = p->masked ? fmax(longest, all * heads / fmin(sms, items) * uneven) : rounds * longest;
-  double between = p->persistent ? tile_ns + (rounds - 1) * next_tile_ns : rounds * tile_ns;
+  double between = p->persistent ? tile_ns + (rounds - 1) * next_tile_ns / resident : rounds * tile_ns;
   double stages = p->stages > 1 ? 1 : 1.25;
   double math = steps * each * stages + between,
          memory = memory_time(p, rates, heads / runs, sharing, tiles, all * heads, keys);
