@@ -65,3 +65,7 @@ const char *text_nearest(const char *word, const char *const *candidates, size_t
   }
   return nearest;
 }
+
+const char *text_plural(int64_t n, const char *one, const char *many) {
+  return n == 1 ? one : many;
+}

@@ -127,8 +127,11 @@ def main():
             return TorchTensor(torch, kind, shape, values)
 
     print(f"device: {device}")
-    with arke.Context(sys.argv[1], sys.argv[2], device, allow_modelled=True) as context:
-        check(*step(context, make, stream))
+    try:
+        with arke.Context(sys.argv[1], sys.argv[2], device, allow_modelled=True) as context:
+            check(*step(context, make, stream))
+    except (arke.Error, OSError) as error:  # OSError: there is no such library
+        sys.exit(f"decode_step.py: {error}")
 
 
 if __name__ == "__main__":

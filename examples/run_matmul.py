@@ -90,9 +90,14 @@ def main():
     try:
         import torch
     except ImportError:
-        with_plain_memory(*sys.argv[1:])
-    else:
-        with_torch(*sys.argv[1:], torch)
+        torch = None
+    try:
+        if torch is None:
+            with_plain_memory(*sys.argv[1:])
+        else:
+            with_torch(*sys.argv[1:], torch)
+    except (arke.Error, OSError) as error:  # OSError: there is no such library
+        sys.exit(f"run_matmul.py: {error}")
 
 
 if __name__ == "__main__":

@@ -58,10 +58,16 @@ static arke_status list(const cli_settings *s, const char *path, arena *a, strbu
   arke_status status = cache_each_entry(c, NULL, NULL, a, list_entry, &l, &damaged, err);
   cache_close(c);
   if (status == ARKE_OK) status = l.status;
-  if (status == ARKE_OK && !s->json) strbuf_addf(out, "%d entries in %s\n", l.entries, path);
+  if (status == ARKE_OK && !s->json)
+    strbuf_addf(out, "%d %s in %s\n", l.entries, text_plural(l.entries, "entry", "entries"), path);
   if (damaged > 0)
-    cli_complain("%s: %d damaged rows are skipped; 'arke-tune cache verify' tells more", path, damaged);
+    cli_complain("%s: %d damaged %s skipped; 'arke-tune cache verify' tells more", path, damaged,
+                 text_plural(damaged, "row is", "rows are"));
   return status;
+}
+
+static void add_count(int64_t n, const char *one, const char *many, const char *after, strbuf *out) {
+  strbuf_addf(out, "%lld %s%s", (long long)n, text_plural(n, one, many), after);
 }
 
 static arke_status verify(const cli_settings *s, const char *path, strbuf *out, arke_error *err) {
@@ -79,16 +85,19 @@ static arke_status verify(const cli_settings *s, const char *path, strbuf *out, 
                                 (json_int_t)n.damaged),
                       out, err));
   } else {
-    strbuf_addf(
-        out, "%s: %lld problems, %lld winners, %lld kernels, %lld trials, %lld environments; %lld damaged\n",
-        path, (long long)n.problems, (long long)n.winners, (long long)n.kernels, (long long)n.trials,
-        (long long)n.environments, (long long)n.damaged);
+    strbuf_addf(out, "%s: ", path);
+    add_count(n.problems, "problem", "problems", ", ", out);
+    add_count(n.winners, "winner", "winners", ", ", out);
+    add_count(n.kernels, "kernel", "kernels", ", ", out);
+    add_count(n.trials, "trial", "trials", ", ", out);
+    add_count(n.environments, "environment", "environments", "; ", out);
+    strbuf_addf(out, "%lld damaged\n", (long long)n.damaged);
   }
   if (n.damaged == 0) return ARKE_OK;
   return error_set(err, ARKE_ERR_CORRUPT, "cache",
-                   "%s: %lld damaged rows; they count as missing, and tuning again "
-                   "replaces them",
-                   path, (long long)n.damaged);
+                   "%s: %lld damaged %s as missing, and tuning again replaces %s", path, (long long)n.damaged,
+                   text_plural(n.damaged, "row, which counts", "rows, which count"),
+                   text_plural(n.damaged, "it", "them"));
 }
 
 /* Every source is there and sound in structure, before anything is written. */
@@ -134,7 +143,8 @@ static arke_status merge(const cli_settings *s, arena *a, const char *const *fro
                                    "winners", (json_int_t)after.winners, "new",
                                    (json_int_t)(after.winners - before.winners)),
                          out, err);
-  strbuf_addf(out, "%s: joined %d files; %lld winners, %lld of them new\n", into, n, (long long)after.winners,
+  strbuf_addf(out, "%s: joined %d %s; %lld %s, %lld of them new\n", into, n, text_plural(n, "file", "files"),
+              (long long)after.winners, text_plural(after.winners, "winner", "winners"),
               (long long)(after.winners - before.winners));
   return ARKE_OK;
 }

@@ -95,6 +95,7 @@ arke_status cli_operator_listed(arena *a, int i, cli_operator *o, arke_error *er
 arke_status cli_operator_named(arena *a, const char *name, cli_operator *o, arke_error *err) {
   const ir_catalogue_entry *entry;
   arke_error inner = ARKE_ERROR_INIT;
+  if (name[0] == '\0') return cli_usage(err, "the name '' is empty; --list-ops lists the operators");
   arke_status status = ir_operator_find(a, name, &entry, &inner);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   if (status == ARKE_ERR_NOT_FOUND)

@@ -39,10 +39,18 @@ const char *cli_sentence(arena *a, const char *text) {
 
 const char *cli_printable(arena *a, const char *text) {
   enum { LONGEST = 80 };
+  if (text == NULL) return "";
+  if (text[0] == '\0') return "''";
   size_t n = strlen(text), kept = n > LONGEST ? LONGEST : n;
   while (kept < n && kept > 0 && ((unsigned char)text[kept] & 0xc0) == 0x80)
     kept--; /* whole UTF-8 characters */
   return masked(kept < n ? arena_printf(a, "%.*s...", (int)kept, text) : arena_strdup(a, text));
+}
+
+const char *cli_quoted(arena *a, const char *text, size_t length) {
+  const char *copy = arena_strndup(a, text, length);
+  const char *quoted = length == 0 ? "''" : arena_printf(a, "'%s'", cli_printable(a, copy));
+  return quoted == NULL ? "" : quoted;
 }
 
 arke_status cli_usage(arke_error *err, const char *format, ...) {

@@ -121,8 +121,11 @@ arke_status cli_parse(int argc, char **argv, arena *a, cli_line *line, arke_erro
 bool cli_option_accepts(cli_option option, cli_command command);
 void cli_help_print(cli_command command, strbuf *out);
 
-/* `text` as it may stand in a sentence: control bytes as '?', at most 80 bytes. Arena memory, "" when out. */
+/* `text` as it may stand in a sentence: control bytes as '?', at most 80 bytes; '' where it is empty. Arena
+ * memory, "" when out. */
 const char *cli_printable(arena *a, const char *text);
+/* The same of a part of a text, between quotes. */
+const char *cli_quoted(arena *a, const char *text, size_t length);
 /* The same at its whole length: for a sentence that quotes what the user wrote. */
 const char *cli_sentence(arena *a, const char *text);
 /* Records a fault of the user's and returns ARKE_ERR_ARGUMENT. */

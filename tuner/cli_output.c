@@ -74,6 +74,10 @@ void cli_complain(const char *format, ...) {
   va_start(args, format);
   strbuf_vaddf(&line, format, args);
   va_end(args);
+  for (size_t i = 0; i < line.length;
+       i++) /* of a file's name, say; newlines are those of a notation's faults */
+    if (((unsigned char)line.data[i] < 0x20 && line.data[i] != '\n') || line.data[i] == 0x7f)
+      line.data[i] = '?';
   strbuf_add(&line, "\n");
   write_all(STDERR_FILENO, strbuf_text(&line), line.length);
   strbuf_free(&line);

@@ -65,11 +65,11 @@ arke_status cli_problem_bind(arena *a, const cli_operator *o, const cli_values *
 
 static arke_status check_range(arena *a, const ir_problem *p, const char *item, size_t length,
                                bool taken[LIMIT_AXES], arke_error *err) {
-  const char *name = cli_printable(a, arena_strndup(a, item, length));
+  const char *name = cli_quoted(a, item, length);
   const char *equals = memchr(item, '=', length);
   const char *dots = equals == NULL ? NULL : memmem(equals, length - (size_t)(equals - item), "..", 2);
   if (dots == NULL)
-    return cli_usage(err, "'%s' is not a range; accepted: AXIS=LOW..HIGH, for example M=1..128", name);
+    return cli_usage(err, "%s is not a range; accepted: AXIS=LOW..HIGH, for example M=1..128", name);
   size_t axis_length = (size_t)(equals - item);
   int axis = -1;
   for (int i = 0; i < p->op->n_axes; i++)
@@ -78,20 +78,19 @@ static arke_status check_range(arena *a, const ir_problem *p, const char *item, 
     const char *axes = "";
     for (int i = 0; i < p->op->n_axes && axes != NULL; i++)
       axes = arena_printf(a, "%s%s%s", axes, i == 0 ? "" : ", ", p->op->axes[i]);
-    return cli_usage(err, "'%s' names no axis of %s; accepted: %s", name, p->op->name,
+    return cli_usage(err, "%s names no axis of %s; accepted: %s", name, p->op->name,
                      axes == NULL ? "" : axes);
   }
   if (taken[axis])
-    return cli_usage(err, "'%s' is a second range of %s; accepted: one for each axis", name,
-                     p->op->axes[axis]);
+    return cli_usage(err, "%s is a second range of %s; accepted: one for each axis", name, p->op->axes[axis]);
   taken[axis] = true;
   int64_t low, high;
   if (!text_to_i64(equals + 1, (size_t)(dots - equals - 1), 1, LIMIT_AXIS_SIZE, &low) ||
       !text_to_i64(dots + 2, (size_t)(item + length - dots - 2), 1, LIMIT_AXIS_SIZE, &high) || low > high)
-    return cli_usage(err, "'%s': a range goes from a whole number to one not below it, from 1 to %lld", name,
+    return cli_usage(err, "%s: a range goes from a whole number to one not below it, from 1 to %lld", name,
                      LIMIT_AXIS_SIZE);
   if (p->sizes[axis] < low || p->sizes[axis] > high)
-    return cli_usage(err, "'%s' does not hold the size %lld that is tuned", name, (long long)p->sizes[axis]);
+    return cli_usage(err, "%s does not hold the size %lld that is tuned", name, (long long)p->sizes[axis]);
   return ARKE_OK;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void cli_time_print(double ns, strbuf *out) {
   static const struct {
     double ns;
@@ -146,20 +148,26 @@ static void add_pruned(const tune_trials *t, strbuf *out) {
 
 static void add_trials(const tune_trials *t, strbuf *out) {
   int64_t pruned = pruned_total(t);
-  int failed = cli_failed_total(t->failed);
+  int now[CACHE_OUTCOME_COUNT]; /* failures of this run */
+  for (int i = 0; i < CACHE_OUTCOME_COUNT; i++) now[i] = t->failed[i] - t->earlier_failed[i];
+  int failed = cli_failed_total(now);
   add_label(out, "configurations");
   strbuf_addf(out, "%lld in the space, %lld pruned, %lld feasible\n", (long long)t->total, (long long)pruned,
               (long long)(t->total - pruned));
   add_pruned(t, out);
   add_label(out, "tried");
-  strbuf_addf(out, "%d compiled, %d verified, %d measured, %d failed", t->compiled, t->verified, t->measured,
-              failed);
-  if (t->failed[CACHE_DUPLICATE] > 0) strbuf_addf(out, ", %d duplicates", t->failed[CACHE_DUPLICATE]);
-  if (t->resumed > 0) strbuf_addf(out, "; %d results taken from the cache", t->resumed);
+  strbuf_addf(out, "%d compiled, %d verified, %d measured, %d failed", t->compiled - t->earlier_compiled,
+              t->verified - t->earlier_verified, t->measured - t->earlier_measured, failed);
+  if (now[CACHE_DUPLICATE] > 0)
+    strbuf_addf(out, ", %d %s", now[CACHE_DUPLICATE],
+                text_plural(now[CACHE_DUPLICATE], "duplicate", "duplicates"));
+  if (t->resumed > 0)
+    strbuf_addf(out, "; %d %s taken from the cache", t->resumed,
+                text_plural(t->resumed, "result", "results"));
   strbuf_add(out, "\n");
   if (failed > 0) {
     add_label(out, "failed");
-    cli_failed_print(t->failed, out);
+    cli_failed_print(now, out);
     strbuf_add(out, "\n");
   }
 }
@@ -360,8 +368,8 @@ void cli_sweep_print(const cli_sweep_line *lines, int n, strbuf *out) {
     strbuf_free(&title);
     strbuf_free(&time);
   }
-  strbuf_addf(out, "%d problems: %d tuned, %d already in the cache, %d failed", n, count[CLI_SWEPT],
-              count[CLI_SKIPPED], count[CLI_FAILED]);
+  strbuf_addf(out, "%d %s: %d tuned, %d already in the cache, %d failed", n,
+              text_plural(n, "problem", "problems"), count[CLI_SWEPT], count[CLI_SKIPPED], count[CLI_FAILED]);
   if (count[CLI_INTERRUPTED] > 0) strbuf_addf(out, ", %d interrupted", count[CLI_INTERRUPTED]);
   strbuf_add(out, "; times by weight add up to ");
   cli_time_print(weighted_ns, out);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "tuner/cli_call.h"
 #include "tuner/cli_fidelity.h"
 #include "tuner/cli_live_report.h"
@@ -428,7 +429,8 @@ arke_status cli_selftest_run(cli_settings *s, arena *a, arke_error *err) {
     if (status == ARKE_OK) status = written;
   }
   if (status == ARKE_OK && t.failed > 0)
-    status = error_set(err, ARKE_ERR_MISMATCH, STAGE, "%d parts of the selftest failed", t.failed);
+    status = error_set(err, ARKE_ERR_MISMATCH, STAGE, "%d %s of the selftest failed", t.failed,
+                       text_plural(t.failed, "part", "parts"));
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   json_decref(t.report.root);
   return status;

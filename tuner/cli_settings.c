@@ -168,6 +168,15 @@ static arke_status read_budget(const cli_line *line, arena *a, tune_options *o, 
   return ARKE_OK;
 }
 
+/* Later sentences hold the text as it is. */
+static arke_status check_config_text(const char *text, arena *a, arke_error *err) {
+  for (const char *c = text; c != NULL && *c != '\0'; c++)
+    if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
+      return cli_usage(err, "--config %s: NAME=VALUE,NAME=VALUE,... is accepted, in letters of ASCII",
+                       cli_printable(a, text));
+  return ARKE_OK;
+}
+
 arke_status cli_settings_read(const cli_line *line, arena *a, cli_settings *s, arke_error *err) {
   static const char *const measurements[] = {"baseline", "launch", "compile", "tuning",
                                              "configs"}; /* cli_measurement */
@@ -190,6 +199,7 @@ arke_status cli_settings_read(const cli_line *line, arena *a, cli_settings *s, a
   TRY(read_choice(line, CLI_OPT_BASELINE, baselines, COUNT_OF(baselines), a, &baseline, err));
   if (line->given[CLI_OPT_DUMP] && line->texts[CLI_OPT_DUMP][0] == '\0')
     return cli_usage(err, "--dump '': the name of the directory is empty");
+  TRY(check_config_text(line->texts[CLI_OPT_CONFIG], a, err));
   o->trials = (int)trials;
   o->seed = (uint64_t)seed;
   o->jobs = (int)jobs;

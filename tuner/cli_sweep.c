@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/text.h"
 #include "tuner/cli_known.h"
 #include "tuner/cli_list.h"
 #include "tuner/cli_output.h"
@@ -201,8 +202,8 @@ static arke_status dry_run(const sweep *w, arke_error *err) {
     worked += status == ARKE_OK;
   }
   if (worked > 0) return ARKE_OK;
-  return error_set(err, ARKE_ERR_NOT_FOUND, "sweep", "no template covers any of the %d problems",
-                   w->workload.n_problems);
+  return error_set(err, ARKE_ERR_NOT_FOUND, "sweep", "no template covers %s",
+                   text_plural(w->workload.n_problems, "the problem", "any of the problems"));
 }
 
 static arke_status summary(const sweep *w, arke_error *err) {
@@ -220,7 +221,8 @@ arke_status cli_sweep_run(cli_settings *s, arena *a, arke_error *err) {
                      s->line->n_operands);
   TRY(cli_workload_read(a, s->line->operands[0], &w.workload, err));
   if (w.workload.repeated > 0)
-    cli_complain("%s: %d repeated problems are tuned once", s->line->operands[0], w.workload.repeated);
+    cli_complain("%s: %d repeated %s tuned once", s->line->operands[0], w.workload.repeated,
+                 text_plural(w.workload.repeated, "problem is", "problems are"));
   if (s->tune.dry_run) return dry_run(&w, err);
   s->tune.fresh = s->line->given[CLI_OPT_FORCE];
   TRY(cli_settings_cache(s, a, err));
@@ -240,7 +242,8 @@ arke_status cli_sweep_run(cli_settings *s, arena *a, arke_error *err) {
   for (int i = 0; i < w.n_lines; i++) failed += w.lines[i].state == CLI_FAILED;
   if (failed == 0) return ARKE_OK;
   if (failed == w.n_lines)
-    return error_set(err, ARKE_ERR_NOT_FOUND, "sweep", "none of the %d problems could be tuned", w.n_lines);
+    return error_set(err, ARKE_ERR_NOT_FOUND, "sweep", "%s",
+                     text_plural(failed, "the problem could not be tuned", "no problem could be tuned"));
   return error_set(err, ARKE_ERR_NOT_FOUND, "sweep",
                    "%d of the %d problems could not be tuned; the others are in %s", failed, w.n_lines,
                    s->tune.cache_path);

@@ -49,6 +49,28 @@ static arke_status wrong_number(const cli_operator *o, int found, arke_error *er
   return status;
 }
 
+/* "4096X4096" or "4096*4096" with x between the sizes; NULL where the text has no other sign for it. */
+static const char *with_small_x(arena *a, const char *text) {
+  static const char *const signs[] = {"X", "*", ",", ";", " ", "\u00d7"};
+  strbuf mended = STRBUF_INIT;
+  for (const char *s = text; *s != '\0';) {
+    size_t length = 0;
+    for (size_t i = 0; i < COUNT_OF(signs) && length == 0; i++)
+      if (strncmp(s, signs[i], strlen(signs[i])) == 0) length = strlen(signs[i]);
+    bool follows = mended.length > 0 && strbuf_text(&mended)[mended.length - 1] == 'x';
+    if (length > 0)
+      strbuf_add(&mended, follows ? "" : "x"); /* "64 * 64" */
+    else
+      strbuf_add_bytes(&mended, s, 1);
+    s += length > 0 ? length : 1;
+  }
+  const char *kept = strbuf_failed(&mended) || strcmp(strbuf_text(&mended), text) == 0
+                         ? NULL
+                         : arena_strdup(a, strbuf_text(&mended));
+  strbuf_free(&mended);
+  return kept;
+}
+
 static arke_status read_by_place(arena *a, const cli_operator *o, const char *text, cli_values *v,
                                  arke_error *err) {
   bool leading = cli_operator_has_leading(o);
@@ -88,11 +110,11 @@ static arke_status read_by_name(arena *a, const cli_operator *o, const char *tex
   for (const char *s = text; *s != '\0';) {
     size_t length = strcspn(s, ", ");
     const char *equals = memchr(s, '=', length);
-    const char *item = cli_printable(a, arena_strndup(a, s, length));
-    if (equals == NULL) return cli_usage(err, "'%s' is no AXIS=SIZE; accepted: M=64,N=8 or 64x8", item);
+    const char *item = cli_quoted(a, s, length);
+    if (equals == NULL) return cli_usage(err, "%s is no AXIS=SIZE; accepted: M=64,N=8 or 64x8", item);
     int axis = find_axis(o, s, (size_t)(equals - s));
     if (axis < 0)
-      return cli_usage(err, "'%s' names no axis of %s; accepted: %s", item, o->name, list_axes(a, o));
+      return cli_usage(err, "%s names no axis of %s; accepted: %s", item, o->name, list_axes(a, o));
     if (given[axis]) return cli_usage(err, "%s is given twice", o->axes[axis]);
     given[axis] = true;
     size_t rest = length - (size_t)(equals + 1 - s);
@@ -109,7 +131,11 @@ static arke_status read_by_name(arena *a, const cli_operator *o, const char *tex
 
 arke_status cli_values_shape(arena *a, const cli_operator *o, const char *text, cli_values *v,
                              arke_error *err) {
-  return strchr(text, '=') != NULL ? read_by_name(a, o, text, v, err) : read_by_place(a, o, text, v, err);
+  if (strchr(text, '=') != NULL) return read_by_name(a, o, text, v, err);
+  const char *meant = with_small_x(a, text);
+  if (meant != NULL && read_by_place(a, o, meant, v, NULL) == ARKE_OK)
+    return cli_usage(err, "an x stands between sizes; did you mean %s?", meant);
+  return read_by_place(a, o, text, v, err);
 }
 
 /* --- element types -------------------------------------------------------------------------------------- */
@@ -126,9 +152,9 @@ arke_status cli_values_type(arena *a, const cli_operator *o, int variable, const
   }
   if (list == NULL) return error_memory(err, CLI_USAGE);
   const char *nearest = text_nearest(name, names, (size_t)n);
-  return cli_usage(err, "unknown type %s;%s%s%s accepted: %s",
-                   name[0] == '\0' ? "''" : cli_printable(a, name), nearest == NULL ? "" : " did you mean ",
-                   nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?", list);
+  return cli_usage(err, "unknown type %s;%s%s%s accepted: %s", cli_printable(a, name),
+                   nearest == NULL ? "" : " did you mean ", nearest == NULL ? "" : nearest,
+                   nearest == NULL ? "" : "?", list);
 }
 
 static int find_type(const cli_operator *o, const char *name, size_t length) {

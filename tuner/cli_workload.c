@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
+#include "tuner/cli_output.h"
 #include "tuner/cli_workload_read.h"
 
 enum { MOST_BYTES = 16 << 20, MOST_PROBLEMS = 100000 };
@@ -157,6 +159,14 @@ static arke_status expand(workload_reader *r, const problem_text *t, arke_error 
   }
 }
 
+static arke_status read_axis(workload_reader *r, json_t *sizes, const char *axis, workload_sizes *list,
+                             arke_error *err) {
+  json_t *value = required(r, sizes, axis, err);
+  if (value == NULL) return ARKE_ERR_ARGUMENT;
+  workload_enter_key(r, axis);
+  return workload_read_sizes(r, value, strcmp(axis, CLI_LEADING) == 0, list, err);
+}
+
 static arke_status read_problem_sizes(workload_reader *r, json_t *object, problem_text *t, arke_error *err) {
   const cli_operator *o = t->spec;
   json_t *sizes = json_object_get(object, "sizes");
@@ -168,15 +178,12 @@ static arke_status read_problem_sizes(workload_reader *r, json_t *object, proble
     return workload_fault(r, err, "found %s; accepted: an object with the axes as its fields",
                           workload_kind(sizes));
   TRY(workload_check_fields(r, sizes, o->axes, (size_t)o->n_axes, err));
-  for (int i = 0; i < o->n_axes; i++) {
-    json_t *value = required(r, sizes, o->axes[i], err);
-    if (value == NULL) return ARKE_ERR_ARGUMENT;
-    workload_enter_key(r, o->axes[i]);
-    TRY(workload_read_sizes(r, value, strcmp(o->axes[i], CLI_LEADING) == 0, &t->sizes[i], err));
-    workload_leave(r);
-  }
+  arke_status all = ARKE_OK;
+  size_t depth = r->depth;
+  for (int i = 0; i < o->n_axes; i++)
+    if (!workload_go_on(r, depth, &all, read_axis(r, sizes, o->axes[i], &t->sizes[i], err))) return all;
   workload_leave(r);
-  return ARKE_OK;
+  return all;
 }
 
 /* One list where there is one type variable, or an object with a list for each. */
@@ -259,30 +266,42 @@ static arke_status read_operator(workload_reader *r, json_t *object, problem_tex
   return ARKE_OK;
 }
 
+static arke_status read_bucket(workload_reader *r, json_t *object, problem_text *t, arke_error *err) {
+  json_t *bucket = json_object_get(object, "bucket");
+  if (bucket == NULL) return ARKE_OK;
+  workload_enter_key(r, "bucket");
+  if (!json_is_string(bucket))
+    return workload_fault(r, err, "found %s; accepted: ranges like \"M=1..128\"", workload_kind(bucket));
+  t->bucket = arena_strdup(r->memory, json_string_value(bucket));
+  return t->bucket == NULL ? error_memory(err, "workload") : ARKE_OK;
+}
+
+static arke_status read_weight(workload_reader *r, json_t *object, problem_text *t, arke_error *err) {
+  json_t *weight = json_object_get(object, "weight");
+  if (weight == NULL) return ARKE_OK;
+  workload_enter_key(r, "weight");
+  t->weight = json_number_value(weight);
+  if (json_is_number(weight) && t->weight > 0) return ARKE_OK;
+  return workload_fault(r, err, "accepted: a number above 0");
+}
+
 static arke_status read_problem(workload_reader *r, json_t *object, arke_error *err) {
   problem_text t = {.bucket = "", .weight = 1};
   if (!json_is_object(object))
     return workload_fault(r, err, "found %s; accepted: an object", workload_kind(object));
   TRY(workload_check_fields(r, object, problem_fields, COUNT_OF(problem_fields), err));
-  TRY(read_operator(r, object, &t, err));
-  TRY(read_problem_types(r, object, &t, err));
-  TRY(read_problem_sizes(r, object, &t, err));
-  TRY(read_problem_attrs(r, object, &t, err));
-  json_t *bucket = json_object_get(object, "bucket"), *weight = json_object_get(object, "weight");
-  if (bucket != NULL) {
-    workload_enter_key(r, "bucket");
-    if (!json_is_string(bucket))
-      return workload_fault(r, err, "found %s; accepted: ranges like \"M=1..128\"", workload_kind(bucket));
-    t.bucket = arena_strdup(r->memory, json_string_value(bucket));
-    if (t.bucket == NULL) return error_memory(err, "workload");
-    workload_leave(r);
-  }
-  if (weight != NULL) {
-    workload_enter_key(r, "weight");
-    t.weight = json_number_value(weight);
-    if (!json_is_number(weight) || t.weight <= 0) return workload_fault(r, err, "accepted: a number above 0");
-    workload_leave(r);
-  }
+  arke_status all = ARKE_OK;
+  size_t depth = r->depth;
+  if (!workload_go_on(r, depth, &all, read_operator(r, object, &t, err))) return all;
+  if (all == ARKE_OK) /* else its types and axes are not known */
+    if (!workload_go_on(r, depth, &all, read_problem_types(r, object, &t, err)) ||
+        !workload_go_on(r, depth, &all, read_problem_sizes(r, object, &t, err)) ||
+        !workload_go_on(r, depth, &all, read_problem_attrs(r, object, &t, err)))
+      return all;
+  if (!workload_go_on(r, depth, &all, read_bucket(r, object, &t, err)) ||
+      !workload_go_on(r, depth, &all, read_weight(r, object, &t, err)))
+    return all;
+  TRY(all);
   TRY(count_combinations(r, &t, err));
   return expand(r, &t, err);
 }
@@ -298,12 +317,14 @@ static arke_status read_file_object(workload_reader *r, json_t *root, arke_error
   if (!json_is_array(problems))
     return workload_fault(r, err, "found %s; accepted: a list of problems", workload_kind(problems));
   if (json_array_size(problems) == 0) return workload_fault(r, err, "the list of problems is empty");
+  arke_status all = ARKE_OK;
+  size_t depth = r->depth;
   for (size_t i = 0; i < json_array_size(problems); i++) {
     workload_enter_index(r, i);
-    TRY(read_problem(r, json_array_get(problems, i), err));
-    workload_leave(r);
+    arke_status status = read_problem(r, json_array_get(problems, i), err);
+    if (!workload_go_on(r, depth, &all, status)) return all;
   }
-  return ARKE_OK;
+  return all;
 }
 
 arke_status cli_workload_parse(arena *a, const char *path, const char *text, size_t length, cli_workload *w,
@@ -321,6 +342,19 @@ arke_status cli_workload_parse(arena *a, const char *path, const char *text, siz
   json_decref(r.seen);
   json_decref(root);
   return status;
+}
+
+/* One sentence a line, the last of them as the error. */
+static arke_status tell_faults(const char *name, const cli_workload *w, arke_status status,
+                               const arke_error *first, arke_error *err) {
+  if (w->n_faults < 2 || status != ARKE_ERR_ARGUMENT)
+    return error_set(err, status, first->stage, "%s", first->text);
+  bool more = w->n_faults > CLI_WORKLOAD_FAULTS;
+  int told = more ? CLI_WORKLOAD_FAULTS : w->n_faults - 1;
+  for (int i = 0; i < told; i++) cli_complain("%s", w->faults[i]);
+  if (!more) return cli_usage(err, "%s", w->faults[told]);
+  int rest = w->n_faults - told;
+  return cli_usage(err, "%s: %d more %s not shown", name, rest, text_plural(rest, "fault is", "faults are"));
 }
 
 arke_status cli_workload_read(arena *a, const char *path, cli_workload *w, arke_error *err) {
@@ -355,7 +389,9 @@ arke_status cli_workload_read(arena *a, const char *path, cli_workload *w, arke_
     }
     if (n == 0) break;
   }
-  status = cli_workload_parse(a, path, text, length, w, err);
+  arke_error first = ARKE_ERROR_INIT;
+  status = cli_workload_parse(a, path, text, length, w, &first);
+  if (status != ARKE_OK) status = tell_faults(name, w, status, &first, err);
 done:
   if (file >= 0) close(file);
   return status;

@@ -18,6 +18,12 @@ void workload_leave(workload_reader *r) {
   r->depth--;
 }
 
+bool workload_go_on(workload_reader *r, size_t depth, arke_status *all, arke_status part) {
+  r->depth = depth;
+  if (part != ARKE_OK) *all = part;
+  return part == ARKE_OK || part == ARKE_ERR_ARGUMENT;
+}
+
 arke_status workload_fault(workload_reader *r, arke_error *err, const char *format, ...) {
   char sentence[1800]; /* an operator's faults have many lines */
   va_list args;
@@ -31,11 +37,17 @@ arke_status workload_fault(workload_reader *r, arke_error *err, const char *form
     else
       strbuf_addf(&place, "[%zu]", r->steps[i].index);
   }
-  arke_status status = cli_usage(err, "%s:%d: %s%s%s", cli_printable(r->memory, r->path),
-                                 json_place_line(r->text, r->steps, r->depth), strbuf_text(&place),
-                                 place.length == 0 ? "" : ": ", sentence);
+  arke_error fault = ARKE_ERROR_INIT;
+  cli_usage(&fault, "%s:%d: %s%s%s", cli_printable(r->memory, r->path),
+            json_place_line(r->text, r->steps, r->depth), strbuf_text(&place), place.length == 0 ? "" : ": ",
+            sentence);
   strbuf_free(&place);
-  return status;
+  cli_workload *w = r->out;
+  if (w->n_faults < CLI_WORKLOAD_FAULTS &&
+      (w->faults[w->n_faults] = arena_strdup(r->memory, fault.text)) == NULL)
+    return error_memory(err, "workload");
+  w->n_faults++;
+  return cli_usage(err, "%s", fault.text); /* the first one stays */
 }
 
 const char *workload_kind(const json_t *value) {
@@ -56,6 +68,7 @@ arke_status workload_check_fields(workload_reader *r, json_t *object, const char
                                   arke_error *err) {
   const char *key;
   json_t *value;
+  arke_status status = ARKE_OK;
   json_object_foreach(object, key, value) {
     bool known = false;
     for (size_t i = 0; i < n; i++) known |= strcmp(key, fields[i]) == 0;
@@ -64,11 +77,16 @@ arke_status workload_check_fields(workload_reader *r, json_t *object, const char
     for (size_t i = 0; i < n && list != NULL; i++)
       list = arena_printf(r->memory, "%s%s%s", list, i == 0 ? "" : ", ", fields[i]);
     workload_enter_key(r, key);
-    return workload_fault(r, err, "unknown field;%s%s%s accepted: %s",
-                          nearest == NULL ? "" : " did you mean ", nearest == NULL ? "" : nearest,
-                          nearest == NULL ? "" : "?", list == NULL ? "" : list);
+    status =
+        workload_fault(r, err, "unknown field;%s%s%s accepted: %s", nearest == NULL ? "" : " did you mean ",
+                       nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?",
+                       list == NULL ? ""
+                       : n == 0     ? "none"
+                                    : list);
+    workload_leave(r);
+    if (status != ARKE_ERR_ARGUMENT) break;
   }
-  return ARKE_OK;
+  return status;
 }
 
 /* --- values -------------------------------------------------------------------------------------------- */

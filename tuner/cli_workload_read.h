@@ -21,6 +21,11 @@ typedef struct workload_reader {
   json_t *seen;        /* printed problems, to drop repeated ones */
 } workload_reader;
 
+/* After one part of what the reader stands before was read: *all gets its status if it failed, and the place
+ * is that of `depth` again, so that the faults of the other parts are found too. False: reading cannot go on.
+ */
+bool workload_go_on(workload_reader *r, size_t depth, arke_status *all, arke_status part);
+
 void workload_enter_key(workload_reader *r, const char *key);
 void workload_enter_index(workload_reader *r, size_t index);
 void workload_leave(workload_reader *r);

@@ -194,6 +194,11 @@ static void fill_trials(tune_run *run, tune_trials *t) {
     t->verified += o == CACHE_VERIFIED || o == CACHE_MEASURED;
     t->measured += o == CACHE_MEASURED;
     t->resumed += trial->resumed;
+    if (!trial->resumed || trial->renewed) continue;
+    if (is_failure(o)) t->earlier_failed[o]++;
+    t->earlier_compiled += trial->ptx_sha256[0] != '\0';
+    t->earlier_verified += o == CACHE_VERIFIED || o == CACHE_MEASURED;
+    t->earlier_measured += o == CACHE_MEASURED;
   }
 }
 

@@ -73,6 +73,9 @@ typedef struct tune_trials {
   int64_t pruned[TEMPLATE_REASON_COUNT];
   int failed[CACHE_OUTCOME_COUNT];           /* LOWER_FAILED … CRASHED; DUPLICATE counts here too */
   int compiled, verified, measured, resumed; /* resumed: taken from the cache, not repeated */
+  /* Of the counts above, what an earlier run did. */
+  int earlier_failed[CACHE_OUTCOME_COUNT];
+  int earlier_compiled, earlier_verified, earlier_measured;
 } tune_trials;
 
 /* Everything a report needs. Strings and pointers are the arena's given to tune_problem. */

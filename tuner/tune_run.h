@@ -28,6 +28,7 @@ typedef struct tune_trial {
   int64_t index; /* in run->candidates.ranked */
   tune_trial_state state;
   bool resumed;     /* its outcome is from the cache */
+  bool renewed;     /* or was, until this run changed it */
   bool tried_again; /* its worker died or hung before, in this run */
   bool doubted;     /* the same in an earlier run, which is checked now */
   cache_outcome outcome;

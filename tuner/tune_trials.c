@@ -130,6 +130,7 @@ void tune_trial_finish(tune_trial *t, cache_outcome outcome, const char *reason)
 }
 
 void tune_trial_change(tune_trial *t, cache_outcome outcome, const char *reason) {
+  t->renewed = true;
   set_outcome(t, outcome, reason);
 }
 

@@ -90,6 +90,26 @@ START_TEST(a_measured_result) {
 }
 END_TEST
 
+/* What the cache gave is not said to be done now. */
+START_TEST(a_result_counts_what_this_run_did) {
+  sample s;
+  strbuf out = STRBUF_INIT;
+  make(&s, CACHE_ORIGIN_MEASURED, "NVIDIA H200");
+  tune_trials *t = &s.result.trials;
+  t->earlier_compiled = 15;
+  t->earlier_verified = t->earlier_measured = 14;
+  t->earlier_failed[CACHE_TIMEOUT] = 2;
+  t->earlier_failed[CACHE_DUPLICATE] = 4;
+  t->resumed = 1;
+  cli_result_print(&s.settings, &s.problem, &s.result, &out);
+  ck_assert_ptr_nonnull(strstr(strbuf_text(&out),
+                               "5 compiled, 4 verified, 3 measured, 0 failed, 1 duplicate; "
+                               "1 result taken from the cache\n"));
+  ck_assert_ptr_null(strstr(strbuf_text(&out), "timeout"));
+  strbuf_free(&out);
+}
+END_TEST
+
 START_TEST(a_modelled_result_says_so_last) {
   sample s;
   strbuf out = STRBUF_INIT;
@@ -239,6 +259,7 @@ TCase *cli_report_case(void) {
   tcase_add_checked_fixture(t, NULL, release);
   tcase_add_test(t, times_have_four_figures);
   tcase_add_test(t, a_measured_result);
+  tcase_add_test(t, a_result_counts_what_this_run_did);
   tcase_add_test(t, a_modelled_result_says_so_last);
   tcase_add_test(t, a_result_that_was_not_stored);
   tcase_add_test(t, json_has_the_documented_fields);
