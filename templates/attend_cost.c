@@ -20,6 +20,10 @@ static const double copy_latency_ns = 800, /* from a copy's issue to its bytes *
     cluster_part_ns = 60, cluster_bytes_per_ns = 18, /* of a CTA from the others' shared memory */
     combine_ns = 1100, combine_lane_ns = 40, combine_bytes_per_ns = 3600; /* by a second kernel */
 
+/* What others left in L2 to be written back, and how much a kernel puts there before most of that is gone: as
+ * for rows (row_cost.c). What leaves L2 first displaces none of it. */
+static const double dirty_bytes = 9.8e6, displacing_bytes = 49e6;
+
 /* Clusters lie within a GPC. Of an H200's they are as if half had 18 SMs and half 15: 16 clusters of 8 do not
  * fit one to an SM, nor 32 of 8 two to an SM, nor 32 of 4 one to an SM; 64 of 2 do. */
 static const double gpcs = 8, gpc_spread = 1.0 / 11;
@@ -43,6 +47,10 @@ static work work_of(const attend_plan *p) {
   }
   w.tiles = p->block_queries ? ceil(w.queries / p->block_queries) : ceil(w.queries * w.pack / p->block_m);
   return w;
+}
+
+double attend_tiles(const attend_plan *p) {
+  return work_of(p).tiles;
 }
 
 /* A bound's value for a query, where what tensors say stands for all keys, or all queries; false: nothing is
@@ -190,7 +198,9 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   double stream = rounds * (time_of_steps(p, step, step_bytes, steps, resident(p, t)) + beside);
   if (left > 0) stream += time_of_steps(p, step, step_bytes, steps, ceil(left / rates->sm_count)) + beside;
   if (p->clustered) stream *= cluster_wait;
-  double dram = w.units * keys * per_key / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
+  double bytes = w.units * keys * per_key;
+  double displaced = p->streams ? 0 : dirty_bytes * (1 - exp(-bytes / displacing_bytes));
+  double dram = (bytes + displaced) / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
   double l2 = w.units * w.tiles * keys * per_key / rates->l2_bytes_per_s * 1e9;
   double time = either(stream, fmax(dram, l2) + beside / 2);
   return time + time_to_combine(p, &w, wide) + rates->launch_ns;
