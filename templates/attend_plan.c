@@ -62,6 +62,11 @@ template_reason attend_fit(const ir_problem *p, const target *t, arena *a, atten
     template_say(detail, "queries that share keys see them by conditions of their own");
     return TEMPLATE_OPERATOR;
   }
+  for (int i = 0; i < m->n_parts; i++) {
+    if (!m->parts[i].made) continue;
+    template_say(detail, "the attend template takes queries as they lie");
+    return TEMPLATE_OPERATOR;
+  }
   if (!t->has.mma_sync || !t->has.cp_async) {
     template_say(detail, "%s has no products of warps with asynchronous copies", t->name);
     return TEMPLATE_TARGET;

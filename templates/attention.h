@@ -106,7 +106,8 @@ typedef struct attention_plan {
   bool copied; /* O leaves through the place of the tile's queries, by a tensor copy; else from registers */
   int smem_bytes;
   bool wide_offsets;
-  lanes_options scores, epilogue, combine; /* combine: of the kernel that combines runs of keys */
+  bool makes_queries;                               /* consumers compute them (attention_queries.c) */
+  lanes_options queries, scores, epilogue, combine; /* combine: of the kernel that combines runs of keys */
   int team; /* neighbouring threads of that kernel that share the runs of a few columns */
 } attention_plan;
 
@@ -148,6 +149,14 @@ enum { ATTENTION_GATHERED_ROWS = 8 };
 int attention_gathered_rows(const attention_plan *p);
 /* Of the lists of keys that are seen, beside the stages. */
 int attention_seen_bytes(const attention_plan *p);
+
+/* --- computed queries (attention_queries.c) --- */
+
+enum { ATTENTION_MOST_PACK = 64 };
+bool attention_makes_queries(const attention_match *m);
+/* Columns of a block of them. */
+int64_t attention_block_columns(const attention_match *m);
+lanes_options attention_query_lanes(const attention_match *m, bool wide_offsets);
 
 /* Shared by groups that exchange weights (attention_exchange.c), beside them. */
 int attention_exchanged_bytes(void);

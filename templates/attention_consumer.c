@@ -251,6 +251,7 @@ static arke_status consume_tile(attention_consumer *c, arke_error *err) {
   attention_emitter *e = c->e;
   attention_find_rows(c);
   if (!e->p->packed) gen_pipeline_wait(e->b, &e->of_q, c->q);
+  if (e->p->makes_queries) TRY(attention_make_queries(c, err));
   if (e->p->hold_q) attention_hold_queries(c);
   if (e->p->exchange) {
     TRY(attention_exchange_steps(c, err));

@@ -48,6 +48,9 @@ void attention_wait_for_tile(attention_consumer *c, const gen_pipeline *of, gen_
 /* Rows of values, in a stage of a step that begins at `key`, behind the end of the keys of a request. */
 void attention_clear_values(attention_consumer *c, gen_stage stage, gen_value key);
 
+/* Computes the group's queries into its rows of the tile (attention_queries.c), whose place is free. */
+arke_status attention_make_queries(attention_consumer *c, arke_error *err);
+
 /* --- attention_consumer.c --- */
 
 /* The first key of a step. */

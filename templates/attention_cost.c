@@ -18,7 +18,9 @@ static const double step_ns = 30;
 /* Of packed requests, whose tiles are in order of their lengths among the heads that are walked together: of
  * some of the heads there are too few to even out. */
 static const double unlike_requests = 1.12;
-static const double combine_ns = 3300; /* of the second launch, behind the first */
+static const double made_ns = 700;                                /* of a tile whose queries are computed */
+static const double made_instructions = 3, node_instructions = 1; /* of an element of those, and of a node */
+static const double combine_ns = 3300;                            /* of the second launch, behind the first */
 
 /* What a request has, about: all of them alike. */
 typedef struct request_size {
@@ -98,6 +100,22 @@ static double memory_time(const attention_plan *p, const target_rates *rates, do
   return fmax(memory / rates->dram_bytes_per_s, traffic / p->cluster / rates->l2_bytes_per_s) * 1e9;
 }
 
+static double nodes_of(const ir_expr *e) {
+  double n = e->node == IR_OPERATOR || e->node == IR_READ || e->node == IR_CALL;
+  for (int i = 0; i < e->n_args && e->node != IR_READ; i++) n += nodes_of(e->args[i]);
+  return n;
+}
+
+/* Of a tile whose queries are computed: until they are read, and while all groups are at it. */
+static double query_time(const attention_plan *p, const target_rates *rates) {
+  if (!p->makes_queries) return 0;
+  const ir_form *blocks = p->match->parts[0].blocks;
+  double elements = (double)p->block_m * p->q.columns, each = made_instructions;
+  for (int i = 0; i < blocks->n_outputs; i++)
+    each += node_instructions * nodes_of(blocks->outputs[i].value) / blocks->n_outputs;
+  return made_ns + elements * each / lanes_per_clock * 1e9 / rates->clock_hz;
+}
+
 /* SPLIT: a second launch, and what CTAs leave for it, which is still in L2. */
 static double combine_time(const attention_plan *p, const target_rates *rates, double queries, double units) {
   if (!p->split) return 0;
@@ -142,6 +160,7 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
   double uneven = p->packed && p->group ? unlike_requests : p->group == 1 ? 1.06 : 1.02;
   double steps = p->masked ? fmax(longest, all * heads / fmin(sms, items) * uneven) : rounds * longest;
   double between = p->persistent ? tile_ns + (rounds - 1) * next_tile_ns / resident : rounds * tile_ns;
+  between += rounds * query_time(p, rates);
   double stages = p->stages > 1 ? 1 : 1.25;
   double math = steps * each * stages + between,
          memory = memory_time(p, rates, heads / runs, sharing, tiles, all * heads, keys);

@@ -25,7 +25,7 @@ typedef struct attention_kernel {
   int tiles, heads, items;
   int split, parts, statistics; /* SPLIT: i32: CTAs of a tile; what they have, in the workspace */
   int packs, pack_heads;        /* i32, where heads are packed: packs along their loop; heads of a group */
-  lanes_args score_slots, epilogue_slots;
+  lanes_args score_slots, epilogue_slots, query_slots;
 } attention_kernel;
 
 /* A kernel in the making. Values are i32 unless said otherwise. */

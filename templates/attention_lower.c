@@ -103,6 +103,13 @@ static void make_rules(const attention_plan *p, const counts *c, arena *a, recip
   if (p->copied) attention_tile_require(rules, &m->form, m->o, a);
   lanes_require(&m->form, &p->scores, rules, a);
   lanes_require(&m->form, p->split ? &p->combine : &p->epilogue, rules, a);
+  if (p->makes_queries) {
+    lanes_require(m->parts[0].blocks, &p->queries, rules, a);
+    kernel_require_equal(rules, a, kernel_extent(m->parts[0].blocks, m->parts[0].depth, a),
+                         attention_block_columns(m), "the kernel computes heads of another size");
+    kernel_require_equal(rules, a, kernel_extent(&m->form, m->parts[0].depth, a), p->q.columns,
+                         "the kernel computes heads of another size");
+  }
   int columns = p->q.columns;
   for (int i = 0; i < p->n_parts; i++) {
     int most = i + 1 < p->n_parts ? 64 * p->part_panels[i] : columns, depth = p->parts[i]->depth;
@@ -211,6 +218,7 @@ static arke_status make_attention(const attention_plan *p, const counts *c, aren
   k->heads = kernel_args_i32(&l->args, c->heads);
   k->items = kernel_args_i32(&l->args, c->items);
   lanes_declare(&p->match->form, &p->scores, &l->args, &k->score_slots);
+  if (p->makes_queries) lanes_declare(p->match->parts[0].blocks, &p->queries, &l->args, &k->query_slots);
   l->grid[0] = grid(p, c->items, a);
   return l->grid[0] && l->smem_bytes ? ARKE_OK : error_memory(err, STAGE);
 }
@@ -262,7 +270,7 @@ static arke_status make_way(const ir_problem *p, const target *t, const config *
   if (reason != TEMPLATE_OK)
     return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "configuration not feasible: %s",
                      template_reason_text(reason));
-  lanes_options *each[] = {&plan->scores, &plan->epilogue, &plan->combine};
+  lanes_options *each[] = {&plan->queries, &plan->scores, &plan->epilogue, &plan->combine};
   for (int i = 0; options && i < (int)COUNT_OF(each); i++) {
     each[i]->fast_math = options->fast_math;
     each[i]->check_indices = options->check_indices;

@@ -116,7 +116,7 @@ static bool sort_reductions(matcher *w) {
       return template_say(w->detail, "a reduction is neither a sum nor a maximum");
     } else if (is_weight(e->args[0])) {
       place = &m->total;
-    } else if (ir_reduces(e->args[0])) {
+    } else if (!reduces_only(m, e->args[0], NULL, 0)) {
       place = &m->weighted;
     } else if (m->n_parts < ATTENTION_PARTS) {
       place = &m->parts[m->n_parts++].e;
@@ -180,9 +180,9 @@ static void split_scale(attention_match *m, double of_parts) {
 /* --- operands --- */
 
 /* Q: one subscript is the query, the last one the loop that is summed, and no other depends on them. */
-static bool check_queries(matcher *w, const ir_expr *read, int depth) {
+static bool check_queries(matcher *w, int access, int depth) {
   const ir_form *form = &w->m->form;
-  const ir_access *x = &form->accesses[read->id];
+  const ir_access *x = &form->accesses[access];
   const char *name = form->problem->op->tensors[x->tensor].name;
   unsigned rows = 1u << w->m->query | 1u << depth, seen = 0;
   if (x->other) return template_say(w->detail, "%s has values outside itself", name);
@@ -201,11 +201,26 @@ static bool check_queries(matcher *w, const ir_expr *read, int depth) {
          template_say(w->detail, "rows of %s do not run along the axis that is summed", name);
 }
 
+/* The read of a computed Q that is one row by row; -1: there is none. */
+static int rows_in(matcher *w, const ir_expr *e, int depth) {
+  matcher quiet = {.m = w->m};
+  if (e->node == IR_READ) return check_queries(&quiet, e->id, depth) ? e->id : -1;
+  int found = -1;
+  for (int i = 0; i < e->n_args && found < 0; i++) found = rows_in(w, e->args[i], depth);
+  return found;
+}
+
 static unsigned loops_of(const attention_match *m, const ir_expr *read) {
   return contraction_loops_without_group(&m->form, &m->groups, read);
 }
 
-/* The factors of a term of QK: two reads and constants. */
+/* What is rounded to 16 bits and has no sums of its own. */
+static bool is_computed(const attention_match *m, const ir_expr *e) {
+  return e->node == IR_CAST && dtype_bits(ir_cast_dtype(m->form.problem, e)) == 16 &&
+         reduces_only(m, e, NULL, 0);
+}
+
+/* The factors of a term of QK: constants, and two reads, one of which may be computed. */
 static bool collect_product(const attention_match *m, const ir_expr *e, const ir_expr *reads[2],
                             double *factor) {
   double v;
@@ -216,6 +231,7 @@ static bool collect_product(const attention_match *m, const ir_expr *e, const ir
     return true;
   }
   const ir_expr *read = ir_form_as_read(&m->form, e);
+  if (!read && is_computed(m, e)) read = e;
   if (!read || reads[1]) return false;
   reads[reads[0] ? 1 : 0] = read;
   return true;
@@ -237,7 +253,8 @@ static bool find_operands(matcher *w, attention_part *part, operands *o) {
   bool swap = loops_of(m, reads[0]) >> m->key & 1;
   o->q = reads[swap];
   o->k = reads[!swap];
-  return true;
+  if (o->k->node == IR_READ && !(loops_of(m, o->q) >> m->key & 1)) return true;
+  return template_say(w->detail, "keys are computed, or queries by key");
 }
 
 /* Which of the factors of QK are Q, and which of its loops are the rows of a tile: one of those that K has
@@ -265,8 +282,10 @@ static bool match_products(matcher *w, unsigned outer, const contraction_loops *
     return template_say(w->detail, "requests are of other rows than the queries");
   for (int i = 0; i < m->n_parts; i++) {
     attention_part *part = &m->parts[i];
-    part->q = o[i].q->id;
-    if (!check_queries(w, o[i].q, part->depth) ||
+    part->made = o[i].q->node == IR_READ ? NULL : o[i].q;
+    part->q = part->made ? rows_in(w, part->made, part->depth) : o[i].q->id;
+    if (part->q < 0) return template_say(w->detail, "computed queries have no row that they are made of");
+    if (!check_queries(w, part->q, part->depth) ||
         !attention_match_read(form, &m->groups, o[i].k, m->query, m->key, part->depth, &part->k, w->detail))
       return false;
   }
@@ -382,6 +401,9 @@ static bool check_reads(matcher *w) {
   const attention_match *m = w->m;
   for (int i = 0; i < m->n_parts; i++) {
     const attention_part *part = &m->parts[i];
+    unsigned made = part->made ? loops_of(m, part->made) : 0;
+    if (made & ~(m->batch.set | 1u << m->query | 1u << part->depth))
+      return template_say(w->detail, "computed queries have loops of their own");
     if (!check_loops(w, part->q, 1u << m->query | 1u << part->depth) ||
         !check_loops(w, part->k.access, 1u << m->key | 1u << part->depth))
       return false;
@@ -433,6 +455,20 @@ static bool match(matcher *w) {
   return true;
 }
 
+/* Computed queries as outputs that are written as they are read. */
+static arke_status find_blocks(attention_match *m, attention_part *part, arena *a) {
+  ir_form whole = m->form, *blocks = ARENA_NEW(a, ir_form);
+  ir_form_output *out = ARENA_NEW(a, ir_form_output);
+  if (!blocks || !out) return ARKE_ERR_MEMORY;
+  *out = (ir_form_output){
+      .access = part->q, .positions = -1, .rank_loop = -1, .update = IR_ASSIGN, .value = part->made};
+  whole.outputs = out;
+  whole.n_outputs = 1;
+  whole.loops[part->depth].reduced = false;
+  part->blocks = blocks;
+  return ir_form_split(&whole, a, blocks, NULL);
+}
+
 template_reason attention_match_op(const ir_problem *p, arena *a, attention_match *m, strbuf *detail,
                                    arke_status *status) {
   matcher w = {.m = m, .detail = detail};
@@ -443,7 +479,11 @@ template_reason attention_match_op(const ir_problem *p, arena *a, attention_matc
     template_say(w.detail, "the operator has no form");
     return TEMPLATE_OPERATOR;
   }
-  return match(&w) ? TEMPLATE_OK : TEMPLATE_OPERATOR;
+  if (!match(&w)) return TEMPLATE_OPERATOR;
+  for (int i = 0; i < m->n_parts && made == ARKE_OK; i++)
+    if (m->parts[i].made) made = find_blocks(m, &m->parts[i], a);
+  if (status) *status = made;
+  return made == ARKE_OK ? TEMPLATE_OK : TEMPLATE_OPERATOR;
 }
 
 double attention_exponent_factor(const attention_match *m) {

@@ -65,6 +65,12 @@ typedef struct attention_part {
   int depth;        /* its loop */
   int q;            /* access */
   attention_read k;
+  /* Queries that are computed by element, as rotated ones are: the factor of the product, of which `q` is a
+   * read row by row; else NULL. And the same as outputs of a form of its own, written as that access is, by
+   * blocks of the depth where choices go by those (ir_form_split). Templates that do not compute it refuse.
+   */
+  const ir_expr *made;
+  const ir_form *blocks;
 } attention_part;
 
 typedef struct attention_match {

@@ -12,6 +12,7 @@ static const int fewer_registers[] = {0, 200, 224, 152}, gathering_registers[] =
 
 /* Keys of a step whose weights fill a panel of 64 rows, and its bytes. */
 enum { MOST_EXCHANGED = 64, WEIGHTS_BYTES = 64 * 128 };
+enum { BLOCK_COLUMNS = 8, DEPTH_OF_COMPUTED = 16 };
 enum { MOST_DEPTH = 576, MOST_COLUMNS = 512, HALVES_FROM = 256, MOST_PAGE = 4096 };
 
 /* --- parts --- */
@@ -69,6 +70,8 @@ static template_reason fit_form(const attention_match *m, strbuf *detail) {
         m->form.accesses[m->parts[i].k.access].n > GEN_TMA_MAX_RANK)
       why = "tensors of more than 5 axes";
   if (m->form.accesses[m->v.access].n > GEN_TMA_MAX_RANK) why = "tensors of more than 5 axes";
+  if (attention_makes_queries(m) && (m->n_parts > 1 || gathered))
+    why = "computed queries with two products, or keys at gathered places";
   if (!why) return TEMPLATE_OK;
   template_say(detail, "the attention template does not take %s", why);
   return TEMPLATE_OPERATOR;
@@ -116,6 +119,24 @@ static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
   return TEMPLATE_OK;
 }
 
+static template_reason fit_computed(const attention_match *m, strbuf *detail) {
+  if (!attention_makes_queries(m)) return TEMPLATE_OK;
+  if (ir_cast_dtype(m->form.problem, m->parts[0].made) != m->type) {
+    template_say(detail, "queries are computed as another type than weights are");
+    return TEMPLATE_DTYPE;
+  }
+  if (ir_form_extent(&m->form, m->wide) > HALVES_FROM) {
+    template_say(detail, "the attention template does not compute queries where values are wide");
+    return TEMPLATE_SIZE;
+  }
+  if (attention_block_columns(m) % BLOCK_COLUMNS == 0 &&
+      ir_form_extent(&m->form, m->parts[0].depth) % DEPTH_OF_COMPUTED == 0)
+    return TEMPLATE_OK;
+  template_say(detail, "the attention template computes queries of multiples of %d elements, by %d",
+               DEPTH_OF_COMPUTED, BLOCK_COLUMNS);
+  return TEMPLATE_ALIGNMENT;
+}
+
 template_reason attention_fit(const ir_problem *p, const target *t, arena *a, attention_match *m,
                               strbuf *detail, arke_status *status) {
   template_reason reason = attention_match_op(p, a, m, detail, status);
@@ -136,7 +157,8 @@ template_reason attention_fit(const ir_problem *p, const target *t, arena *a, at
         "the attention template takes bf16 or f16, the same for Q, K, V and what weights are cast to");
     return TEMPLATE_DTYPE;
   }
-  return fit_sizes(m, detail);
+  reason = fit_sizes(m, detail);
+  return reason == TEMPLATE_OK ? fit_computed(m, detail) : reason;
 }
 
 /* --- plans --- */
@@ -275,6 +297,8 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   plan->scores = (lanes_options){.loop = -1, .width = 1, .wide_offsets = plan->wide_offsets};
   plan->epilogue = (lanes_options){.loop = m->wide, .width = 2, .wide_offsets = plan->wide_offsets};
   plan->epilogue.wide = lanes_wide(&m->form, &plan->epilogue);
+  plan->makes_queries = attention_makes_queries(m);
+  if (plan->makes_queries) plan->queries = attention_query_lanes(m, plan->wide_offsets);
   plan->combine = plan->epilogue;
   plan->combine.width = ATTENTION_COMBINE_WIDTH;
   plan->combine.wide = lanes_wide(&m->form, &plan->combine);

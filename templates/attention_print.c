@@ -69,6 +69,7 @@ void attention_print(const attention_match *m, strbuf *out) {
   for (int i = 0; i < m->n_parts; i++) {
     const attention_part *part = &m->parts[i];
     strbuf_addf(out, "; depth %s; Q %s", form->loops[part->depth].name, tensor_name(m, part->q));
+    if (part->made) strbuf_addf(out, " computed by %d", part->blocks->n_outputs);
     print_read(m, "K", &part->k, out);
   }
   print_read(m, "V", &m->v, out);

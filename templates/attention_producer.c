@@ -40,6 +40,14 @@ static void copy_panels(attention_emitter *e, const source *of, gen_value *at, i
   }
 }
 
+/* Consumers, who compute queries of what lies there, find it in the L2 cache. */
+static void ask_for_panels(attention_emitter *e, const source *of, gen_value *at, int rank) {
+  for (int i = 0; i < of->panels; i++) {
+    at[0] = gen_i32(e->b, (int64_t)i * 64);
+    gen_tma_prefetch(e->b, of->map, at, rank);
+  }
+}
+
 static arke_status load_queries(attention_emitter *e, gen_value first, gen_value shared, gen_value full,
                                 arke_error *err) {
   const attention_plan *p = e->p;
@@ -51,7 +59,10 @@ static arke_status load_queries(attention_emitter *e, gen_value first, gen_value
       if (x->subscripts[s].e->node == IR_INDEX && x->subscripts[s].e->id == e->m->query) given[s] = first;
     TRY(coordinates(e, p->parts[i]->q, given, at, err));
     source of = {.map = e->map_q[i], .tile = &p->q, .first = panel, .panels = p->part_panels[i]};
-    copy_panels(e, &of, at, x->n, shared, full, 0);
+    if (p->makes_queries)
+      ask_for_panels(e, &of, at, x->n);
+    else
+      copy_panels(e, &of, at, x->n, shared, full, 0);
     panel += of.panels;
   }
   return ARKE_OK;
@@ -204,6 +215,11 @@ static void get(steps *s, const gen_value *from) {
 /* What the walk over tiles carries. */
 enum { ITEM, Q_INDEX, Q_PARITY, K_INDEX, K_PARITY, V_INDEX, V_PARITY, CARRIED };
 
+/* Of the queries that are copied. */
+static int query_bytes(const attention_plan *p) {
+  return p->makes_queries ? 0 : p->q.bytes;
+}
+
 static void next_queries(attention_emitter *e, gen_value *c) {
   gen_stage q = gen_pipeline_advance(e->b, &e->of_q, (gen_stage){c[Q_INDEX], c[Q_PARITY]});
   c[Q_INDEX] = q.index;
@@ -234,9 +250,9 @@ static arke_status load_tile(attention_emitter *e, const attention_place *at, ge
   if (e->p->packed) { /* the barrier that the queries complete lets consumers read what is told before */
     gen_pipeline_wait_free(b, &e->of_q, q);
     attention_tell_request(e, q.index, at);
-    full = gen_pipeline_expect(b, &e->of_q, q, e->p->q.bytes);
+    full = gen_pipeline_expect(b, &e->of_q, q, query_bytes(e->p));
   } else {
-    full = gen_pipeline_acquire(b, &e->of_q, q, e->p->q.bytes);
+    full = gen_pipeline_acquire(b, &e->of_q, q, query_bytes(e->p));
   }
   TRY(load_queries(e, at->first, shared, full, err));
 

@@ -43,6 +43,10 @@
   X(KEEP,                                                                                                    \
     "temporaries over axes that meet in no argument: 0: stages that need one compute it again; 1: they are " \
     "kept, whole",                                                                                           \
+    0, 1)                                                                                                    \
+  X(FOLD,                                                                                                    \
+    "rounded temporaries that are read as they are written, beside kept ones: 0: are kept, too; 1: are "     \
+    "computed by what reads them, where that takes it",                                                      \
     0, 1)
 
 typedef enum compose_param {
@@ -66,7 +70,7 @@ typedef struct compose_cut {
 /* What the parameters say of temporaries. */
 typedef struct compose_how {
   int slice;
-  bool keep;
+  bool keep, fold;
 } compose_how;
 
 /* How an operator is sliced. */
@@ -110,6 +114,8 @@ typedef struct compose_plan {
   bool keep;    /* the parameter */
   bool crosses; /* some kept temporary of the operator's own is over axes that meet in no argument */
   compose_slices slices;
+  bool can_fold; /* there are temporaries to fold */
+  bool folded;   /* they are */
   int n_cuts;
   compose_cut cuts[COMPOSE_TEMPORARIES];
   uint64_t made; /* bit i: cut i has a stage that writes it, and others read it */
@@ -132,14 +138,16 @@ double compose_times(const compose_plan *plan, const compose_stage *s);
 /* Bytes of the largest temporary over axes that meet in no argument, as if whole and in slices of `size`
  * elements (then of one that is sliced); 0: there is none. */
 double compose_crossing_bytes(const compose_plan *plan, int64_t size);
-/* Asks of every call that the axis is so many blocks, and makes it that in a problem of the whole. */
+/* Asks of every call that the axis is so many blocks; and the numbers of the axes in `op`, false: there are
+ * none. */
 arke_status compose_require_blocks(const compose_block *block, arena *a, kernel_way *way, arke_error *err);
-void compose_keep_blocks(const compose_block *block, ir_problem *reduced);
+bool compose_block_axes(const compose_block *block, const ir_op *op, int *axis, int *part);
 /* Splits the operator; all memory is the arena's. Where there is nothing to slice plan->slices.loop is -1,
  * and the rest is as without it. `reason` is OK or why not, with a sentence in `detail`. Fails for want of
  * memory alone. */
 arke_status compose_split(const ir_problem *p, const target *t, compose_how how, arena *a, compose_plan *plan,
                           template_reason *reason, strbuf *detail, arke_error *err);
+double compose_all_ns(const compose_plan *plan); /* of its stages' defaults */
 /* What the stages may be configured as: what their templates judge with, their best points by the model, and
  * of the stage that costs most the best points with other values of a parameter, the cheapest of them. */
 typedef struct compose_choices {

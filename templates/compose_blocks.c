@@ -47,9 +47,9 @@ static void look(search *s, const ir_expr *e) {
   s->part = part;
 }
 
-/* Reductions along the axis keep it as it is, and so do dimensions of two axes. */
-static bool stays(const ir_op *op, const bool *definitions, int axis) {
-  for (int i = 0; i < op->n_definitions; i++) {
+/* Reductions along the axis may keep it as it is, and dimensions of two axes do. */
+static bool stays(const ir_op *op, const bool *definitions, bool reduced, int axis) {
+  for (int i = 0; i < op->n_definitions && !reduced; i++) {
     const ir_definition *d = &op->definitions[i];
     for (int k = 0; definitions[i] && k < d->n_indices; k++)
       if (d->indices[k].reduced && d->indices[k].range.axis == axis) return true;
@@ -143,8 +143,8 @@ static const ir_op *rewrite(const rewriter *block, const ir_op *op) {
   return to;
 }
 
-arke_status compose_in_blocks(const ir_problem *p, const bool *definitions, arena *a, compose_block *block,
-                              const ir_op **op, arke_error *err) {
+arke_status compose_in_blocks(const ir_problem *p, const bool *definitions, bool reduced, arena *a,
+                              compose_block *block, const ir_op **op, arke_error *err) {
   search s = {.p = p, .axis = -1};
   *block = (compose_block){.times = 0};
   *op = p->op;
@@ -152,7 +152,7 @@ arke_status compose_in_blocks(const ir_problem *p, const bool *definitions, aren
     s.d = &p->op->definitions[i];
     if (definitions[i]) look(&s, s.d->value);
   }
-  if (s.axis < 0 || stays(p->op, definitions, s.axis)) return ARKE_OK;
+  if (s.axis < 0 || stays(p->op, definitions, reduced, s.axis)) return ARKE_OK;
   rewriter r = {a, s.axis, s.part, p->sizes[s.axis] / p->sizes[s.part]};
   *block = (compose_block){p->op->axes[s.axis], p->op->axes[s.part], r.times};
   *op = rewrite(&r, p->op);
@@ -173,16 +173,15 @@ arke_status compose_require_blocks(const compose_block *block, arena *a, kernel_
   return ARKE_OK;
 }
 
-static int64_t *size_of(ir_problem *p, const char *axis) {
-  for (int i = 0; i < p->op->n_axes; i++)
-    if (strcmp(p->op->axes[i], axis) == 0) return &p->sizes[i];
-  return NULL;
+static int number_of(const ir_op *op, const char *axis) {
+  for (int i = 0; i < op->n_axes; i++)
+    if (strcmp(op->axes[i], axis) == 0) return i;
+  return -1;
 }
 
-void compose_keep_blocks(const compose_block *block, ir_problem *reduced) {
-  if (block->times == 0) return;
-  int64_t *axis = size_of(reduced, block->axis), *part = size_of(reduced, block->part);
-  if (!axis || !part) return;
-  if (*axis >= block->times) *part = *axis / block->times;
-  *axis = *part * block->times;
+bool compose_block_axes(const compose_block *block, const ir_op *op, int *axis, int *part) {
+  if (block->times == 0) return false;
+  *axis = number_of(op, block->axis);
+  *part = number_of(op, block->part);
+  return *axis >= 0 && *part >= 0;
 }

@@ -20,6 +20,7 @@
 typedef struct keeper {
   compose_splitter *s;
   const ir_op *op;
+  bool folds;   /* those that no one reads at computed places are not kept, but computed by what reads them */
   bool *kept;   /* by tensor: temporaries that are */
   bool *stored; /* by tensor: outputs that are read again, and that no form substitutes */
   bool *made;   /* by tensor: of both, those that stages write */
@@ -77,6 +78,20 @@ static bool read_at_places(const keeper *k, const ir_expr *e) {
   return false;
 }
 
+/* Whether a temporary is read at computed places. */
+static bool is_read_at_places(const ir_expr *e, int tensor) {
+  if (e->node == IR_READ && e->id == tensor && !is_plain(e->args, e->n_args - e->has_else)) return true;
+  for (int i = 0; i < e->n_args; i++)
+    if (is_read_at_places(e->args[i], tensor)) return true;
+  return false;
+}
+
+static bool stays_kept(const ir_op *op, int tensor) {
+  for (int i = 0; i < op->n_definitions; i++)
+    if (is_read_at_places(op->definitions[i].value, tensor)) return true;
+  return false;
+}
+
 static bool reads_tensor(const ir_expr *e, int tensor) {
   if (e->node == IR_READ && e->id == tensor) return true;
   for (int i = 0; i < e->n_args; i++)
@@ -117,7 +132,13 @@ static bool find_kept(keeper *k, bool *crosses) {
   }
   for (int t = op->n_inputs; t < op->n_args; t++) any |= k->stored[t] = is_stored(op, t);
   for (int i = 0; i < op->n_definitions; i++) any = any || read_at_places(k, op->definitions[i].value);
-  return any;
+  bool *can_fold = &k->s->plan->can_fold;
+  for (int t = op->n_args; t < op->n_tensors; t++) {
+    if (!k->kept[t] || stays_kept(op, t)) continue;
+    *can_fold = true;
+    if (k->folds) k->kept[t] = false;
+  }
+  return any && (*can_fold || !k->folds);
 }
 
 /* --- what a part needs --- */
@@ -321,7 +342,8 @@ static compose_stage *in_blocks(keeper *k, const part *x, compose_stage *plain) 
   keeper other = *k;
   part named = *x;
   compose_block block;
-  if (compose_in_blocks(s->plan->p, x->definitions, s->plan->a, &block, &other.op, s->err) != ARKE_OK) {
+  if (compose_in_blocks(s->plan->p, x->definitions, k->folds, s->plan->a, &block, &other.op, s->err) !=
+      ARKE_OK) {
     s->status = ARKE_ERR_MEMORY;
     return NULL;
   }
@@ -348,6 +370,7 @@ static bool add_part(keeper *k, const part *x) {
     if (k->kept[t])
       plan->temporaries[kept_number(k, t)] = (kernel_temporary){&stage->problem, stage->problem.op->n_inputs};
   }
+  if (!whole && k->folds) return false;
   if (!whole) return add_stages(s, &stage->problem, stage->arguments);
   if (plan->n_stages == COMPOSE_STAGES) return false;
   plan->stages[plan->n_stages++] = stage;
@@ -420,9 +443,9 @@ static bool make_parts(keeper *k, strbuf *detail) {
   return false;
 }
 
-bool compose_keep(compose_splitter *s, bool crossing, strbuf *detail) {
+static bool keep(compose_splitter *s, bool folds, bool crossing, strbuf *detail) {
   compose_plan *plan = s->plan;
-  keeper k = {.s = s, .op = plan->p->op};
+  keeper k = {.s = s, .op = plan->p->op, .folds = folds};
   size_t n = (size_t)k.op->n_tensors + 1;
   k.kept = ARENA_NEW_N(plan->a, bool, n);
   k.stored = ARENA_NEW_N(plan->a, bool, n);
@@ -436,8 +459,22 @@ bool compose_keep(compose_splitter *s, bool crossing, strbuf *detail) {
       kept_number(&k, k.op->n_tensors) > COMPOSE_TEMPORARIES)
     return false;
   plan->n_cuts = kept_number(&k, k.op->n_tensors);
+  plan->folded = folds;
   if (make_parts(&k, detail) && compose_in_place_is_safe(plan)) return true;
   compose_undo(plan, 0, 0);
   plan->n_cuts = 0;
+  plan->folded = false;
   return false;
+}
+
+bool compose_keep(compose_splitter *s, bool crossing, strbuf *detail) {
+  return keep(s, false, crossing, detail);
+}
+
+bool compose_fold(compose_splitter *s) {
+  strbuf ignored = STRBUF_INIT;
+  bool done = keep(s, true, false, &ignored);
+  if (strbuf_failed(&ignored)) s->status = error_memory(s->err, STAGE);
+  strbuf_free(&ignored);
+  return done;
 }

@@ -18,6 +18,7 @@ const space *compose_space_of(const target *t) {
 
 /* Everything whole, as it suits the stages. */
 static const compose_how whole = {.slice = 0, .keep = true};
+static const compose_how fold = {.slice = 0, .keep = true, .fold = true};
 
 template_reason compose_fits(const ir_problem *p, const target *t, strbuf *detail) {
   arena a = ARENA_INIT;
@@ -44,6 +45,14 @@ static bool is_sliced(const compose_plan *plan) {
   return plan->slices.loop >= 0;
 }
 
+/* Whether it costs less to compute what can be by what reads it than to keep it. */
+static bool folds(const ir_problem *p, const target *t, const compose_plan *kept, arena *a) {
+  compose_plan folded;
+  template_reason reason;
+  return kept->can_fold && compose_split(p, t, fold, a, &folded, &reason, NULL, NULL) == ARKE_OK &&
+         reason == TEMPLATE_OK && folded.folded && compose_all_ns(&folded) < compose_all_ns(kept);
+}
+
 /* The largest slice that keeps no more than it may, where something large would be kept. */
 void compose_defaults(const ir_problem *p, const target *t, config *c) {
   const space_param *slice = &params[COMPOSE_SLICE];
@@ -51,8 +60,9 @@ void compose_defaults(const ir_problem *p, const target *t, config *c) {
   compose_plan plan;
   template_reason reason;
   *c = (config){.values = {[COMPOSE_KEEP] = 1}};
-  bool more = compose_split(p, t, whole, &a, &plan, &reason, NULL, NULL) == ARKE_OK &&
-              reason == TEMPLATE_OK && keeps_too_much(&plan);
+  bool taken = compose_split(p, t, whole, &a, &plan, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK;
+  bool more = taken && keeps_too_much(&plan);
+  c->values[COMPOSE_FOLD] = taken && folds(p, t, &plan, &a);
   for (int i = 1; i < slice->n_values && more; i++) {
     compose_how how = {.slice = slice->values[i]};
     more = compose_split(p, t, how, &a, &plan, &reason, NULL, NULL) == ARKE_OK && reason == TEMPLATE_OK &&
@@ -74,6 +84,7 @@ typedef struct prepared {
 typedef struct prepared_all {
   bool has_choice;                        /* else all are what is kept */
   const prepared *kept;                   /* whole */
+  const prepared *folded;                 /* with FOLD; NULL: there is nothing to fold */
   const prepared *of[LIMIT_PARAM_VALUES]; /* computed again, by the number of SLICE's value */
 } prepared_all;
 
@@ -99,6 +110,7 @@ static bool has_choice(const compose_plan *kept, template_reason reason) {
 static const prepared *prepare_config(const ir_problem *p, const target *t, const config *c, arena *a) {
   compose_plan kept;
   template_reason reason;
+  if (c->values[COMPOSE_FOLD]) return prepare(p, t, fold, a);
   if (c->values[COMPOSE_KEEP]) return prepare(p, t, whole, a);
   if (compose_split(p, t, whole, a, &kept, &reason, NULL, NULL) != ARKE_OK) return NULL;
   compose_how how = {.slice = c->values[COMPOSE_SLICE]};
@@ -110,6 +122,9 @@ const void *compose_prepare(const ir_problem *p, const target *t, arena *a) {
   prepared_all *all = ARENA_NEW(a, prepared_all);
   if (!all || !(all->kept = prepare(p, t, whole, a))) return NULL;
   all->has_choice = has_choice(&all->kept->plan, all->kept->reason);
+  bool can_fold = all->kept->reason == TEMPLATE_OK && all->kept->plan.can_fold;
+  if (can_fold && !(all->folded = prepare(p, t, fold, a))) return NULL;
+  if (can_fold && !all->folded->plan.folded) all->folded = NULL;
   for (int i = 0; i < slice->n_values; i++) {
     if (!all->has_choice) {
       all->of[i] = all->kept;
@@ -145,8 +160,8 @@ template_reason compose_judge(const void *of, const target *t, const target_rate
                               double *ns) {
   const prepared_all *all = of;
   int number = slice_number(c);
-  bool keep = c->values[COMPOSE_KEEP];
-  const prepared *made = keep ? all->kept : all->of[number];
+  bool keep = c->values[COMPOSE_KEEP], folded = c->values[COMPOSE_FOLD];
+  const prepared *made = folded && all->folded ? all->folded : keep ? all->kept : all->of[number];
   config stages[COMPOSE_STAGES];
   if (made->reason != TEMPLATE_OK) return made->reason;
   if (!keep && !keeps_least(all, number) && is_sliced(&all->of[1]->plan) && keeps_too_much(&made->plan))
@@ -154,6 +169,7 @@ template_reason compose_judge(const void *of, const target *t, const target_rate
   bool own = compose_pick(made->choices, c, stages) || c->values[COMPOSE_PICK] == 0;
   if (number > 0 && (!is_sliced(&made->plan) || compose_rounds(&made->plan) < 2)) own = false;
   if (!keep && !all->has_choice) own = false;
+  if (folded && (!all->folded || !keep || number > 0)) own = false;
   *ns = 0;
   for (int i = 0; i < made->plan.n_stages; i++) *ns += stage_ns(made, i, t, rates, &stages[i]);
   return own ? TEMPLATE_OK : TEMPLATE_REDUNDANT;
@@ -209,20 +225,19 @@ static arke_status add_any_way(const compose_stage *s, const target *t, const lo
   return ARKE_OK;
 }
 
-arke_status compose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
-                         arena *a, kernel_way *ways, int *n, arke_error *err) {
-  const prepared *made = prepare_config(p, t, c, a);
+/* `name`: of its stages' kernels, with their numbers. */
+static arke_status join_stages(const ir_problem *p, const target *t, const config *c, const prepared *made,
+                               const char *name, const lower_options *options, arena *a, kernel_way *ways,
+                               int *n, arke_error *err) {
   way_list *own = ARENA_NEW_N(a, way_list, COMPOSE_STAGES);
   kernel_stage stages[COMPOSE_STAGES];
   config configs[COMPOSE_STAGES];
-  if (!made || !own) return error_memory(err, STAGE);
-  if (made->reason != TEMPLATE_OK)
-    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(made->reason));
+  if (!own) return error_memory(err, STAGE);
   const compose_plan *plan = &made->plan;
   compose_pick(made->choices, c, configs);
   for (int i = 0; i < plan->n_stages; i++) {
     const compose_stage *s = plan->stages[i];
-    const char *prefix = arena_printf(a, "stage%d_", i);
+    const char *prefix = arena_printf(a, "%s%d_", name, i);
     if (!prefix) return error_memory(err, STAGE);
     stages[i] = (kernel_stage){.prefix = prefix,
                                .problem = &s->problem,
@@ -236,6 +251,31 @@ arke_status compose_ways(const ir_problem *p, const target *t, const config *c, 
   }
   return kernel_join(p, stages, plan->n_stages, plan->temporaries, plan->n_cuts,
                      is_sliced(plan) ? &plan->slices.names : NULL, a, ways, n, err);
+}
+
+/* Behind stages that compute what they read, which may want rows as copies do, come those that keep it. */
+static arke_status add_kept(const ir_problem *p, const target *t, const lower_options *options, arena *a,
+                            kernel_way *ways, int *n, arke_error *err) {
+  const config c = {.values = {[COMPOSE_KEEP] = 1}};
+  const prepared *made = prepare_config(p, t, &c, a);
+  way_list *more = ARENA_NEW(a, way_list);
+  int m = 0;
+  if (!made || !more) return error_memory(err, STAGE);
+  if (made->reason != TEMPLATE_OK) return ARKE_OK;
+  TRY(join_stages(p, t, &c, made, "kept", options, a, more->ways, &m, err));
+  while (*n > 1 && *n + m > KERNEL_MAX_WAYS) --*n;
+  for (int i = 0; i < m && *n < KERNEL_MAX_WAYS; i++) ways[(*n)++] = more->ways[i];
+  return ARKE_OK;
+}
+
+arke_status compose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                         arena *a, kernel_way *ways, int *n, arke_error *err) {
+  const prepared *made = prepare_config(p, t, c, a);
+  if (!made) return error_memory(err, STAGE);
+  if (made->reason != TEMPLATE_OK)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(made->reason));
+  TRY(join_stages(p, t, c, made, "stage", options, a, ways, n, err));
+  return made->plan.folded ? add_kept(p, t, options, a, ways, n, err) : ARKE_OK;
 }
 
 arke_status compose_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
@@ -333,6 +373,15 @@ static void reduce_more(const ir_problem *p, ir_problem *reduced) {
   }
 }
 
+/* An axis that stages have as blocks of another one follows from that, unless some have it as it is. */
+static void reduce_block(const compose_block *block, const reduced_axis *known, ir_problem *reduced) {
+  int axis, part;
+  if (!compose_block_axes(block, reduced->op, &axis, &part)) return;
+  int64_t *all = &reduced->sizes[axis], *of = &reduced->sizes[part];
+  if (known[axis].by != AXIS_UNKNOWN && *all >= block->times) *of = *all / block->times;
+  *all = *of * block->times;
+}
+
 void compose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced) {
   arena a = ARENA_INIT;
@@ -347,7 +396,7 @@ void compose_reduced_problem(const ir_problem *p, const target *t, const config 
   reduce_more(p, reduced);
   const prepared *made = n > 0 ? prepare_config(p, t, c, &a) : NULL;
   for (int i = 0; made && i < made->plan.n_stages; i++)
-    compose_keep_blocks(&made->plan.stages[i]->block, reduced);
+    reduce_block(&made->plan.stages[i]->block, known, reduced);
   if (made && is_sliced(&made->plan)) { /* a full slice and a part of one */
     const compose_slices *x = &made->plan.slices;
     int axis = made->plan.form.loops[x->loop].dims[0].axis;

@@ -238,7 +238,7 @@ static void split_form(compose_splitter *s, const kernel_template *whole, templa
   if (split) *reason = TEMPLATE_OK;
 }
 
-static double all_ns(const compose_plan *plan) {
+double compose_all_ns(const compose_plan *plan) {
   double ns = 0;
   for (int i = 0; i < plan->n_stages; i++) ns += plan->stages[i]->ns * compose_times(plan, plan->stages[i]);
   return ns;
@@ -257,7 +257,7 @@ static void split_either(compose_splitter *s, const kernel_template *whole, temp
   plan->n_cuts = 0;
   plan->crosses = compose_keep(s, true, detail);
   if (s->status != ARKE_OK) return;
-  if (!plan->crosses || (*reason == TEMPLATE_OK && all_ns(by_form) <= all_ns(plan))) {
+  if (!plan->crosses || (*reason == TEMPLATE_OK && compose_all_ns(by_form) <= compose_all_ns(plan))) {
     *plan = *by_form;
   } else {
     *reason = TEMPLATE_OK;
@@ -275,7 +275,8 @@ arke_status compose_split(const ir_problem *p, const target *t, compose_how how,
   const kernel_template *whole = best_template(p, t, WANTED_ANY, &c, &ns, &s.last);
   plan->slices.names = compose_slice_names(p->op, a);
   if (!plan->slices.names.axis || !plan->slices.names.begin) s.status = ARKE_ERR_MEMORY;
-  bool kept = s.status == ARKE_OK && !whole && compose_keep(&s, false, &why);
+  bool kept = s.status == ARKE_OK && !whole && how.fold && compose_fold(&s);
+  kept = kept || (s.status == ARKE_OK && !whole && compose_keep(&s, false, &why));
   if (kept) *reason = TEMPLATE_OK;
   if (s.status == ARKE_OK && !kept) split_either(&s, whole, reason, &why);
   if (detail && *reason != TEMPLATE_OK) strbuf_add(detail, strbuf_text(&why));

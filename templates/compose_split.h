@@ -77,13 +77,15 @@ void compose_share(compose_splitter *s, int stage, const compose_target *targets
  * changed, and what is in the way, if anything is, is added to `detail`. `crossing`: where one of them is
  * over axes that meet in no argument; else where none is. */
 bool compose_keep(compose_splitter *s, bool crossing, strbuf *detail);
+/* The same, where some that are read as they are written are computed by what reads them (FOLD). */
+bool compose_fold(compose_splitter *s);
 
 /* --- axes as blocks of others (compose_blocks.c) --- */
 
 /* `p`'s operator with an axis as blocks of another, where one of these definitions (by number) wants it, else
- * the operator itself, and block->times is 0. */
-arke_status compose_in_blocks(const ir_problem *p, const bool *definitions, arena *a, compose_block *block,
-                              const ir_op **op, arke_error *err);
+ * the operator itself, and block->times is 0. `reduced`: also an axis along which they reduce. */
+arke_status compose_in_blocks(const ir_problem *p, const bool *definitions, bool reduced, arena *a,
+                              compose_block *block, const ir_op **op, arke_error *err);
 
 /* --- stages (compose_split.c) --- */
 

@@ -124,6 +124,51 @@ START_TEST(tiles_by_length_are_right) {
 }
 END_TEST
 
+/* --- computed queries --- */
+
+#define TURNED(VALUE)                                                                                        \
+  "turned(Q: T[N,H,4*F], K: T[M,G,4*F], V: T[M,G,E], cu_q: i32[B+1], cu_k: i32[B+1], cosines: T[R,F], "      \
+  "sines: T[R,F]) -> (O: T[N,H,E], lse: f32[N,H]) { g[n] = sum(b: cu_q[b + 1] <= n) 1; "                     \
+  "a[n] = min(max(n + cu_k[g[n] + 1] - cu_k[g[n]] - cu_q[g[n] + 1], 0), R - 1); "                            \
+  "Y[n,h,d] = cast<T>(" VALUE "); A[n,h,k] = 0.2 * sum(d) Y[n,h,d] * K[k,h / (H / G),d]; "                   \
+  "v[n,k] = g[n] < B && k >= cu_k[g[n]] && k < cu_k[g[n] + 1] && k <= n + cu_k[g[n] + 1] - cu_q[g[n] + 1]; " \
+  "x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = x[n,h] == -inf ? 0 : x[n,h]; "                                 \
+  "s[n,h] = sum(k: v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) "            \
+  "cast<T>(exp(A[n,h,k] - m[n,h])) * V[k,h / (H / G),e]) / s[n,h]; lse[n,h] = m[n,h] + log(s[n,h]) }"
+
+static const char halves[] = TURNED(
+    "g[n] == B || d >= 2 * F ? Q[n,h,d] : d < F ? Q[n,h,d] * cosines[a[n],d + 0] - Q[n,h,d + F] else 0 "
+    "* sines[a[n],d + 0] : Q[n,h,d] * cosines[a[n],d - F] + Q[n,h,d - F] else 0 * sines[a[n],d - F]");
+static const char neighbours[] = TURNED(
+    "g[n] == B || d >= 2 * F ? Q[n,h,d] : d % 2 == 0 ? Q[n,h,d] * cosines[a[n],d / 2] - Q[n,h,d + 1] * "
+    "sines[a[n],d / 2] : Q[n,h,d] * cosines[a[n],d / 2] + Q[n,h,d - 1] * sines[a[n],d / 2]");
+
+static const struct {
+  const char *op, *bindings, *settings;
+} computed[] = {
+    {halves, "T=bf16 N=155 M=200 H=4 G=1 F=16 E=64 B=5 R=50",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=4"},
+    {halves, "T=f16 N=155 M=200 H=1 G=1 F=8 E=64 B=5 R=99",
+     "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=2,HOLD_Q=1,PERSISTENT=1"},
+    {neighbours, "T=bf16 N=155 M=200 H=3 G=1 F=16 E=32 B=5 R=50",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2"},
+    {neighbours, "T=f16 N=155 M=200 H=2 G=1 F=24 E=128 B=5 R=99",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0,CLUSTER=2"},
+};
+
+START_TEST(computed_queries_are_right) {
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  template_case c =
+      template_case_bind(&a, attention(), computed[_i].op, computed[_i].bindings, computed[_i].settings);
+  const template_input inputs[] = {{"cu_q", TEMPLATE_VALUES(offsets_of_queries)},
+                                   {"cu_k", TEMPLATE_VALUES(offsets_of_keys)}};
+  template_fill_views(&c.p, inputs, 2, views);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
 /* --- lengths and pages --- */
 
 /* A table whose pages come in any order, one of them twice; behind a request's length it names nothing. */
@@ -397,6 +442,7 @@ int main(void) {
   TCase *tests = new_case(suite, "packed");
   tcase_add_loop_test(tests, packed_requests_are_right, 0, (int)COUNT_OF(packed));
   tcase_add_loop_test(tests, tiles_by_length_are_right, 0, 3);
+  tcase_add_loop_test(tests, computed_queries_are_right, 0, (int)COUNT_OF(computed));
   tests = new_case(suite, "paged");
   tcase_add_loop_test(tests, lengths_and_pages_are_right, 0, (int)COUNT_OF(paged));
   tests = new_case(suite, "nobody");
