@@ -309,8 +309,9 @@ arke_status call_bind(const call *c, const cache_problem *signature, arena *a, b
   int expected = number_tensors(signature, b->given);
   if (c->n_tensors != expected)
     return error_set(err, ARKE_ERR_ARGUMENT, STAGE,
-                     "%s takes %d tensors (inputs, then outputs%s); %d were given", c->op, expected,
-                     expected < signature->n_tensors ? " that are not written in place" : "", c->n_tensors);
+                     "%s takes %d tensors (inputs, then outputs%s); %d %s given", c->op, expected,
+                     expected < signature->n_tensors ? " that are not written in place" : "", c->n_tensors,
+                     text_plural(c->n_tensors, "was", "were"));
   for (int i = 0; i < signature->n_tensors; i++)
     TRY(bind_type(&signature->tensors[i], bound_tensor(b, c, i), b, err));
   for (int i = 0; i < signature->n_tensors; i++) TRY(bind_tensor(c, i, a, b, err));

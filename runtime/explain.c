@@ -1,5 +1,6 @@
 #include <inttypes.h>
 
+#include "base/text.h"
 #include "runtime/plan.h"
 
 #define STAGE "launch"
@@ -66,8 +67,8 @@ static arke_status explain_tensor(const plan_tensor *p, const DLTensor *t, arke_
 arke_status plan_explain(const arke_plan *plan, const DLTensor *const *tensors, int n_tensors,
                          const void *workspace, arke_error *err) {
   if (n_tensors != plan->n_tensors)
-    return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "%d tensors were given; planned are %d", n_tensors,
-                     plan->n_tensors);
+    return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "%d %s given; planned are %d", n_tensors,
+                     text_plural(n_tensors, "tensor was", "tensors were"), plan->n_tensors);
   if (tensors == NULL) return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "tensors is NULL");
   for (int i = 0; i < n_tensors; i++) TRY(explain_tensor(&plan->tensors[i], tensors[i], err));
   if (plan->workspace_bytes > 0 && workspace == NULL)

@@ -100,7 +100,7 @@ static arke_status nothing_feasible(const tune_candidates *c, const target *t, c
     if (c->pruned[r])
       strbuf_addf(&text, "%s%lld %s", text.length ? ", " : "", (long long)c->pruned[r],
                   template_reason_text((template_reason)r));
-  error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "none of the %lld configurations is feasible for %s: %s",
+  error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "no configuration of %lld is feasible for %s: %s",
             (long long)c->total, t->name, strbuf_text(&text));
   strbuf_free(&text);
   return ARKE_ERR_UNSUPPORTED;

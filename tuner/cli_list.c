@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "generator/gen_context.h"
 #include "tuner/cli_report.h"
 
@@ -157,7 +158,8 @@ static void print_space(const tune_candidates *c, int source, strbuf *out) {
   strbuf_addf(out, "  default: %s\n", strbuf_text(&text));
   if (text.failed) out->failed = true;
   strbuf_free(&text);
-  strbuf_addf(out, "  %lld configurations, %lld of them feasible here\n", (long long)space_size(s),
+  strbuf_addf(out, "  %lld %s, %lld of them feasible here\n", (long long)space_size(s),
+              text_plural(space_size(s), "configuration", "configurations"),
               (long long)feasible_of(c, source));
 }
 
@@ -222,8 +224,9 @@ static json_t *ranking_json(const cli_problem *p, const target *t, const tune_ca
 static void print_ranking(const cli_problem *p, const target *t, const tune_candidates *c, strbuf *out) {
   cli_problem_title(p, out);
   strbuf_addf(out, " on %s: dry run, nothing is compiled or stored\n", t->name);
-  strbuf_addf(out, "%lld configurations, %lld pruned, %lld feasible\n", (long long)c->total,
-              (long long)(c->total - c->n), (long long)c->n);
+  strbuf_addf(out, "%lld %s, %lld pruned, %lld feasible\n", (long long)c->total,
+              text_plural(c->total, "configuration", "configurations"), (long long)(c->total - c->n),
+              (long long)c->n);
   for (int i = TEMPLATE_OK + 1; i < TEMPLATE_REASON_COUNT; i++)
     if (c->pruned[i] > 0)
       strbuf_addf(out, "  %8lld  %s\n", (long long)c->pruned[i], template_reason_text((template_reason)i));

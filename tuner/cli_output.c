@@ -35,11 +35,14 @@ arke_status cli_print(const strbuf *text, arke_error *err) {
 }
 
 arke_status cli_write_file(const char *path, const void *bytes, size_t n, arke_error *err) {
-  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  bool made = file >= 0;
+  if (!made) file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return error_set(err, ARKE_ERR_IO, "output", "cannot write %s: %s", path, strerror(errno));
   int failure = write_all(file, bytes, n);
   if (close(file) != 0 && failure == 0) failure = errno; /* network file systems report a full disk here */
   if (failure == 0) return ARKE_OK;
+  if (made) unlink(path); /* half a file would pass for a whole one */
   return error_set(err, ARKE_ERR_IO, "output", "writing %s failed: %s", path, strerror(failure));
 }
 

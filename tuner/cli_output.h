@@ -7,7 +7,8 @@
 
 /* Prints to standard output at once; ARKE_ERR_IO with the system's reason (disk full, closed pipe). */
 arke_status cli_print(const strbuf *text, arke_error *err);
-/* Writes a whole file, replacing it. */
+/* Writes a whole file, replacing it. Where that fails, a file that was not there before is not left behind.
+ */
 arke_status cli_write_file(const char *path, const void *bytes, size_t n, arke_error *err);
 /* The same, so that a reader, or whoever kills the program, finds the old file or the new one and no part:
  * through PATH.part, where PATH is a plain file or not there yet. */

@@ -1,11 +1,15 @@
 /* Splitting command lines, the meaning of their texts, and the page that documents them. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/cli/cli_suites.h"
 #include "tests/support/failing_alloc.h"
+#include "tuner/cli_output.h"
 #include "tuner/cli_settings.h"
 #include "tuner/tune.h"
 
@@ -47,6 +51,31 @@ START_TEST(operands_of_a_sub_command) {
   ck_assert_str_eq(line.texts[CLI_OPT_OUTPUT], "t.arke");
   ck_assert_int_eq(line.n_operands, 1);
   ck_assert_str_eq(line.operands[0], "--odd name");
+}
+END_TEST
+
+/* Of a file that a full disk cut short nothing is left, whichever way it is written. */
+START_TEST(no_half_a_file_is_left) {
+  enum { BYTES = 5000, ROOM = 1000 };
+  static const char bytes[BYTES];
+  char folder[] = "/tmp/arke-output-XXXXXX", path[64];
+  ck_assert_ptr_nonnull(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/file", folder);
+  struct rlimit limit;
+  getrlimit(RLIMIT_FSIZE, &limit);
+  rlim_t before = limit.rlim_cur;
+  signal(SIGXFSZ, SIG_IGN);
+  for (int i = 0; i < 2; i++) {
+    arke_error err = ARKE_ERROR_INIT;
+    limit.rlim_cur = ROOM;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    arke_status status = (i ? cli_replace_file : cli_write_file)(path, bytes, BYTES, &err);
+    limit.rlim_cur = before; /* the test's own messages are in a file */
+    setrlimit(RLIMIT_FSIZE, &limit);
+    ck_assert_int_eq(status, ARKE_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, path));
+  }
+  ck_assert_int_eq(rmdir(folder), 0); /* it is empty */
 }
 END_TEST
 
@@ -178,6 +207,7 @@ TCase *cli_options_case(void) {
   tcase_add_test(t, both_forms_of_an_option);
   tcase_add_test(t, an_empty_value_and_one_like_an_option);
   tcase_add_test(t, operands_of_a_sub_command);
+  tcase_add_test(t, no_half_a_file_is_left);
   tcase_add_test(t, exit_statuses);
   tcase_add_test(t, times);
   tcase_add_test(t, shell_words);
