@@ -25,7 +25,8 @@
     8)                                                                                                       \
   X(SETS, "sets of warps with keys of their own", 1, 2, 4, 8)                                                \
   X(HOLD_Q, "1: queries stay in registers, 0: they are read from shared memory in each step", 0, 1)          \
-  X(SPLIT, "CTAs that share the keys of a tile", 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64, 128)       \
+  X(SPLIT, "CTAs that share the keys of a tile", 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 22, 24, 32, 33, 44, 48,    \
+    64, 66, 128, 132)                                                                                        \
   X(CLUSTER, "1: those are a cluster and combined through shared memory, 0: by a second kernel", 0, 1)       \
   X(STREAM, "1: keys and values, which one tile alone reads, leave L2 first", 0, 1)
 
@@ -268,8 +269,8 @@ void attend_merge(gen_builder *b, int width, attend_merged *all, const attend_me
 /* What so many neighbouring lanes have (a power of two; all lanes of a warp are here), in an order that is
  * always the same; the first of them has the result. */
 void attend_merge_lanes(gen_builder *b, int width, attend_merged *all, int team);
-/* Evaluates outputs from what a row has: the run of columns that begins at `column` (i32), and with the first
- * one the statistics. */
+/* Evaluates outputs from what a row has: the run of columns that begins at `column` (i32), and with the
+ * first one the statistics. */
 arke_status attend_store(attend_emitter *e, const attend_row *row, gen_value column, attend_merged *all,
                          arke_error *err);
 gen_value attend_exp2(gen_builder *b, gen_value x);

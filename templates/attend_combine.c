@@ -1,6 +1,8 @@
 /* Tiles whose keys are shared by several CTAs: their parts in the workspace, and the kernel that combines
  * them, in an order that is always the same, so that results do not depend on who is first. A thread, or a
  * few neighbours, have a run of columns of a row. */
+#include <math.h>
+
 #include "generator/gen_barrier.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
@@ -50,10 +52,23 @@ static attend_merged load_part(attend_emitter *e, gen_value row, gen_value split
   return part;
 }
 
+static int parts_of_lane(const attend_plan *p, int team) {
+  return (p->split + team - 1) / team;
+}
+
 int attend_combine_lanes(const attend_plan *p) {
   int team = 1;
-  while (p->split / team > MOST_PARTS && p->split / team % 2 == 0 && team < 32) team *= 2;
+  while (parts_of_lane(p, team) > MOST_PARTS && team < 32) team *= 2;
   return team;
+}
+
+/* One that is not there counts as of no keys. */
+static void drop_part(attend_emitter *e, gen_value exists, attend_merged *part) {
+  gen_builder *b = e->b;
+  part->largest = gen_select(b, exists, part->largest, gen_f32(b, -(double)INFINITY));
+  part->total = gen_select(b, exists, part->total, gen_f32(b, 0));
+  for (int i = 0; i < e->p->epilogue.width; i++)
+    part->sums[i] = gen_select(b, exists, part->sums[i], gen_f32(b, 0));
 }
 
 /* All that splits have of a run of columns: of neighbouring lanes each has some of them, all loaded at once,
@@ -61,10 +76,16 @@ int attend_combine_lanes(const attend_plan *p) {
 static void merge_parts(attend_emitter *e, gen_value row, gen_value lane, gen_value column,
                         attend_merged *all) {
   gen_builder *b = e->b;
-  int width = e->p->epilogue.width, team = attend_combine_lanes(e->p), each = e->p->split / team;
+  int width = e->p->epilogue.width, split = e->p->split, team = attend_combine_lanes(e->p);
+  int each = parts_of_lane(e->p, team);
   attend_merged parts[MOST_PARTS];
-  gen_value first = gen_mul_imm(b, lane, each);
-  for (int i = 0; i < each; i++) parts[i] = load_part(e, row, gen_add_imm(b, first, i), column);
+  gen_value first = gen_mul_imm(b, lane, each), last = gen_i32(b, split - 1);
+  for (int i = 0; i < each; i++) {
+    gen_value number = gen_add_imm(b, first, i);
+    bool all_have = (team - 1) * each + i < split; /* the last lane, too */
+    parts[i] = load_part(e, row, all_have ? number : gen_umin(b, number, last), column);
+    if (!all_have) drop_part(e, gen_compare(b, GEN_ULT, number, gen_i32(b, split)), &parts[i]);
+  }
   attend_merge_start(b, width, all);
   attend_merge(b, width, all, parts, each);
   attend_merge_lanes(b, width, all, team);

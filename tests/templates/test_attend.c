@@ -60,6 +60,8 @@ static const template_class cases[] = {
     {grouped, "T=bf16 B=1 H=4 G=1 S=1 R=255 D=128", SMALL "STAGES=3,SETS=2,SPLIT=2,STREAM=1"},
     {grouped, "T=f16 B=1 H=8 G=1 S=1 R=257 D=64", SMALL "STAGES=2,SETS=4,SPLIT=10"},
     {grouped, "T=bf16 B=1 H=3 G=1 S=1 R=390 D=40", SMALL "STAGES=2,SETS=1,SPLIT=24"},
+    {grouped, "T=f16 B=1 H=4 G=1 S=1 R=530 D=40", SMALL "STAGES=2,SETS=1,SPLIT=33"},
+    {grouped, "T=bf16 B=1 H=2 G=1 S=1 R=390 D=32", SMALL "STAGES=2,SETS=1,SPLIT=22"},
     {grouped, "T=bf16 B=1 H=3 G=1 S=5 R=41 D=80 causal=true", SMALL "STAGES=2,SETS=1,SPLIT=3"},
     {grouped, "T=bf16 B=1 H=6 G=2 S=16 R=70 D=32 causal=true left=40",
      "CLUSTER=0,BLOCK_M=32,BLOCK_N=32,STAGES=2,WARPS_M=2,WARPS_E=1,SETS=2,HOLD_Q=0,SPLIT=1"},
