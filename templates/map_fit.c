@@ -86,9 +86,9 @@ static const recipe_expr *fixed_recipe(const ir_form *form, const lanes_sum *fix
   return total;
 }
 
-/* Where the places of x end along subscript i, and where those of y begin. */
+/* Where the places of one access end along a subscript, and where those of another begin. */
 typedef struct border {
-  int loop;
+  int subscript, loop;
   lanes_sum end, begin;
 } border;
 
@@ -99,12 +99,27 @@ static bool lies_before(const ir_form *form, const ir_access *x, const ir_access
       !split_subscript(form, y->subscripts[i].e, &other, &b->begin))
     return false;
   int64_t extent = b->loop < 0 ? 1 : ir_form_extent(form, b->loop);
+  b->subscript = i;
   return fixed_value(form, &b->end) + extent <= fixed_value(form, &b->begin);
 }
 
-static bool find_border(const ir_form *form, const ir_access *x, const ir_access *y, border *b) {
+/* Of the first subscript that keeps them apart. 1: x lies before y, -1: behind it, 0: they may meet. */
+static int find_border(const ir_form *form, const ir_access *x, const ir_access *y, border *b) {
   for (int i = 0; i < x->n && x->n == y->n; i++) {
-    if (lies_before(form, x, y, i, b) || lies_before(form, y, x, i, b)) return true;
+    if (lies_before(form, x, y, i, b)) return 1;
+    if (lies_before(form, y, x, i, b)) return -1;
+  }
+  return 0;
+}
+
+/* Whether another output lies between, along the same subscript: then two borders say what this one would. */
+static bool has_between(const ir_form *form, const ir_access *x, const ir_access *y, int subscript) {
+  for (int i = 0; i < form->n_outputs; i++) {
+    const ir_access *z = &form->accesses[form->outputs[i].access];
+    border b, c;
+    if (z == x || z == y || z->tensor != x->tensor) continue;
+    int from_x = find_border(form, x, z, &b), to_y = find_border(form, z, y, &c);
+    if (from_x != 0 && from_x == to_y && b.subscript == subscript && c.subscript == subscript) return true;
   }
   return false;
 }
@@ -116,7 +131,8 @@ void map_require_disjoint(const map_match *m, recipe *rules, arena *a) {
       const ir_access *x = &form->accesses[form->outputs[k].access],
                       *y = &form->accesses[form->outputs[i].access];
       border b;
-      if (x->tensor != y->tensor || !find_border(form, x, y, &b)) continue;
+      if (x->tensor != y->tensor || find_border(form, x, y, &b) == 0) continue;
+      if (has_between(form, x, y, b.subscript)) continue;
       const recipe_expr *end = b.loop < 0 ? recipe_const(a, 1) : kernel_extent(form, b.loop, a),
                         *begin = fixed_recipe(form, &b.begin, a);
       if (b.end.n > 0 || b.end.constant != 0)
@@ -147,7 +163,7 @@ static template_reason check_output(scan *s, const ir_form_output *out, strbuf *
   for (const ir_form_output *o = form->outputs; o < out; o++) {
     border b;
     if (form->accesses[o->access].tensor == x->tensor &&
-        !find_border(form, &form->accesses[o->access], x, &b))
+        find_border(form, &form->accesses[o->access], x, &b) == 0)
       return refuse(TEMPLATE_OPERATOR, detail, "parts of %s overlap", name);
   }
   if (dtype_bits(ir_tensor_dtype(form->problem, x->tensor)) < 8)

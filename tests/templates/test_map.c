@@ -39,6 +39,14 @@ static const char JOINED[] =
     "joined(X: T[M,A], Z: T[M,B], V: T[M,C]) -> (Y: T[M,N]) { Y[i,a + 0] = X[i,a] Y[i,b + A] = Z[i,b] "
     "Y[i,c + A + B] = V[i,c] }";
 
+/* More pairs of parts than a recipe has requirements: neighbours alone need one. */
+static const char SPREAD[] =
+    "spread(X: T[M,F]) -> (Y: T[M,13*F]) { Y[i,f + 0] = X[i,f] Y[i,f + F] = X[i,f] + 1.0 "
+    "Y[i,f + 2 * F] = X[i,f] + 2.0 Y[i,f + 3 * F] = X[i,f] + 3.0 Y[i,f + 4 * F] = X[i,f] + 4.0 "
+    "Y[i,f + 5 * F] = X[i,f] + 5.0 Y[i,f + 6 * F] = X[i,f] + 6.0 Y[i,f + 7 * F] = X[i,f] + 7.0 "
+    "Y[i,f + 8 * F] = X[i,f] + 8.0 Y[i,f + 9 * F] = X[i,f] + 9.0 Y[i,f + 10 * F] = X[i,f] + 10.0 "
+    "Y[i,f + 11 * F] = X[i,f] + 11.0 Y[i,f + 12 * F] = X[i,f] + 12.0 }";
+
 static const char TURN[] = "turn(X: T[M,N]) -> (Y: T[N,M]) { Y[j,i] = X[i,j] }";
 static const char AROUND[] = "around(X: T[A,B,C,D], S: T[C], U: T[D,A]) -> (Y: T[B,A,D,C]) { "
                              "Y[b,a,d,c] = X[a,b,c,d] * S[c] + U[d,a] }";
@@ -49,6 +57,7 @@ typedef struct map_case {
 
 static const map_case cases[] = {
     {RELU, "T=f32 ...=1000", ""},
+    {SPREAD, "T=f32 M=5 F=12", ""},
     {RELU, "T=bf16 ...=3x1001", ""},
     {RELU, "T=f16 ...=16411", "VECTOR=8,UNROLL=2,THREADS=128,COLUMNS=128"},
     {RELU, "T=f64 ...=513", ""},
