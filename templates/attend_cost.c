@@ -20,9 +20,11 @@ static const double copy_latency_ns = 800, /* from a copy's issue to its bytes *
     cluster_part_ns = 60, cluster_bytes_per_ns = 18, /* of a CTA from the others' shared memory */
     combine_ns = 1100, combine_lane_ns = 40, combine_bytes_per_ns = 3600; /* by a second kernel */
 
-/* What others left in L2 to be written back, and how much a kernel puts there before most of that is gone: as
- * for rows (row_cost.c). What leaves L2 first displaces none of it. */
-static const double dirty_bytes = 9.8e6, displacing_bytes = 49e6;
+/* As of rows (row_cost.c): what others left in L2 to be written back, and how much a kernel puts there before
+ * most of that is gone. What leaves L2 first displaces none of it, but comes so much slower where more than
+ * so many bytes are on their way. */
+static const double dirty_bytes = 9.8e6, displacing_bytes = 49e6, first_loads = 0.029,
+                    first_room_bytes = 10.7e6;
 
 /* Clusters lie within a GPC. Of an H200's they are as if half had 18 SMs and half 15: 16 clusters of 8 do not
  * fit one to an SM, nor 32 of 8 two to an SM, nor 32 of 4 one to an SM; 64 of 2 do. */
@@ -177,6 +179,12 @@ static double time_to_combine(const attend_plan *p, const work *w, double wide) 
              : 0;
 }
 
+/* Bytes that memory is busy with beside those of keys and values. */
+static double more_traffic(const attend_plan *p, double bytes, double at_once) {
+  if (!p->streams) return dirty_bytes * (1 - exp(-bytes / displacing_bytes));
+  return bytes * first_loads * (1 - exp(-pow(at_once / first_room_bytes, 4)));
+}
+
 double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_rates *rates) {
   const attention_match *m = p->match;
   const work w = work_of(p);
@@ -199,8 +207,8 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   if (left > 0) stream += time_of_steps(p, step, step_bytes, steps, ceil(left / rates->sm_count)) + beside;
   if (p->clustered) stream *= cluster_wait;
   double bytes = w.units * keys * per_key;
-  double displaced = p->streams ? 0 : dirty_bytes * (1 - exp(-bytes / displacing_bytes));
-  double dram = (bytes + displaced) / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
+  double more = more_traffic(p, bytes, fmin(ctas, slots_of(p, t, rates)) * (p->stages - 1) * step_bytes);
+  double dram = (bytes + more) / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
   double l2 = w.units * w.tiles * keys * per_key / rates->l2_bytes_per_s * 1e9;
   double time = either(stream, fmax(dram, l2) + beside / 2);
   return time + time_to_combine(p, &w, wide) + rates->launch_ns;

@@ -12,6 +12,7 @@
 static const char *const TEXTS[] = {
     ("softmax(X: T[M,N]) -> (Y: T[M,N]) { m[i] = max(j) X[i,j]; s[i] = sum(j) exp(X[i,j] - m[i]); "
      "Y[i,j] = exp(X[i,j] - m[i]) / s[i] }"),
+    "lines(X: T[M,N]) -> (Y: T[M,N]) { L[i,j] = 2 * X[i,j]; Y[i,j] = sum(t: t <= j) L[i,t] }",
     "topk(X: T[M,N]) -> (V: T[M,N], I: i64[M,N]) { (V[i,k], I[i,k]) = topk(j) X[i,j] }",
     "scan(X: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = sum(t: t <= j) (t % 2 == 0 ? X[i,t] : X[i,t-1] else 0) }",
 };
