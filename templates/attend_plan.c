@@ -254,7 +254,7 @@ template_reason attend_plan_make(const attention_match *m, const attend_vectors 
   if (rows % (FRAGMENT_ROWS * v[ATTEND_WARPS_M]) || fragments > ATTEND_MOST_FRAGMENTS) return TEMPLATE_TILE;
   if (threads > t->max_threads_per_block || threads > 512) return TEMPLATE_THREADS;
   int split = v[ATTEND_SPLIT];
-  bool fits = split > 1 && split <= MOST_CLUSTER && (split & (split - 1)) == 0 && t->has.clusters;
+  bool fits = split > 1 && split <= MOST_CLUSTER && t->has.clusters;
   if (v[ATTEND_CLUSTER] && !fits) return TEMPLATE_CLUSTER;
   *p = (attend_plan){.match = m,
                      .block_m = v[ATTEND_BLOCK_M],

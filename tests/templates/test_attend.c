@@ -82,6 +82,7 @@ static const template_class cases[] = {
     {flash, "T=bf16 B=1 H=2 S=3 R=0 D=64", SMALL "STAGES=2,SETS=1,SPLIT=2"},
     {grouped, "T=bf16 B=1 H=8 G=2 S=1 R=200 D=64", CLUSTERED "STAGES=2,SETS=2,SPLIT=8,STREAM=1"},
     {flash, "T=f16 B=1 H=2 S=20 R=30 D=32 causal=true", CLUSTERED "STAGES=2,SETS=1,SPLIT=2"},
+    {grouped, "T=f16 B=1 H=4 G=2 S=1 R=130 D=64", CLUSTERED "STAGES=2,SETS=2,SPLIT=3"},
     {flash, "T=bf16 B=1 H=2 S=3 R=40 D=60",
      SMALL "STAGES=2,SETS=2,SPLIT=1"}, /* copies of 8 bytes, and of 4 */
     {flash, "T=f16 B=1 H=2 S=3 R=30 D=26", SMALL "STAGES=2,SETS=1,SPLIT=1"},
