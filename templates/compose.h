@@ -33,7 +33,8 @@
 /* X(NAME, meaning, values…) */
 #define COMPOSE_PARAMS(X)                                                                                    \
   X(PICK,                                                                                                    \
-    "configurations of the stages: 0: their templates' defaults; 1: those that the cost model likes best; "  \
+    "configurations of the stages that matter: 0: their templates' defaults; 1: those that the cost model "  \
+    "likes best; "                                                                                           \
     "more: in the stage that costs most, the (PICK - 1)th of those that it likes best with another value "   \
     "of a parameter",                                                                                        \
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)                    \
@@ -154,7 +155,8 @@ typedef struct compose_choices {
   const compose_plan *plan; /* its stages have their templates' defaults */
   const void *prepared[COMPOSE_STAGES];
   config best[COMPOSE_STAGES];
-  bool differs; /* some best one is no default */
+  bool minor[COMPOSE_STAGES]; /* next to no time: what runs at small problems rather than what is fastest */
+  bool differs;               /* some best one is no default */
   int dearest, n_neighbours;
   config neighbours[COMPOSE_NEIGHBOURS];
 } compose_choices;

@@ -357,18 +357,19 @@ static void even_shares(const reduced_axis *known, ir_problem *reduced) {
 }
 
 /* A stage that keeps whole rows keeps an axis that is another one's tokens, and the reference of a single
- * loss over all of them would take hours: then the largest axes have only as much as alignment and whole
- * tiles of the others need, until it takes a minute. Widths of heads are not among them: kernels are made for
- * those. */
-static void reduce_more(const ir_problem *p, ir_problem *reduced) {
-  enum { LEAST = 96, TILE = 128, WIDEST_HEAD = 1024 };
-  static const double most_flops = 1e10;
-  for (int i = 0; i < p->op->n_axes && ir_flops(reduced) > most_flops; i++) {
-    int largest = 0;
-    for (int k = 1; k < p->op->n_axes; k++)
-      if (reduced->sizes[k] > reduced->sizes[largest]) largest = k;
+ * loss over all of them would take hours: then the largest axes, except for one, have only as much as
+ * whole tiles need, until it takes a second or a few, on the emulator too. Widths of heads are not among
+ * them: kernels are made for those. */
+static void reduce_more(const ir_problem *p, int except, ir_problem *reduced) {
+  enum { LEAST = 256, TILE = 128, WIDEST_HEAD = 1024 };
+  static const double most_flops = 1e10, few_flops = 2e8;
+  if (ir_flops(reduced) <= most_flops) return;
+  for (int i = 0; i < p->op->n_axes && ir_flops(reduced) > few_flops; i++) {
+    int largest = -1;
+    for (int k = 0; k < p->op->n_axes; k++)
+      if (k != except && (largest < 0 || reduced->sizes[k] > reduced->sizes[largest])) largest = k;
+    if (largest < 0 || reduced->sizes[largest] <= WIDEST_HEAD) return;
     int64_t *size = &reduced->sizes[largest], e = evenness(*size) < TILE ? evenness(*size) : TILE;
-    if (*size <= WIDEST_HEAD) return;
     *size = (LEAST + e - 1) / e * e;
   }
 }
@@ -382,28 +383,32 @@ static void reduce_block(const compose_block *block, const reduced_axis *known, 
   *all = *of * block->times;
 }
 
+/* A full slice and a part of one. Returns the axis; -1: none is sliced. */
+static int keep_slices(const ir_problem *p, const compose_plan *plan, ir_problem *reduced) {
+  const compose_slices *x = &plan->slices;
+  if (!is_sliced(plan)) return -1;
+  int axis = plan->form.loops[x->loop].dims[0].axis;
+  int64_t all = p->sizes[axis];
+  reduced->sizes[axis] = all <= x->size ? all : x->size + small_size(all % x->size ? all % x->size : x->size);
+  return axis;
+}
+
 void compose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced) {
   arena a = ARENA_INIT;
   template_part parts[COMPOSE_STAGES];
   reduced_axis known[LIMIT_AXES] = {{AXIS_UNKNOWN, 0}};
-  int n = compose_parts(p, t, c, &a, parts);
+  int n = compose_parts(p, t, c, &a, parts), sliced = -1;
   *reduced = *p;
   for (int i = 0; i < n; i++) reduce_axes(&parts[i], t, sm_count, reduced, known);
   even_shares(known, reduced);
   for (int i = 0; i < p->op->n_axes; i++)
     if (known[i].by == AXIS_UNKNOWN) reduced->sizes[i] = small_size(p->sizes[i]);
-  reduce_more(p, reduced);
   const prepared *made = n > 0 ? prepare_config(p, t, c, &a) : NULL;
+  if (made) sliced = keep_slices(p, &made->plan, reduced);
+  reduce_more(p, sliced, reduced);
   for (int i = 0; made && i < made->plan.n_stages; i++)
     reduce_block(&made->plan.stages[i]->block, known, reduced);
-  if (made && is_sliced(&made->plan)) { /* a full slice and a part of one */
-    const compose_slices *x = &made->plan.slices;
-    int axis = made->plan.form.loops[x->loop].dims[0].axis;
-    int64_t all = p->sizes[axis];
-    reduced->sizes[axis] =
-        all <= x->size ? all : x->size + small_size(all % x->size ? all % x->size : x->size);
-  }
   for (int i = 0; i < p->lead_rank; i++) reduced->lead[i] = p->lead[i] < 3 ? p->lead[i] : 3;
   arena_release(&a);
 }

@@ -108,6 +108,52 @@ static bool find_neighbours(const choice *of, config *best, arena *a, compose_ch
   return true;
 }
 
+/* --- stages that take next to no time --- */
+
+static double small_size(const choice *of, const config *c) {
+  ir_problem small;
+  double size = 1;
+  of->s->k->reduced_problem(&of->s->problem, of->t, c, of->t->rates.sm_count, &small);
+  for (int i = 0; i < small.op->n_axes; i++) size *= (double)small.sizes[i];
+  return size;
+}
+
+/* Of what takes at most `more_ns` longer than `at`, a point whose small problem is smaller: kernels that are
+ * made for as many elements as a row has here want that many of the axis from all other stages, and run at no
+ * other size. */
+static void make_small(const choice *of, double more_ns, config *at) {
+  const space *all = of->s->k->space(of->t);
+  const config from = *at;
+  double ns, least = small_size(of, at);
+  if (!price(of, at, &ns)) return;
+  for (int i = 0; i < all->n_params; i++) {
+    for (int v = 0; v < all->params[i].n_values; v++) {
+      fixed f = {of, i, all->params[i].values[v]};
+      priced next = best_with(all, &f, &from);
+      if (!(next.ns <= ns + more_ns)) continue;
+      double size = small_size(of, &next.c);
+      if (size >= least) continue;
+      least = size;
+      *at = next.c;
+    }
+  }
+}
+
+/* Stages of less than a hundredth of the whole, which a thousandth of it does not matter to. */
+static void make_minor_small(const compose_plan *plan, const target *t, compose_choices *out) {
+  double ns[COMPOSE_STAGES] = {0}, total = 0;
+  for (int i = 0; i < plan->n_stages; i++) {
+    choice of = {plan->stages[i], t, out->prepared[i]};
+    if (price(&of, &out->best[i], &ns[i])) total += ns[i] * compose_times(plan, plan->stages[i]);
+  }
+  for (int i = 0; i < plan->n_stages; i++) {
+    choice of = {plan->stages[i], t, out->prepared[i]};
+    double times = compose_times(plan, plan->stages[i]);
+    out->minor[i] = ns[i] > 0 && ns[i] * times < total / 100;
+    if (out->minor[i]) make_small(&of, total / 1000 / times, &out->best[i]);
+  }
+}
+
 compose_choices *compose_choose(const compose_plan *plan, const target *t, arena *a) {
   compose_choices *out = ARENA_NEW(a, compose_choices);
   choice dearest = {0};
@@ -127,6 +173,7 @@ compose_choices *compose_choose(const compose_plan *plan, const target *t, arena
     dearest = of;
     out->dearest = i;
   }
+  make_minor_small(plan, t, out);
   if (!find_neighbours(&dearest, &out->best[out->dearest], a, out)) return NULL;
   if (!config_equal(dearest.s->k->space(t), &out->best[out->dearest], &dearest.s->c)) out->differs = true;
   return out;
@@ -135,7 +182,7 @@ compose_choices *compose_choose(const compose_plan *plan, const target *t, arena
 bool compose_pick(const compose_choices *from, const config *c, config stages[COMPOSE_STAGES]) {
   int pick = c->values[COMPOSE_PICK];
   for (int i = 0; i < from->plan->n_stages; i++)
-    stages[i] = pick == 0 ? from->plan->stages[i]->c : from->best[i];
+    stages[i] = pick == 0 && !from->minor[i] ? from->plan->stages[i]->c : from->best[i];
   if (pick < 2) return pick == 1 && from->differs;
   if (pick - 2 >= from->n_neighbours) return false;
   stages[from->dearest] = from->neighbours[pick - 2];

@@ -325,7 +325,7 @@ static bool set_extent(const row_match *m, int loop, int64_t elements, ir_proble
 }
 
 static int64_t reduced_columns(const row_match *m, const row_plan *plan) {
-  int64_t columns = row_columns(m), most = 1 << 15;
+  int64_t columns = row_columns(m), most = plan->held == ROW_AGAIN ? 0 : 1 << 15;
   if (row_in_registers(plan) || columns <= most) return columns;
   /* A whole block of vectors, part of another one, and the same remainder. */
   int64_t block = (int64_t)row_team(plan) * plan->vector * plan->vectors;
