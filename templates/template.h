@@ -14,7 +14,7 @@
  * sizes. BOUND is the tuner's: no template says it. */
 #define TEMPLATE_REASONS(X)                                                                                  \
   X(OK, ok, "feasible")                                                                                      \
-  X(OPERATOR, operator, "the operator does not have the template's form")                                    \
+  X(OPERATOR, operator, "made for operators of another form")                                                \
   X(DTYPE, dtype, "no instruction for these dtypes")                                                         \
   X(TARGET, target, "the target lacks an instruction it needs")                                              \
   X(ALIGNMENT, alignment, "rows are not a multiple of 16 bytes")                                             \
