@@ -21,6 +21,7 @@ typedef struct keeper {
   compose_splitter *s;
   const ir_op *op;
   bool folds;   /* those that no one reads at computed places are not kept, but computed by what reads them */
+  bool *folded; /* by tensor: those */
   bool *kept;   /* by tensor: temporaries that are */
   bool *stored; /* by tensor: outputs that are read again, and that no form substitutes */
   bool *made;   /* by tensor: of both, those that stages write */
@@ -86,16 +87,21 @@ static bool is_read_at_places(const ir_expr *e, int tensor) {
   return false;
 }
 
-static bool stays_kept(const ir_op *op, int tensor) {
-  for (int i = 0; i < op->n_definitions; i++)
-    if (is_read_at_places(op->definitions[i].value, tensor)) return true;
-  return false;
-}
-
 static bool reads_tensor(const ir_expr *e, int tensor) {
   if (e->node == IR_READ && e->id == tensor) return true;
   for (int i = 0; i < e->n_args; i++)
     if (reads_tensor(e->args[i], tensor)) return true;
+  return false;
+}
+
+/* What is read at computed places would be computed for each of them, and outputs that are stored first are
+ * moved from what is. */
+static bool stays_kept(const keeper *k, int tensor) {
+  for (int i = 0; i < k->op->n_definitions; i++) {
+    const ir_definition *d = &k->op->definitions[i];
+    if (is_read_at_places(d->value, tensor)) return true;
+    if (d->tensor < k->op->n_args && k->stored[d->tensor] && reads_tensor(d->value, tensor)) return true;
+  }
   return false;
 }
 
@@ -134,8 +140,9 @@ static bool find_kept(keeper *k, bool *crosses) {
   for (int i = 0; i < op->n_definitions; i++) any = any || read_at_places(k, op->definitions[i].value);
   bool *can_fold = &k->s->plan->can_fold;
   for (int t = op->n_args; t < op->n_tensors; t++) {
-    if (!k->kept[t] || stays_kept(op, t)) continue;
+    if (!k->kept[t] || stays_kept(k, t)) continue;
     *can_fold = true;
+    k->folded[t] = k->folds;
     if (k->folds) k->kept[t] = false;
   }
   return any && (*can_fold || !k->folds);
@@ -336,14 +343,20 @@ static compose_stage *make_stage(keeper *k, const part *x) {
   return stage;
 }
 
+static bool has_folded(const keeper *k, const part *x) {
+  for (int i = 0; i < k->op->n_definitions; i++)
+    if (x->definitions[i] && k->folded[k->op->definitions[i].tensor]) return true;
+  return false;
+}
+
 /* The same with an axis as blocks of another, where that costs less. */
 static compose_stage *in_blocks(keeper *k, const part *x, compose_stage *plain) {
   compose_splitter *s = k->s;
   keeper other = *k;
   part named = *x;
   compose_block block;
-  if (compose_in_blocks(s->plan->p, x->definitions, k->folds, s->plan->a, &block, &other.op, s->err) !=
-      ARKE_OK) {
+  if (compose_in_blocks(s->plan->p, x->definitions, has_folded(k, x), s->plan->a, &block, &other.op,
+                        s->err) != ARKE_OK) {
     s->status = ARKE_ERR_MEMORY;
     return NULL;
   }
@@ -370,7 +383,7 @@ static bool add_part(keeper *k, const part *x) {
     if (k->kept[t])
       plan->temporaries[kept_number(k, t)] = (kernel_temporary){&stage->problem, stage->problem.op->n_inputs};
   }
-  if (!whole && k->folds) return false;
+  if (!whole && has_folded(k, x)) return false;
   if (!whole) return add_stages(s, &stage->problem, stage->arguments);
   if (plan->n_stages == COMPOSE_STAGES) return false;
   plan->stages[plan->n_stages++] = stage;
@@ -447,15 +460,16 @@ static bool keep(compose_splitter *s, bool folds, bool crossing, strbuf *detail)
   compose_plan *plan = s->plan;
   keeper k = {.s = s, .op = plan->p->op, .folds = folds};
   size_t n = (size_t)k.op->n_tensors + 1;
+  k.folded = ARENA_NEW_N(plan->a, bool, n);
   k.kept = ARENA_NEW_N(plan->a, bool, n);
   k.stored = ARENA_NEW_N(plan->a, bool, n);
   k.made = ARENA_NEW_N(plan->a, bool, n);
-  if (!k.kept || !k.stored || !k.made) {
+  if (!k.folded || !k.kept || !k.stored || !k.made) {
     s->status = error_memory(s->err, STAGE);
     return false;
   }
   bool crosses;
-  if (!find_kept(&k, &crosses) || crosses != crossing ||
+  if (!find_kept(&k, &crosses) || (!folds && crosses != crossing) ||
       kept_number(&k, k.op->n_tensors) > COMPOSE_TEMPORARIES)
     return false;
   plan->n_cuts = kept_number(&k, k.op->n_tensors);

@@ -374,12 +374,13 @@ static void reduce_more(const ir_problem *p, int except, ir_problem *reduced) {
   }
 }
 
-/* An axis that stages have as blocks of another one follows from that, unless some have it as it is. */
+/* An axis that stages have as blocks of another one follows from that, unless some have it as it is, and keep
+ * more of it: kernels that are made for a width keep all. */
 static void reduce_block(const compose_block *block, const reduced_axis *known, ir_problem *reduced) {
   int axis, part;
   if (!compose_block_axes(block, reduced->op, &axis, &part)) return;
   int64_t *all = &reduced->sizes[axis], *of = &reduced->sizes[part];
-  if (known[axis].by != AXIS_UNKNOWN && *all >= block->times) *of = *all / block->times;
+  if (known[axis].by != AXIS_UNKNOWN && *all / block->times > *of) *of = *all / block->times;
   *all = *of * block->times;
 }
 
