@@ -35,7 +35,7 @@ static const float_format *small_format(dtype t) {
 }
 
 /* 2^e, of a normal number. */
-static double power_of_two(int e) {
+static inline double power_of_two(int e) {
   uint64_t bits = (uint64_t)(e + 1023) << 52;
   double v;
   memcpy(&v, &bits, sizeof v);
@@ -44,7 +44,7 @@ static double power_of_two(int e) {
 
 /* The exponent e of what has its leading digit at 2^e; that of the format's smallest normal number for less.
  */
-static int leading(const float_format *f, double magnitude) {
+static inline int leading(const float_format *f, double magnitude) {
   uint64_t bits;
   memcpy(&bits, &magnitude, sizeof bits);
   int e = (int)(bits >> 52) - 1023, least = 1 - f->bias;
@@ -52,7 +52,7 @@ static int leading(const float_format *f, double magnitude) {
 }
 
 /* To nearest, ties to even; what no finite value of the format is near to, infinity or the largest one. */
-static double round_magnitude(const float_format *f, double magnitude) {
+static inline double round_magnitude(const float_format *f, double magnitude) {
   double beyond = f->saturates ? f->max : (double)INFINITY;
   if (magnitude >= 2 * f->max) return beyond;
   /* Its unit is that of the format at this magnitude: the sum keeps no digit below. */
@@ -214,4 +214,16 @@ double dtype_round(dtype t, double value) {
   uint64_t cell = 0;
   dtype_store(t, &cell, 0, value);
   return dtype_load(t, &cell, 0);
+}
+
+void dtype_round_all(dtype t, const double *from, double *to, int64_t n) {
+  const float_format *f = small_format(t);
+  for (int64_t i = 0; i < n; i++) {
+    if (f != NULL && !isnan(from[i]))
+      to[i] = copysign(round_magnitude(f, fabs(from[i])), from[i]);
+    else if (t == DTYPE_F32)
+      to[i] = (double)(float)from[i];
+    else
+      to[i] = dtype_round(t, from[i]);
+  }
 }

@@ -56,5 +56,7 @@ double dtype_load(dtype t, const void *data, int64_t i);
 void dtype_store(dtype t, void *data, int64_t i, double value);
 /* The value a store followed by a load gives. */
 double dtype_round(dtype t, double value);
+/* The same of n values, from[i] to to[i]; they may be the same array. */
+void dtype_round_all(dtype t, const double *from, double *to, int64_t n);
 
 #endif

@@ -117,16 +117,26 @@ static void magnitudes(ref_node *e, int n) {
 /* The same of what casts may move: as absolute errors, to first order. */
 static void carry_casts(const ref_machine *s, ref_node *e, int n) {
   const ref_node *x = e->args[0], *y = e->args[e->n_args - 1];
-  for (int l = 0; l < n; l++) {
-    double mx = ref_extra_of(s, x, l), my = ref_extra_of(s, y, l);
-    double vx = fabs(ref_float(x, l)), vy = fabs(ref_float(y, l));
-    switch ((ir_operator)e->id) {
-    case IR_OP_ADD:
-    case IR_OP_SUB: e->m[l] = mx + my; break;
-    case IR_OP_MUL: e->m[l] = (mx > 0 ? mx * vy : 0) + (my > 0 ? my * vx : 0); break;
-    case IR_OP_DIV: e->m[l] = mx / vy + (my > 0 ? my * vx / (vy * vy) : 0); break;
-    default: e->m[l] = mx; break;
+  switch ((ir_operator)e->id) {
+  case IR_OP_ADD:
+  case IR_OP_SUB:
+    for (int l = 0; l < n; l++) e->m[l] = ref_extra_of(s, x, l) + ref_extra_of(s, y, l);
+    break;
+  case IR_OP_MUL: /* what no cast moves may be infinite */
+    for (int l = 0; l < n; l++) {
+      double mx = ref_extra_of(s, x, l), my = ref_extra_of(s, y, l);
+      e->m[l] = (mx > 0 ? mx * fabs(ref_float(y, l)) : 0) + (my > 0 ? my * fabs(ref_float(x, l)) : 0);
     }
+    break;
+  case IR_OP_DIV:
+    for (int l = 0; l < n; l++) {
+      double my = ref_extra_of(s, y, l), vx = fabs(ref_float(x, l)), vy = fabs(ref_float(y, l));
+      e->m[l] = ref_extra_of(s, x, l) / vy + (my > 0 ? my * vx / (vy * vy) : 0);
+    }
+    break;
+  default:
+    for (int l = 0; l < n; l++) e->m[l] = ref_extra_of(s, x, l);
+    break;
   }
 }
 

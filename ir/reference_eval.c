@@ -100,7 +100,10 @@ static bool eval_unary(ref_machine *s, ref_definition *d, ref_node *e) {
     for (int l = 0; l < n; l++) e->v[l].i = x->v[l].i == 0;
     break;
   default:
-    for (int l = 0; l < n; l++) e->v[l] = ref_round((dtype)e->id, x->v[l], x->integer);
+    if (!e->integer && !x->integer)
+      dtype_round_all((dtype)e->id, &x->v->f, &e->v->f, n);
+    else
+      for (int l = 0; l < n; l++) e->v[l] = ref_round((dtype)e->id, x->v[l], x->integer);
     break;
   }
   if (!s->want_m || !e->sums) return true;

@@ -156,8 +156,8 @@ static int find_missing(const ref_machine *s, const ref_level *level, ref_node *
   return n;
 }
 
-/* Computes the missing lanes' elements, with the definition's indices bound but the last. */
-static bool compute(ref_machine *s, ref_definition *by, ref_node *e, const line *x) {
+/* Computes the missing lanes' elements, with the definition's indices bound but the last; `whole`: of all. */
+static bool compute(ref_machine *s, ref_definition *by, ref_node *e, const line *x, bool whole) {
   ref_level *level = &by->levels[1];
   const ref_node *value = by->value;
   level->serial = ++s->serial;
@@ -167,6 +167,11 @@ static bool compute(ref_machine *s, ref_definition *by, ref_node *e, const line 
   memset(level->dead, 0, (size_t)level->n);
   if (!ref_eval(s, by, by->value)) return false;
   bool rounded = ref_is_rounded(s, x->tensor, value->integer);
+  if (by->brief && !rounded && whole && !x->to_float && value->varying) {
+    memcpy(e->v, value->v, (size_t)level->n * sizeof *e->v);
+    for (int i = 0; x->with_m && i < level->n; i++) e->m[i] = ref_extra_of(s, value, i);
+    return true;
+  }
   dtype type = ir_tensor_dtype(s->p, x->tensor);
   for (int i = 0; i < level->n; i++) {
     ref_lane v = value->v[i * ref_step(value)];
@@ -216,5 +221,5 @@ bool ref_read_line(ref_machine *s, ref_definition *d, ref_node *e, int64_t *coor
   for (int i = 0; i < t->rank - 1; i++)
     if (by->source->subscripts[i]->node == IR_INDEX)
       by->index[by->source->subscripts[i]->id] = coords[lead + i];
-  return compute(s, by, e, &x);
+  return compute(s, by, e, &x, by->levels[1].n == level->n);
 }

@@ -133,6 +133,18 @@ static double sum_floats(const ref_lane *v, const uint8_t *dead, int n, bool abs
   return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
+/* Magnitudes of terms, or what casts may move them by, and their squares; in four parts, too. */
+static void add_extras(const double *m, const uint8_t *dead, int n, accumulator *acc) {
+  double part[4] = {0, 0, 0, 0}, squares[4] = {0, 0, 0, 0};
+  int l = 0;
+  for (; dead == NULL && l + 4 <= n; l += 4)
+    for (int i = 0; i < 4; i++) part[i] += m[l + i], squares[i] += m[l + i] * m[l + i];
+  for (; l < n; l++)
+    if (dead == NULL || !dead[l]) part[0] += m[l], squares[0] += m[l] * m[l];
+  acc->m += (part[0] + part[1]) + (part[2] + part[3]);
+  acc->squares += (squares[0] + squares[1]) + (squares[2] + squares[3]);
+}
+
 static void add_sum(const ref_machine *s, const ref_node *e, accumulator *acc, const uint8_t *dead, int n,
                     bool want_m) {
   const ref_node *body = e->reduce->body;
@@ -153,13 +165,10 @@ static void add_sum(const ref_machine *s, const ref_node *e, accumulator *acc, c
   }
   acc->v.f += sum_floats(body->v, dead, n, false);
   if (!want_m) return;
-  for (int l = 0; s->want_m == REF_CASTS && body->sums && l < n; l++)
-    if (dead == NULL || !dead[l]) acc->squares += body->m[l] * body->m[l];
-  if (!body->sums && s->want_m == REF_MAGNITUDES)
+  if (body->sums)
+    add_extras(body->m, dead, n, acc);
+  else if (s->want_m == REF_MAGNITUDES)
     acc->m += sum_floats(body->v, dead, n, true);
-  else if (body->sums)
-    for (int l = 0; l < n; l++)
-      if (dead == NULL || !dead[l]) acc->m += body->m[l];
 }
 
 static void add_product(const ref_machine *s, const ref_node *e, accumulator *acc, int lane) {

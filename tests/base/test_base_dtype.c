@@ -136,6 +136,22 @@ START_TEST(rounds_to_nearest_even) {
 }
 END_TEST
 
+START_TEST(many_are_rounded_as_one) {
+  enum { N = 4000 };
+  static double x[N], y[N];
+  for (int i = 0; i < N; i++) x[i] = ldexp(sin(i), i % 80 - 40);
+  x[0] = NAN, x[1] = INFINITY, x[2] = -INFINITY, x[3] = -0.0, x[4] = 1e300, x[5] = -1e-300;
+  for (int t = 0; t < DTYPE_COUNT; t++) {
+    dtype_round_all((dtype)t, x, y, N);
+    for (int i = 0; i < N; i++) {
+      double want = dtype_round((dtype)t, x[i]);
+      bool same = isnan(want) ? isnan(y[i]) : y[i] == want && signbit(y[i]) == signbit(want);
+      ck_assert_msg(same, "%s: %g becomes %g, not %g", dtype_name((dtype)t), x[i], y[i], want);
+    }
+  }
+}
+END_TEST
+
 START_TEST(overflow_saturates_or_is_infinite) {
   for (size_t i = 0; i < COUNT_OF(SMALL); i++) {
     dtype t = SMALL[i];
@@ -248,6 +264,7 @@ TCase *base_dtype_case(void) {
   tcase_add_test(t, known_patterns);
   tcase_add_test(t, bf16_is_half_of_f32);
   tcase_add_loop_test(t, rounds_to_nearest_even, 0, COUNT_OF(SMALL));
+  tcase_add_test(t, many_are_rounded_as_one);
   tcase_add_test(t, overflow_saturates_or_is_infinite);
   tcase_add_test(t, integers_round_and_saturate);
   tcase_add_test(t, arrays_are_packed);
