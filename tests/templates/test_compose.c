@@ -111,6 +111,18 @@ static const char rotated[] =
     " s[h,q] = sum(k) exp(P[h,q,k] - m[h,q]);"
     " O[q,h,e] = (sum(k) cast<T>(exp(P[h,q,k] - m[h,q])) * V[k,h / (H / G),e]) / s[h,q] }";
 
+/* Queries turn as keys do: they are kept, too, or computed by what reads them. */
+static const char both_rotated[] =
+    "s(Q: T[S,H,D], K: T[R,G,D], V: T[R,G,E], a: f32[R,F], b: f32[R,F], v: f32[S,F], w: f32[S,F]) -> (O: "
+    "T[S,H,E]) {"
+    " M[q,h,d] = cast<T>(d >= 2 * F ? Q[q,h,d] : d < F ? Q[q,h,d] * v[q,d + 0] - Q[q,h,d + F] else 0 *"
+    " w[q,d + 0] : Q[q,h,d] * v[q,d - F] + Q[q,h,d - F] else 0 * w[q,d - F]);"
+    " L[r,g,d] = cast<T>(d >= 2 * F ? K[r,g,d] : d < F ? K[r,g,d] * a[r,d + 0] - K[r,g,d + F] else 0 *"
+    " b[r,d + 0] : K[r,g,d] * a[r,d - F] + K[r,g,d - F] else 0 * b[r,d - F]);"
+    " P[h,q,k] = sum(d) M[q,h,d] * L[k,h / (H / G),d]; m[h,q] = max(k) P[h,q,k];"
+    " s[h,q] = sum(k) exp(P[h,q,k] - m[h,q]);"
+    " O[q,h,e] = (sum(k) cast<T>(exp(P[h,q,k] - m[h,q])) * V[k,h / (H / G),e]) / s[h,q] }";
+
 /* Outputs that are read again, in place and not: they are stored first. */
 static const char appended[] =
     "s(X: T[N,D], k: i64[N], Y: T[V,D]) -> (Z: T[D], Y) { Y[k[n],d] else skip = 2 * X[n,d];"
@@ -294,6 +306,24 @@ START_TEST(axes_are_blocks) {
 }
 END_TEST
 
+/* Rows that copies refuse are served by stages that keep all. */
+START_TEST(operands_are_folded) {
+  static const char *const settings[] = {"PICK=1,KEEP=1,FOLD=1", "PICK=1,KEEP=1,FOLD=0"};
+  arena a = ARENA_INIT;
+  for (int i = 0; i < 2; i++) {
+    run_view views[LIMIT_TENSORS] = {{0}};
+    template_case c = template_case_bind(&a, compose(), both_rotated,
+                                         "T=bf16 S=70 R=100 H=2 G=1 D=64 E=32 F=16", settings[i]);
+    lowered l = template_case_lower(&a, &c);
+    ck_assert_int_eq(l.recipe.n_launches, 3 - (i == 0));
+    template_case_run_kernel(&c, l, views, 0);
+    views[0].offset = 1;
+    template_case_run_kernel(&c, l, views, -1);
+    arena_release(&a);
+  }
+}
+END_TEST
+
 START_TEST(temporaries_are_mapped) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, compose(), layers, "T=bf16 M=4096 N=4096 P=4096 K=4096", "PICK=1");
@@ -405,6 +435,7 @@ int main(void) {
   tcase_add_test(tests, products_are_made_once);
   tcase_add_test(tests, operands_are_computed_once);
   tcase_add_test(tests, axes_are_blocks);
+  tcase_add_test(tests, operands_are_folded);
   tcase_add_test(tests, temporaries_are_mapped);
   tcase_add_test(tests, ignored_rows_are_left_out);
   tcase_add_test(tests, special_values_are_right);
