@@ -5,21 +5,12 @@
 #include "generator/gen_internal.h"
 
 void gen_cp_async(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value available) {
-  gen_cp_async_cached(b, shared, global, bytes, available, GEN_CACHE_DEFAULT);
-}
-
-void gen_cp_async_cached(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value available,
-                         gen_cache cache) {
   if (bytes != 4 && bytes != 8 && bytes != 16) gen_misuse(b, "a copy of %d bytes", bytes);
-  static const char *const constraints[2][2] = {{"r,l", "r,l,l"}, {"r,l,r", "r,l,r,l"}};
-  gen_value policy = gen_l2_policy(b, cache), args[4] = {shared, global};
-  char text[112];
-  int n = 2;
-  if (available) args[n++] = available;
-  if (policy) args[n++] = policy;
-  snprintf(text, sizeof text, "cp.async.%s.shared.global%s [$0], [$1], %d%s%s;", bytes == 16 ? "cg" : "ca",
-           policy ? ".L2::cache_hint" : "", bytes, n > 2 ? ", $2" : "", n > 3 ? ", $3" : "");
-  gen_asm(b, b->none, text, constraints[available != NULL][policy != NULL], args, n, GEN_ASM_MEMORY);
+  char text[80];
+  snprintf(text, sizeof text, "cp.async.%s.shared.global [$0], [$1], %d%s;", bytes == 16 ? "cg" : "ca", bytes,
+           available ? ", $2" : "");
+  gen_value args[] = {shared, global, available};
+  gen_asm(b, b->none, text, available ? "r,l,r" : "r,l", args, available ? 3 : 2, GEN_ASM_MEMORY);
 }
 
 void gen_cp_async_commit(gen_builder *b) {

@@ -4,15 +4,11 @@
 #define ARKE_GENERATOR_GEN_CP_ASYNC_H
 
 #include "generator/gen_kernel.h"
-#include "generator/gen_memory.h"
 
 /* Copies the first `available` (i32; NULL: all) of `bytes` (4, 8 or 16) and writes zeros for the others.
  * Both addresses are multiples of `bytes`; nothing is read where `available` is 0. Copies of 16 bytes pass
  * the L1 cache by. */
 void gen_cp_async(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value available);
-/* The same with advice about the L2 cache, of which only the policy counts. */
-void gen_cp_async_cached(gen_builder *b, gen_value shared, gen_value global, int bytes, gen_value available,
-                         gen_cache cache);
 /* Makes a group of the thread's copies since the last one; it may be empty. */
 void gen_cp_async_commit(gen_builder *b);
 /* One arrival on an mbarrier, of those it was made for, when all copies of this thread so far have ended:

@@ -168,8 +168,8 @@ typedef struct recipe_tensor_rule {
 enum {
   RECIPE_MAX_OTHERWISE = 8,
   RECIPE_MAX_REPEATS = 4,
-  RECIPE_MAX_REQUIREMENTS = 64
-}; /* templates have a handful; bounds a hostile file */
+  RECIPE_MAX_REQUIREMENTS = 128
+}; /* templates have a handful, all stages of one that composes 70 or so; bounds a hostile file */
 
 typedef struct recipe {
   int n_tensors;

@@ -27,8 +27,7 @@
   X(HOLD_Q, "1: queries stay in registers, 0: they are read from shared memory in each step", 0, 1)          \
   X(SPLIT, "CTAs that share the keys of a tile", 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 22, 24, 32, 33, 44, 48,    \
     64, 66, 128, 132)                                                                                        \
-  X(CLUSTER, "1: those are a cluster and combined through shared memory, 0: by a second kernel", 0, 1)       \
-  X(STREAM, "1: keys and values, which one tile alone reads, leave L2 first", 0, 1)
+  X(CLUSTER, "1: those are a cluster and combined through shared memory, 0: by a second kernel", 0, 1)
 
 typedef enum attend_param {
 #define X(NAME, ...) ATTEND_##NAME,
@@ -97,7 +96,6 @@ typedef struct attend_plan {
   int block_m, block_n, stages, warps_m, warps_e, sets, split;
   bool hold_q;
   bool clustered;  /* CTAs that share keys are a cluster */
-  bool streams;    /* keys and values leave L2 first */
   bool copied;     /* tiles by cp.async; else through registers, element by element */
   int fragments;   /* of 16 rows, of a warp */
   int thread_rows; /* of a thread: two of a fragment; one where a tile has 8 rows, and half of it is nothing
@@ -299,8 +297,6 @@ template_reason attend_judge(const void *prepared, const target *t, const target
                              const config *c, double *ns);
 /* Of a score, beside its product: 0 where it is that. */
 double attend_body_instructions(const attention_match *m);
-/* Of the rows of a unit; packed requests count as alike. */
-double attend_tiles(const attend_plan *p);
 double attend_plan_cost_ns(const attend_plan *plan, const target *t, const target_rates *rates);
 arke_status attend_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                         arena *a, kernel_way *ways, int *n, arke_error *err);

@@ -20,12 +20,6 @@ static const double copy_latency_ns = 800, /* from a copy's issue to its bytes *
     cluster_part_ns = 60, cluster_bytes_per_ns = 18, /* of a CTA from the others' shared memory */
     combine_ns = 1100, combine_lane_ns = 40, combine_bytes_per_ns = 3600; /* by a second kernel */
 
-/* As of rows (row_cost.c): what others left in L2 to be written back, and how much a kernel puts there before
- * most of that is gone. What leaves L2 first displaces none of it, but comes so much slower where more than
- * so many bytes are on their way. */
-static const double dirty_bytes = 9.8e6, displacing_bytes = 49e6, first_loads = 0.029,
-                    first_room_bytes = 10.7e6;
-
 /* Clusters lie within a GPC. Of an H200's they are as if half had 18 SMs and half 15: 16 clusters of 8 do not
  * fit one to an SM, nor 32 of 8 two to an SM, nor 32 of 4 one to an SM; 64 of 2 do. */
 static const double gpcs = 8, gpc_spread = 1.0 / 11;
@@ -49,10 +43,6 @@ static work work_of(const attend_plan *p) {
   }
   w.tiles = p->block_queries ? ceil(w.queries / p->block_queries) : ceil(w.queries * w.pack / p->block_m);
   return w;
-}
-
-double attend_tiles(const attend_plan *p) {
-  return work_of(p).tiles;
 }
 
 /* A bound's value for a query, where what tensors say stands for all keys, or all queries; false: nothing is
@@ -179,12 +169,6 @@ static double time_to_combine(const attend_plan *p, const work *w, double wide) 
              : 0;
 }
 
-/* Bytes that memory is busy with beside those of keys and values. */
-static double more_traffic(const attend_plan *p, double bytes, double at_once) {
-  if (!p->streams) return dirty_bytes * (1 - exp(-bytes / displacing_bytes));
-  return bytes * first_loads * (1 - exp(-pow(at_once / first_room_bytes, 4)));
-}
-
 double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_rates *rates) {
   const attention_match *m = p->match;
   const work w = work_of(p);
@@ -206,9 +190,7 @@ double attend_plan_cost_ns(const attend_plan *p, const target *t, const target_r
   double stream = rounds * (time_of_steps(p, step, step_bytes, steps, resident(p, t)) + beside);
   if (left > 0) stream += time_of_steps(p, step, step_bytes, steps, ceil(left / rates->sm_count)) + beside;
   if (p->clustered) stream *= cluster_wait;
-  double bytes = w.units * keys * per_key;
-  double more = more_traffic(p, bytes, fmin(ctas, slots_of(p, t, rates)) * (p->stages - 1) * step_bytes);
-  double dram = (bytes + more) / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
+  double dram = w.units * keys * per_key / (rates->dram_bytes_per_s * dram_efficiency) * 1e9;
   double l2 = w.units * w.tiles * keys * per_key / rates->l2_bytes_per_s * 1e9;
   double time = either(stream, fmax(dram, l2) + beside / 2);
   return time + time_to_combine(p, &w, wide) + rates->launch_ns;

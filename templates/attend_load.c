@@ -268,14 +268,12 @@ static arke_status find_conditions(attend_emitter *e, int tile, gen_value first_
   return ARKE_OK;
 }
 
-static void issue_copy(attend_emitter *e, const attend_tile *t, gen_value tile, const copied_vector *v) {
-  gen_builder *b = e->b;
+static void issue_copy(gen_builder *b, const attend_tile *t, gen_value tile, const copied_vector *v) {
   gen_branch branch;
   int bytes = t->width * t->element_bytes;
   gen_value available = gen_select(b, v->visible, gen_i32(b, bytes), gen_i32(b, 0));
   if (v->at.exists) gen_if(b, &branch, v->at.exists, NULL, 0);
-  gen_cp_async_cached(b, attend_copy_address(b, t, tile, &v->at), v->address, bytes, available,
-                      e->p->streams ? GEN_CACHE_EVICT_FIRST : GEN_CACHE_DEFAULT);
+  gen_cp_async(b, attend_copy_address(b, t, tile, &v->at), v->address, bytes, available);
   if (v->at.exists) gen_if_end(b, &branch);
 }
 
@@ -293,7 +291,7 @@ static arke_status copy_step(attend_emitter *e, int tile, gen_value first_key, g
   for (int i = 0; i < n; i++) {
     gen_value visible = is_visible(e, gen_add(e->b, first_key, v[i].at.row));
     v[i].visible = v[i].visible ? gen_and(e->b, v[i].visible, visible) : visible;
-    issue_copy(e, t, to, &v[i]);
+    issue_copy(e->b, t, to, &v[i]);
   }
   return ARKE_OK;
 }

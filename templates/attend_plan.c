@@ -266,7 +266,6 @@ template_reason attend_plan_make(const attention_match *m, const attend_vectors 
                      .split = v[ATTEND_SPLIT],
                      .hold_q = v[ATTEND_HOLD_Q],
                      .clustered = v[ATTEND_CLUSTER],
-                     .streams = v[ATTEND_STREAM],
                      .copied = vectors->copied,
                      .wide_offsets = vectors->wide_offsets,
                      .epilogue = vectors->epilogue,

@@ -44,7 +44,6 @@ static bool redundant(const attend_plan *p, const config *c) {
   if (p->sets > 1 && (int64_t)p->sets * p->block_n / 2 >= keys) return true;
   if (p->block_n > 16 && p->block_n / 2 >= keys) return true;
   if (p->split > 1 && p->split > steps) return true;
-  if (p->streams && (!p->copied || attend_tiles(p) > 1)) return true;
   int stages = c->values[ATTEND_STAGES];
   if (!p->copied) return stages > 2;
   return stages > 2 && stages - 1 > ceildiv(steps, p->split);
@@ -99,7 +98,7 @@ static const struct {
 };
 static const int start_stages[] = {2, 3, 4, 6};
 
-static config start_at(int i, int64_t rows, int stages, int split, int way) {
+static config start_at(int i, int64_t rows, int stages, int split, int cluster) {
   return (config){.values = {[ATTEND_BLOCK_M] = rows <= 8 && starts[i].m == 16 ? 8 : starts[i].m,
                              [ATTEND_BLOCK_N] = starts[i].n,
                              [ATTEND_STAGES] = stages,
@@ -108,8 +107,7 @@ static config start_at(int i, int64_t rows, int stages, int split, int way) {
                              [ATTEND_SETS] = starts[i].sets,
                              [ATTEND_HOLD_Q] = starts[i].hold,
                              [ATTEND_SPLIT] = split,
-                             [ATTEND_CLUSTER] = way & 1,
-                             [ATTEND_STREAM] = way >> 1}};
+                             [ATTEND_CLUSTER] = cluster}};
 }
 
 static void try_start(const prepared *x, const target *t, const config *here, bool any, double *least,
@@ -135,8 +133,8 @@ void attend_defaults(const ir_problem *p, const target *t, config *best) {
   for (int pass = 0; x.reason == TEMPLATE_OK && pass < 2 && least == (double)INFINITY; pass++)
     for (int i = 0; i < (int)COUNT_OF(starts); i++)
       for (size_t s = 0; s < COUNT_OF(start_stages); s++)
-        for (int k = 0; k < 4 * splits->n_values; k++) {
-          config here = start_at(i, rows, start_stages[s], splits->values[k / 4], k % 4);
+        for (int k = 0; k < 2 * splits->n_values; k++) {
+          config here = start_at(i, rows, start_stages[s], splits->values[k / 2], k % 2);
           try_start(&x, t, &here, pass > 0, &least, best);
         }
   arena_release(&a);

@@ -57,7 +57,7 @@ static const char latent[] =
 #define EIGHT "CLUSTER=0,BLOCK_M=8,WARPS_M=1,STAGES=2,SETS=2,"
 
 static const template_class cases[] = {
-    {grouped, "T=bf16 B=1 H=4 G=1 S=1 R=255 D=128", SMALL "STAGES=3,SETS=2,SPLIT=2,STREAM=1"},
+    {grouped, "T=bf16 B=1 H=4 G=1 S=1 R=255 D=128", SMALL "STAGES=3,SETS=2,SPLIT=2"},
     {grouped, "T=f16 B=1 H=8 G=1 S=1 R=257 D=64", SMALL "STAGES=2,SETS=4,SPLIT=10"},
     {grouped, "T=bf16 B=1 H=3 G=1 S=1 R=390 D=40", SMALL "STAGES=2,SETS=1,SPLIT=24"},
     {grouped, "T=f16 B=1 H=4 G=1 S=1 R=530 D=40", SMALL "STAGES=2,SETS=1,SPLIT=33"},
@@ -80,7 +80,7 @@ static const template_class cases[] = {
     {flash, "T=bf16 B=1 H=1 S=131 R=73 D=32",
      "CLUSTER=0,BLOCK_M=128,BLOCK_N=64,STAGES=2,WARPS_M=4,WARPS_E=1,SETS=1,HOLD_Q=0,SPLIT=1"},
     {flash, "T=bf16 B=1 H=2 S=3 R=0 D=64", SMALL "STAGES=2,SETS=1,SPLIT=2"},
-    {grouped, "T=bf16 B=1 H=8 G=2 S=1 R=200 D=64", CLUSTERED "STAGES=2,SETS=2,SPLIT=8,STREAM=1"},
+    {grouped, "T=bf16 B=1 H=8 G=2 S=1 R=200 D=64", CLUSTERED "STAGES=2,SETS=2,SPLIT=8"},
     {flash, "T=f16 B=1 H=2 S=20 R=30 D=32 causal=true", CLUSTERED "STAGES=2,SETS=1,SPLIT=2"},
     {grouped, "T=f16 B=1 H=4 G=2 S=1 R=130 D=64", CLUSTERED "STAGES=2,SETS=2,SPLIT=3"},
     {flash, "T=bf16 B=1 H=2 S=3 R=40 D=60",

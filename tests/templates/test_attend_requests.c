@@ -92,7 +92,7 @@ static const struct {
       {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
     {op_paged,
      "T=bf16 B=3 H=8 G=2 S=1 D=128 E=64 P=7 W=4",
-     SMALL "STAGES=3,SETS=1,SPLIT=2,STREAM=1",
+     SMALL "STAGES=3,SETS=1,SPLIT=2",
      {{"lens", TEMPLATE_VALUES(lengths)}, {"t", TEMPLATE_VALUES(table)}}},
     {op_paged,
      "T=f16 B=3 H=4 G=2 S=11 D=64 E=80 P=7 W=4",
