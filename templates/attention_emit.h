@@ -87,11 +87,12 @@ gen_value attention_end_of_keys(attention_emitter *e, const attention_place *at)
  * through shared memory, which the barrier of their queries guards. */
 arke_status attention_count_tiles(attention_emitter *e, arke_error *err); /* e->tiles, by the warp */
 arke_status attention_find_request(attention_emitter *e, gen_value item, attention_place *at,
-                                   arke_error *err); /* by the warp */
-/* Tiles of packed requests, the longest first, where bounds tell (attention_order.c): the one of a rank,
- * which there is; by the warp. Changes e->group and e->rests. */
+                                   gen_value *exists, arke_error *err); /* by the warp */
+/* Tiles of packed requests, the longest first, where bounds tell (attention_order.c): the one of a rank, if
+ * there is one; by the warp. Changes e->group and e->rests. */
 typedef struct attention_found {
   gen_value group, row, end; /* i32, as group_tile has them */
+  gen_value exists;          /* i1 */
 } attention_found;
 bool attention_is_ordered(const attention_plan *p);
 arke_status attention_find_by_rank(attention_emitter *e, gen_value rank, attention_found *found,

@@ -220,7 +220,7 @@ static void find_rank(search *s, gen_value number, gen_value rank, attention_fou
 
 arke_status attention_find_by_rank(attention_emitter *e, gen_value rank, attention_found *found,
                                    arke_error *err) {
-  enum { NUMBER, BEGIN, BEFORE, GROUP, ROW, END, CARRIED };
+  enum { NUMBER, BEGIN, BEFORE, GROUP, ROW, END, FOUND, CARRIED };
   gen_builder *b = e->b;
   search s = {.e = e,
               .lane = gen_and(b, gen_tid_x(b), gen_i32(b, 31)),
@@ -235,17 +235,18 @@ arke_status attention_find_by_rank(attention_emitter *e, gen_value rank, attenti
   TRY(load_requests(&s, number, c[BEGIN], err));
   for (int i = 0; i < EACH; i++) own = gen_add(b, own, s.of[i].tiles);
   gen_value tiles = gen_redux_add(b, own), left = gen_sub(b, rank, c[BEFORE]);
-  gen_if(b, &here, gen_compare(b, GEN_SLT, left, tiles), &c[GROUP], 3);
+  gen_if(b, &here, gen_compare(b, GEN_SLT, left, tiles), &c[GROUP], CARRIED - GROUP);
   find_rank(&s, number, left, found);
   c[GROUP] = found->group;
   c[ROW] = found->row;
   c[END] = found->end;
+  c[FOUND] = gen_i32(b, 1);
   gen_if_end(b, &here);
   c[NUMBER] = gen_add_imm(b, c[NUMBER], ROUND);
   c[BEFORE] = gen_add(b, c[BEFORE], tiles);
   c[BEGIN] = gen_shuffle_idx(b, s.of[EACH - 1].end, gen_i32(b, 31), 32);
   gen_value more = gen_compare(b, GEN_SLE, c[NUMBER], s.groups);
   gen_loop_end_while(b, &rounds, gen_and(b, more, gen_compare(b, GEN_SGE, left, tiles)));
-  *found = (attention_found){c[GROUP], c[ROW], c[END]};
+  *found = (attention_found){c[GROUP], c[ROW], c[END], gen_compare_imm(b, GEN_NE, c[FOUND], 0)};
   return ARKE_OK;
 }

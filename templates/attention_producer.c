@@ -304,14 +304,21 @@ static arke_status walk_requests(attention_emitter *e, gen_value first_lane, ark
   gen_value c[CARRIED];
   gen_loop items;
   gen_branch leader;
-  TRY(attention_count_tiles(e, err));
-  gen_value all = gen_mul(b, e->tiles, gen_param(b, e->k->heads));
+  /* Of all heads together the walk ends behind the last rank; else it takes the number of tiles to know
+   * where a group of heads ends. */
+  bool counted = !attention_is_ordered(e->p) || e->p->group > 0;
+  gen_value all = NULL, exists;
+  if (counted) {
+    TRY(attention_count_tiles(e, err));
+    all = gen_mul(b, e->tiles, gen_param(b, e->k->heads));
+  }
   start(e, c);
   gen_loop_begin(b, &items, c, CARRIED);
   gen_value item = attention_item_at(e, c[ITEM]);
-  gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, all));
+  if (counted) gen_loop_while(b, &items, gen_compare(b, GEN_ULT, item, all));
   attention_place at;
-  TRY(attention_find_request(e, item, &at, err));
+  TRY(attention_find_request(e, item, &at, &exists, err));
+  if (!counted) gen_loop_while(b, &items, exists);
   gen_if(b, &leader, first_lane, c, CARRIED);
   TRY(load_tile(e, &at, c, err));
   gen_if_end(b, &leader);

@@ -44,12 +44,12 @@ static arke_status find_tile(attention_emitter *e, gen_value tile, attention_fou
   group_tile at;
   if (attention_is_ordered(e->p)) return attention_find_by_rank(e, tile, found, err);
   TRY(group_tiles_find(e->b, &tiles, attention_extent(e, e->m->query), tile, &at, err));
-  *found = (attention_found){at.group, at.row, at.end};
+  *found = (attention_found){at.group, at.row, at.end, at.exists};
   return ARKE_OK;
 }
 
 arke_status attention_find_request(attention_emitter *e, gen_value item, attention_place *at,
-                                   arke_error *err) {
+                                   gen_value *exists, arke_error *err) {
   gen_builder *b = e->b;
   attention_found found;
   gen_value tile;
@@ -57,6 +57,7 @@ arke_status attention_find_request(attention_emitter *e, gen_value item, attenti
   attention_find_tile(e, item, &at->head, &tile);
   attention_set_head(e, at);
   TRY(find_tile(e, tile, &found, err));
+  *exists = found.exists;
   set_group(e, at, found.group);
   at->first = found.row;
   at->last = gen_add_imm(b, gen_smin(b, gen_add_imm(b, found.row, e->p->block_q), found.end), -1);
