@@ -346,9 +346,11 @@ static arke_status run_choice(sweep *s, int number) {
   for (int i = 0; i < n; i++) {
     bool large = is_large(s->shapes->list[i]);
     if (large && o->brief) continue;
-    bool turn = !large && (i == number % n || (i == (number + n / 2) % n));
-    /* A random configuration is a lowering: at every second size, where it is one. */
-    bool random = chief && (o->full || o->configurations > 1 || (!large && i % 2 == 0));
+    /* Lowering is most of the time. Where random configurations are one, they are drawn at every fourth size,
+     * and other dtypes are run at one size instead of two. */
+    bool brief = !o->full && o->configurations <= 1;
+    bool turn = !large && (i == number % n || (!brief && i == (number + n / 2) % n));
+    bool random = chief && (!brief || (!large && i % 4 == 0));
     if (chief || turn)
       TRY(run_problem(s, s->shapes->list[i], (views_of_problem){0, 0}, random ? o->configurations : 0));
   }
