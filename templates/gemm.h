@@ -228,6 +228,8 @@ template_reason gemm_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *gemm_space_of(const target *t);
 void gemm_defaults(const ir_problem *p, const target *t, config *c);
 const void *gemm_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason gemm_check_shape(const void *prepared, const target *t, const config *c);
+template_reason gemm_check_tiles(const void *prepared, const target *t, const config *c);
 template_reason gemm_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
                            double *ns);
 double gemm_plan_cost_ns(const gemm_plan *plan, const target_rates *rates);

@@ -75,7 +75,14 @@ typedef struct prepared {
   template_reason reason;
 } prepared;
 
-static template_reason make_plan(const prepared *made, const target *t, const config *c, gemm_plan *plan) {
+static int64_t units(const gemm_plan *plan, int64_t *units_m, int64_t *units_n) {
+  *units_m = gemm_units_m(plan, gemm_extent(&plan->match, plan->match.m));
+  *units_n = gemm_units_n(plan, gemm_extent(&plan->match, plan->match.n));
+  return gemm_batches(plan);
+}
+
+/* All but what depends on the order of tiles. */
+static template_reason make_tiles(const prepared *made, const target *t, const config *c, gemm_plan *plan) {
   if (made->reason != TEMPLATE_OK) return made->reason;
   template_reason reason = gemm_plan_make(&made->match, t, c, plan);
   if (reason != TEMPLATE_OK) return reason;
@@ -83,7 +90,7 @@ static template_reason make_plan(const prepared *made, const target *t, const co
   /* A cluster along an axis of one tile would compute nothing in its second CTA. */
   if ((plan->cluster_m > 1 && m <= plan->block_m) || (plan->cluster_n > 1 && n <= plan->block_n))
     return TEMPLATE_CLUSTER;
-  int64_t units_m = gemm_units_m(plan, m), units_n = gemm_units_n(plan, n), batches = gemm_batches(plan);
+  int64_t units_m, units_n, batches = units(plan, &units_m, &units_n);
   if (units_m > INT32_MAX / plan->cluster / units_n / batches) return TEMPLATE_SIZE;
   int64_t terms = gemm_extent(&plan->match, plan->match.k) * gemm_k_parts(&plan->match);
   if (plan->stream && terms > GEMM_STREAM_MAX_K) return TEMPLATE_SIZE;
@@ -95,13 +102,32 @@ static template_reason make_plan(const prepared *made, const target *t, const co
                             alone))
     return TEMPLATE_REDUNDANT;
   if (plan->even && even_already(plan, units_m * batches, units_n, n, sm_count)) return TEMPLATE_REDUNDANT;
-  return redundant(plan, units_m, units_n, batches, sm_count) ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
+  return TEMPLATE_OK;
+}
+
+static template_reason make_plan(const prepared *made, const target *t, const config *c, gemm_plan *plan) {
+  template_reason reason = make_tiles(made, t, c, plan);
+  if (reason != TEMPLATE_OK) return reason;
+  int64_t units_m, units_n, batches = units(plan, &units_m, &units_n);
+  bool same = redundant(plan, units_m, units_n, batches, t->rates.sm_count);
+  return same ? TEMPLATE_REDUNDANT : TEMPLATE_OK;
 }
 
 const void *gemm_prepare(const ir_problem *p, const target *t, arena *a) {
   prepared *made = ARENA_NEW(a, prepared);
   if (made) made->reason = gemm_fit(p, t, a, &made->c, &made->match, NULL);
   return made;
+}
+
+template_reason gemm_check_shape(const void *of, const target *t, const config *c) {
+  (void)of;
+  (void)t;
+  return gemm_check_numbers(c);
+}
+
+template_reason gemm_check_tiles(const void *of, const target *t, const config *c) {
+  gemm_plan plan;
+  return make_tiles(of, t, c, &plan);
 }
 
 template_reason gemm_judge(const void *of, const target *t, const target_rates *rates, const config *c,

@@ -60,6 +60,7 @@ bool lanes_need_wide_offsets(const ir_form *form);
 /* Accesses that can be wide in this problem (`o->wide` is not read). Views: those that can where strides are
  * multiples, as lanes_require then asks. */
 uint64_t lanes_wide(const ir_form *form, const lanes_options *o);
+uint64_t lanes_wide_of(const ir_form *form, const lanes_options *o, uint64_t accesses); /* only these */
 /* What evaluating and storing the form's outputs with these options takes for granted: alignments, strides,
  * sizes that must be multiples, 32 bits. With width 1 and wide offsets that is nothing but `dense`. */
 void lanes_require(const ir_form *form, const lanes_options *o, recipe *rules, arena *a);

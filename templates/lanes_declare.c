@@ -184,10 +184,14 @@ static bool outer_strides_fit(const ir_form *form, const ir_access *x, int unit)
 }
 
 uint64_t lanes_wide(const ir_form *form, const lanes_options *o) {
+  return lanes_wide_of(form, o, UINT64_MAX);
+}
+
+uint64_t lanes_wide_of(const ir_form *form, const lanes_options *o, uint64_t accesses) {
   lanes_scope s = {.form = form, .loop = o->loop, .width = o->width, .dense = o->dense};
   uint64_t wide = 0;
   for (int i = 0; i < form->n_accesses && o->width > 1; i++) {
-    if (alignment_of(&s, o, i) > 1 &&
+    if (accesses >> i & 1 && alignment_of(&s, o, i) > 1 &&
         (!o->dense || outer_strides_fit(form, &form->accesses[i], lanes_unit(form, o, i))))
       wide |= UINT64_C(1) << i;
   }

@@ -219,6 +219,8 @@ template_reason mma_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *mma_space_of(const target *t);
 void mma_defaults(const ir_problem *p, const target *t, config *c);
 const void *mma_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason mma_check_shape(const void *prepared, const target *t, const config *v);
+template_reason mma_check_tiles(const void *prepared, const target *t, const config *v);
 template_reason mma_judge(const void *prepared, const target *t, const target_rates *rates, const config *v,
                           double *ns);
 double mma_plan_cost_ns(const mma_plan *plan, const target *t, const target_rates *rates);

@@ -94,7 +94,7 @@ static void choose_vectors(const mma_plan *p, mma_tile *t, bool wide, int most) 
   if (c->groups.of && !t->along_k && t->operand->side == CONTRACTION_A) o->width = 1;
   for (; o->width > 1; o->width /= 2) {
     if (o->width > limit || ir_form_extent(&c->form, o->loop) % o->width) continue;
-    o->wide = lanes_wide(&c->form, o) & t->operand->values;
+    o->wide = lanes_wide_of(&c->form, o, t->operand->values);
     if (o->wide) return;
   }
   o->wide = 0;
@@ -290,8 +290,6 @@ template_reason mma_plan_make(const contraction *c, const target *t, const confi
                   .warp_n = x[MMA_BLOCK_N] / x[MMA_WARPS_N],
                   .threads = 32 * x[MMA_WARPS_M] * x[MMA_WARPS_N]};
   p->accumulators = p->warp_m * p->warp_n / 32;
-  if ((c->groups.of || c->rows.n > 0) && p->split > 1)
-    return TEMPLATE_OPERATOR; /* second kernels know neither */
   if (c->rows.n > 0 && p->block_n < MMA_LEAST_ROW_COLUMNS) return TEMPLATE_TILE;
   reason = make_tiles(p, t, wide);
   if (reason != TEMPLATE_OK) return reason;
@@ -300,5 +298,8 @@ template_reason mma_plan_make(const contraction *c, const target *t, const confi
   int registers = t->registers_per_sm / p->threads;
   if (p->accumulators * c->n_sums * words + OVERHEAD_REGISTERS > registers) return TEMPLATE_REGISTERS;
   choose_epilogue(p, wide);
-  return place_epilogue(p, t);
+  reason = place_epilogue(p, t);
+  if (reason != TEMPLATE_OK) return reason;
+  /* Behind what no number of parts changes (mma_check_tiles). Second kernels know neither. */
+  return (c->groups.of || c->rows.n > 0) && p->split > 1 ? TEMPLATE_OPERATOR : TEMPLATE_OK;
 }

@@ -52,6 +52,19 @@ const void *mma_prepare(const ir_problem *p, const target *t, arena *a) {
   return made;
 }
 
+template_reason mma_check_shape(const void *of, const target *t, const config *v) {
+  (void)of;
+  return mma_check_numbers(t, v);
+}
+
+template_reason mma_check_tiles(const void *of, const target *t, const config *v) {
+  const prepared *made = of;
+  mma_plan plan;
+  config whole = *v;
+  whole.values[MMA_SPLIT_K] = 1;
+  return made->reason != TEMPLATE_OK ? made->reason : mma_plan_make(&made->c, t, &whole, true, true, &plan);
+}
+
 template_reason mma_judge(const void *of, const target *t, const target_rates *rates, const config *v,
                           double *ns) {
   const prepared *made = of;

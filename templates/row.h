@@ -190,6 +190,7 @@ template_reason row_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *row_space_of(const target *t);
 void row_defaults(const ir_problem *p, const target *t, config *c);
 const void *row_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason row_check_shape(const void *prepared, const target *t, const config *c);
 template_reason row_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
                           double *ns);
 arke_status row_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,

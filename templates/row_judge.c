@@ -27,6 +27,11 @@ static template_reason plan_of(const row_prepared *r, const target *t, const con
   return reason == TEMPLATE_OK ? row_plan_make(*m, t, c, plan) : reason;
 }
 
+template_reason row_check_shape(const void *prepared, const target *t, const config *c) {
+  (void)prepared;
+  return row_shape_reason(t, c);
+}
+
 template_reason row_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
                           double *ns) {
   const row_match *m;

@@ -45,6 +45,7 @@ typedef struct skinny_match {
   int k_loop, row_loop; /* innermost loops of K and of the weights' rows; -1: there is none */
   skinny_operand operands[CONTRACTION_OPERANDS]; /* as c.operands */
   bool dense;                                    /* of the merged form */
+  bool wide_offsets;                             /* lanes_need_wide_offsets of the form */
   uint64_t wide[2][SKINNY_WIDTHS];               /* lanes_wide: [of tokens][log2 of the width] */
   dtype type;                                    /* of all sums */
   dtype matrix; /* DTYPE_BF16 or F16, which holds all operands exactly; DTYPE_F32: neither does */
@@ -153,6 +154,7 @@ template_reason skinny_fits(const ir_problem *p, const target *t, strbuf *detail
 const space *skinny_space_of(const target *t);
 void skinny_defaults(const ir_problem *p, const target *t, config *c);
 const void *skinny_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason skinny_check_shape(const void *prepared, const target *t, const config *c);
 template_reason skinny_judge(const void *prepared, const target *t, const target_rates *rates,
                              const config *c, double *ns);
 arke_status skinny_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,

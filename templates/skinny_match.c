@@ -148,9 +148,10 @@ static dtype matrix_type(const skinny_match *m) {
   return DTYPE_F32;
 }
 
-/* Asked of every configuration, and the same for all of a width. */
+/* Asked of every configuration, and the same for all, or for all of a width. */
 static void know_wide(skinny_match *m, bool merged) {
   m->dense = merged;
+  m->wide_offsets = lanes_need_wide_offsets(&m->c.form);
   for (int token = 0; token < 2; token++) {
     for (int w = 0; w < SKINNY_WIDTHS; w++) {
       lanes_options o = {

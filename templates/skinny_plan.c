@@ -116,7 +116,7 @@ template_reason skinny_plan_make(const skinny_match *m, const target *t, const c
   *plan = (skinny_plan){.m = m,
                         .mma = v[SKINNY_MATH] == 1,
                         .dense = dense,
-                        .wide_offsets = lanes_need_wide_offsets(&m->c.form),
+                        .wide_offsets = m->wide_offsets,
                         .prefetch = v[SKINNY_STAGES] == 2,
                         .tokens = v[SKINNY_TOKENS],
                         .slots = v[SKINNY_SLOTS],

@@ -59,6 +59,12 @@ const void *skinny_prepare(const ir_problem *p, const target *t, arena *a) {
   return made;
 }
 
+template_reason skinny_check_shape(const void *of, const target *t, const config *c) {
+  (void)of;
+  (void)t;
+  return skinny_config_check(c);
+}
+
 template_reason skinny_judge(const void *of, const target *t, const target_rates *rates, const config *c,
                              double *ns) {
   const prepared *made = of;

@@ -157,6 +157,7 @@ template_reason slim_fits(const ir_problem *p, const target *t, strbuf *detail);
 const space *slim_space_of(const target *t);
 void slim_defaults(const ir_problem *p, const target *t, config *c);
 const void *slim_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason slim_check_tiles(const void *prepared, const target *t, const config *c);
 template_reason slim_judge(const void *prepared, const target *t, const target_rates *rates, const config *c,
                            double *ns);
 double slim_bound_ns(const ir_problem *p, const void *prepared, const target *t, const target_rates *rates,

@@ -35,7 +35,7 @@ lanes_options slim_lanes(const slim_match *m, const slim_plan *p) {
       .loop = m->row_loop, .width = p->width, .dense = p->dense, .wide_offsets = p->wide_offsets};
   uint64_t mine = m->c.epilogue;
   for (int i = 0; i < m->c.form.n_outputs; i++) mine |= UINT64_C(1) << m->c.form.outputs[i].access;
-  o.wide = lanes_wide(&m->c.form, &o) & mine;
+  o.wide = lanes_wide_of(&m->c.form, &o, mine);
   return o;
 }
 

@@ -71,6 +71,16 @@ static template_reason reason_of(const prepared *made, const target *t, const ta
   return reason;
 }
 
+template_reason slim_check_tiles(const void *of, const target *t, const config *c) {
+  const prepared *made = of;
+  config plain = *c;
+  slim_plan plan;
+  plain.values[SLIM_STREAM] = plain.values[SLIM_STAGGER] = 0;
+  template_reason reason = made->reason;
+  if (reason == TEMPLATE_OK) reason = slim_plan_make(&made->m, t, &plain, true, &plan);
+  return reason == TEMPLATE_OK && is_redundant(&plan) ? TEMPLATE_REDUNDANT : reason;
+}
+
 template_reason slim_judge(const void *of, const target *t, const target_rates *rates, const config *c,
                            double *ns) {
   slim_plan plan;

@@ -77,6 +77,14 @@ typedef struct template_part {
 
 enum { TEMPLATE_PARTS = 16 };
 
+/* What some parameters alone have against a configuration. */
+typedef struct template_check {
+  uint32_t params; /* bits of those, by place in the space, beside those of the checks before it */
+  template_reason (*check)(const void *prepared, const target *t, const config *c);
+} template_check;
+
+enum { TEMPLATE_CHECKS = 2 };
+
 typedef struct kernel_template {
   const char *name;    /* "gemm" */
   const char *meaning; /* one line */
@@ -94,11 +102,10 @@ typedef struct kernel_template {
    * point of the space, by several threads at once. */
   template_reason (*judge)(const void *prepared, const target *t, const target_rates *rates, const config *c,
                            double *ns);
-  /* Optional, both or none: what some parameters alone have against a configuration, whatever the operator,
-   * so that all points which share them are passed over at once. shape_params: bits of those, by place in the
-   * space; the others' values mean nothing. `judge` says the same, before anything else. */
-  template_reason (*shape)(const target *t, const config *c);
-  uint32_t shape_params;
+  /* Optional, from the first on: checks of ever more parameters, cheap ones first. All points that share what
+   * one refuses are passed over at once. The other parameters' values mean nothing to it; `judge` says the
+   * same of each of those points. */
+  template_check checks[TEMPLATE_CHECKS];
   /* Optional: a time that no run of the configuration can beat on the device of `rates`, so that an
    * exhaustive search may leave it out; 0: nothing is known. Only for feasible configurations; NULL for one:
    * what no configuration of the template can beat. The larger of the two holds. */

@@ -21,17 +21,8 @@
 #include "templates/topk.h"
 #include "templates/transpose.h"
 
-#define PARAM(NAME) (UINT32_C(1) << (NAME))
-
-static template_reason gemm_shape(const target *t, const config *c) {
-  (void)t;
-  return gemm_check_numbers(c);
-}
-
-static template_reason skinny_shape(const target *t, const config *c) {
-  (void)t;
-  return skinny_config_check(c);
-}
+#define PARAM(NAME)   (UINT32_C(1) << (NAME))
+#define ALL_BUT(BITS) (~(BITS))
 
 /* One line a template. */
 static const kernel_template templates[] = {
@@ -41,10 +32,10 @@ static const kernel_template templates[] = {
      .space = gemm_space_of,
      .defaults = gemm_defaults,
      .bound_ns = gemm_bound_ns,
-     .shape = gemm_shape,
-     .shape_params = PARAM(GEMM_BLOCK_M) | PARAM(GEMM_CONSUMERS) | PARAM(GEMM_SCHEDULE) |
-                     PARAM(GEMM_CLUSTER_M) | PARAM(GEMM_CLUSTER_N) | PARAM(GEMM_PERSISTENT) |
-                     PARAM(GEMM_STREAM_K) | PARAM(GEMM_EVEN),
+     .checks = {{PARAM(GEMM_BLOCK_M) | PARAM(GEMM_CONSUMERS) | PARAM(GEMM_SCHEDULE) | PARAM(GEMM_CLUSTER_M) |
+                     PARAM(GEMM_CLUSTER_N) | PARAM(GEMM_PERSISTENT) | PARAM(GEMM_STREAM_K) | PARAM(GEMM_EVEN),
+                 gemm_check_shape},
+                {ALL_BUT(PARAM(GEMM_RASTER) | PARAM(GEMM_GROUP)), gemm_check_tiles}},
      .prepare = gemm_prepare,
      .judge = gemm_judge,
      .lower = gemm_lower,
@@ -86,10 +77,10 @@ static const kernel_template templates[] = {
      .space = skinny_space_of,
      .defaults = skinny_defaults,
      .bound_ns = product_bound_ns,
-     .shape = skinny_shape,
-     .shape_params = PARAM(SKINNY_MATH) | PARAM(SKINNY_TOKENS) | PARAM(SKINNY_SLOTS) | PARAM(SKINNY_ACROSS) |
+     .checks = {{PARAM(SKINNY_MATH) | PARAM(SKINNY_TOKENS) | PARAM(SKINNY_SLOTS) | PARAM(SKINNY_ACROSS) |
                      PARAM(SKINNY_VECTOR) | PARAM(SKINNY_UNROLL) | PARAM(SKINNY_WARPS_N) |
                      PARAM(SKINNY_WARPS_K),
+                 skinny_check_shape}},
      .prepare = skinny_prepare,
      .judge = skinny_judge,
      .lower = skinny_lower,
@@ -101,6 +92,7 @@ static const kernel_template templates[] = {
      .space = slim_space_of,
      .defaults = slim_defaults,
      .bound_ns = slim_bound_ns,
+     .checks = {{ALL_BUT(PARAM(SLIM_STREAM) | PARAM(SLIM_STAGGER)), slim_check_tiles}},
      .prepare = slim_prepare,
      .judge = slim_judge,
      .lower = slim_lower,
@@ -108,6 +100,9 @@ static const kernel_template templates[] = {
      .reduced_problem = slim_reduced_problem},
     {.name = "mma",
      .meaning = "products of tensors with anything before and after, by products of warps",
+     .checks = {{PARAM(MMA_BLOCK_M) | PARAM(MMA_BLOCK_N) | PARAM(MMA_WARPS_M) | PARAM(MMA_WARPS_N),
+                 mma_check_shape},
+                {ALL_BUT(PARAM(MMA_GROUP) | PARAM(MMA_SPLIT_K)), mma_check_tiles}},
      .fits = mma_fits,
      .space = mma_space_of,
      .defaults = mma_defaults,
@@ -132,9 +127,9 @@ static const kernel_template templates[] = {
      .fits = row_fits,
      .space = row_space_of,
      .defaults = row_defaults,
-     .shape = row_shape_reason,
-     .shape_params = PARAM(ROW_THREADS) | PARAM(ROW_ROWS) | PARAM(ROW_HELD) | PARAM(ROW_BATCH) |
+     .checks = {{PARAM(ROW_THREADS) | PARAM(ROW_ROWS) | PARAM(ROW_HELD) | PARAM(ROW_BATCH) |
                      PARAM(ROW_PARTS) | PARAM(ROW_PERSISTENT) | PARAM(ROW_CTAS),
+                 row_check_shape}},
      .prepare = row_prepare,
      .judge = row_judge,
      .lower = row_lower,

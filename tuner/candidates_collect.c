@@ -66,21 +66,35 @@ static bool ask(collector *w, int source, const config *at, int64_t point) {
   return append(w, (tune_candidate){.source = source, .point = point, .model_ns = sound(ns)});
 }
 
-/* All points of one combination of the outer parameters. */
+static int count_checks(const kernel_template *k) {
+  int n = 0;
+  while (n < TEMPLATE_CHECKS && k->checks[n].check) n++;
+  return n;
+}
+
+/* All points of one combination of the outer parameters, which are those of the first check, if there is one.
+ */
 static bool ask_each(collector *w, int source, int64_t outer) {
-  const kernel_template *k = w->shared->c->sources[source].template;
-  const candidates_walk *walk = &w->shared->walks[source];
-  int digits[LIMIT_PARAMS] = {0};
+  const collection *shared = w->shared;
+  const kernel_template *k = shared->c->sources[source].template;
+  const candidates_walk *walk = &shared->walks[source];
+  int digits[LIMIT_PARAMS] = {0}, n_checks = count_checks(k);
   config at;
   int64_t point = candidates_walk_outer(walk, outer, &at);
-  template_reason reason = k->shape ? k->shape(w->shared->t, &at) : TEMPLATE_OK;
-  if (reason != TEMPLATE_OK) {
-    w->pruned[reason] += walk->inners;
-    return true;
+  for (int changed = 0, check = 0; changed >= 0;) {
+    template_reason reason = TEMPLATE_OK;
+    int level = check;
+    for (; level < n_checks; level++) {
+      reason = k->checks[level].check(shared->prepared[source], shared->t, &at);
+      if (reason != TEMPLATE_OK) break;
+    }
+    bool refused = level < n_checks;
+    if (refused) w->pruned[reason] += walk->below[level];
+    if (!refused && !ask(w, source, &at, point)) return false;
+    changed = candidates_walk_next(walk, refused ? walk->ends[level] : walk->n_inner, digits, &at, &point);
+    /* Checks that see what has changed: the first one never does. */
+    for (check = 1; check < n_checks && changed >= walk->ends[check];) check++;
   }
-  do {
-    if (!ask(w, source, &at, point)) return false;
-  } while (candidates_walk_next(walk, digits, &at, &point));
   return true;
 }
 
@@ -137,7 +151,9 @@ static bool prepare(collection *shared, arena *a) {
     const kernel_template *k = shared->c->sources[i].template;
     shared->prepared[i] = k->prepare(shared->p, shared->t, a);
     if (!shared->prepared[i]) return false;
-    candidates_walk_make(k->space(shared->t), k->shape ? k->shape_params : 0, &shared->walks[i]);
+    uint32_t levels[TEMPLATE_CHECKS];
+    for (int c = 0; c < TEMPLATE_CHECKS; c++) levels[c] = k->checks[c].params;
+    candidates_walk_make(k->space(shared->t), levels, count_checks(k), &shared->walks[i]);
     shared->slices += slices_of(&shared->walks[i]);
   }
   return true;

@@ -2,23 +2,34 @@
 
 #define FEW 4096
 
-void candidates_walk_make(const space *s, uint32_t first, candidates_walk *w) {
+void candidates_walk_make(const space *s, const uint32_t *levels, int n_levels, candidates_walk *w) {
   *w = (candidates_walk){.space = s, .outers = 1, .inners = 1};
+  uint32_t outer = n_levels > 0 ? levels[0] : 0;
   int64_t stride = 1;
   for (int p = s->n_params - 1; p >= 0; p--) {
     w->strides[p] = stride;
-    bool outer = first ? first >> p & 1 : stride * s->params[p].n_values > FEW;
-    *(outer ? &w->outers : &w->inners) *= s->params[p].n_values;
     stride *= s->params[p].n_values;
-    if (!outer) w->n_inner++;
+    if (n_levels == 0 && stride > FEW) outer |= UINT32_C(1) << p;
   }
-  w->n_outer = s->n_params - w->n_inner;
-  for (int p = s->n_params - 1, o = w->n_outer, i = w->n_inner; p >= 0; p--) {
-    bool outer = first ? first >> p & 1 : w->strides[p] * s->params[p].n_values > FEW;
-    if (outer)
-      w->outer[--o] = p;
-    else
-      w->inner[--i] = p;
+  for (int p = 0; p < s->n_params; p++) {
+    if (!(outer >> p & 1)) continue;
+    w->outer[w->n_outer++] = p;
+    w->outers *= s->params[p].n_values;
+  }
+  uint32_t placed = outer;
+  for (int l = 1; l < n_levels || w->n_outer + w->n_inner < s->n_params; l++) {
+    uint32_t wanted = l < n_levels ? levels[l] : UINT32_MAX;
+    for (int p = 0; p < s->n_params; p++) {
+      if (!((wanted & ~placed) >> p & 1)) continue;
+      w->inner[w->n_inner++] = p;
+      w->inners *= s->params[p].n_values;
+    }
+    placed |= wanted;
+    if (l < n_levels) w->ends[l] = w->n_inner;
+  }
+  for (int l = 0; l < n_levels; l++) {
+    w->below[l] = 1;
+    for (int i = w->ends[l]; i < w->n_inner; i++) w->below[l] *= s->params[w->inner[i]].n_values;
   }
 }
 
@@ -36,18 +47,19 @@ int64_t candidates_walk_outer(const candidates_walk *w, int64_t i, config *c) {
   return point;
 }
 
-bool candidates_walk_next(const candidates_walk *w, int digits[LIMIT_PARAMS], config *c, int64_t *point) {
-  for (int k = w->n_inner - 1; k >= 0; k--) {
+int candidates_walk_next(const candidates_walk *w, int n, int digits[LIMIT_PARAMS], config *c,
+                         int64_t *point) {
+  for (int k = n - 1; k >= 0; k--) {
     int param = w->inner[k];
     const space_param *p = &w->space->params[param];
     if (++digits[k] < p->n_values) {
       c->values[param] = p->values[digits[k]];
       *point += w->strides[param];
-      return true;
+      return k;
     }
     *point -= (p->n_values - 1) * w->strides[param];
     digits[k] = 0;
     c->values[param] = p->values[0];
   }
-  return false;
+  return -1;
 }

@@ -102,7 +102,7 @@ START_TEST(walks_meet_every_point_once) {
   static const space all = {"walked", COUNT_OF(params), params};
   static const uint32_t firsts[] = {0, 1, 0x16, 0x1f, 0x10};
   candidates_walk w;
-  candidates_walk_make(&all, firsts[_i], &w);
+  candidates_walk_make(&all, &firsts[_i], firsts[_i] ? 1 : 0, &w);
   ck_assert_int_eq(w.outers * w.inners, space_size(&all));
   bool *met = calloc((size_t)space_size(&all), 1);
   for (int64_t outer = 0; outer < w.outers; outer++) {
@@ -113,10 +113,42 @@ START_TEST(walks_meet_every_point_once) {
       ck_assert_int_eq(space_index(&all, &c), point);
       ck_assert(!met[point]);
       met[point] = true;
-    } while (candidates_walk_next(&w, digits, &c, &point));
+    } while (candidates_walk_next(&w, w.n_inner, digits, &c, &point) >= 0);
   }
   for (int64_t i = 0; i < space_size(&all); i++) ck_assert(met[i]);
   free(met);
+}
+END_TEST
+
+/* As pruning walks: of each combination of the outermost parameters and those of a second level, all points
+ * or none. */
+START_TEST(walks_pass_over_what_a_level_refuses) {
+  static const space_param params[] = {{"A", "", 3, {1, 2, 3}},
+                                       {"B", "", 4, {1, 2, 3, 4}},
+                                       {"C", "", 2, {5, 9}},
+                                       {"D", "", 5, {1, 2, 3, 4, 5}}};
+  static const space all = {"walked", COUNT_OF(params), params};
+  static const uint32_t levels[] = {1u << 2, 1u << 1 | 1u << 3}; /* C, then B and D, then A */
+  candidates_walk w;
+  candidates_walk_make(&all, levels, 2, &w);
+  ck_assert_int_eq(w.outers, 2);
+  ck_assert_int_eq(w.below[0], 60);
+  ck_assert_int_eq(w.below[1], 3);
+  int met = 0, refused = 0;
+  for (int64_t outer = 0; outer < w.outers; outer++) {
+    int digits[LIMIT_PARAMS] = {0}, changed = 0;
+    config c;
+    int64_t point = candidates_walk_outer(&w, outer, &c);
+    while (changed >= 0) {
+      ck_assert_int_eq(space_index(&all, &c), point);
+      bool refuses = (c.values[1] + c.values[3]) % 2 == 0;
+      if (refuses) ck_assert_int_eq(c.values[0], 1);
+      *(refuses ? &refused : &met) += refuses ? (int)w.below[1] : 1;
+      changed = candidates_walk_next(&w, refuses ? w.ends[1] : w.n_inner, digits, &c, &point);
+    }
+  }
+  ck_assert_int_eq(met, 60);
+  ck_assert_int_eq(refused, 60);
 }
 END_TEST
 
@@ -440,6 +472,7 @@ int main(void) {
   tcase_add_test(c, configurations_are_parsed_with_reasons);
   tcase_add_test(c, what_is_admitted_comes_last);
   tcase_add_loop_test(c, walks_meet_every_point_once, 0, 5);
+  tcase_add_test(c, walks_pass_over_what_a_level_refuses);
   tcase_add_test(c, a_problem_without_template_says_why);
   tcase_add_loop_test(c, full_search_comes_within_one_per_cent, 0, 8);
   tcase_add_test(c, a_short_search_leaves_half_of_its_trials_to_what_it_learns);
