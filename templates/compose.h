@@ -83,10 +83,12 @@ typedef struct compose_slices {
 
 /* What a stage writes: an output of the form, or a temporary. */
 typedef struct compose_target {
-  int output;    /* of the form; -1: a temporary */
-  int temporary; /* number of the cut */
-  bool is_start; /* what the output's tensor holds before anything is added to it, in place of the output */
-  bool goes_on;  /* a stage before has written it: it is added to in place */
+  int output;      /* of the form; -1: a temporary */
+  int temporary;   /* number of the cut */
+  bool is_start;   /* what the output's tensor holds before anything is added to it, in place of the output */
+  bool goes_on;    /* a stage before has written it: it is added to in place */
+  bool overwrites; /* a temporary that takes the place of temporary `over` */
+  int over;
 } compose_target;
 
 /* An axis of the whole that a stage has as `times` of another one (compose_blocks.c); 0: there is none. */

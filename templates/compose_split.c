@@ -235,6 +235,7 @@ static void split_form(compose_splitter *s, const kernel_template *whole, templa
     split = false;
     strbuf_add(detail, strbuf_text(&s->last));
   }
+  if (split && plan->keep) compose_overwrite(s);
   if (split) *reason = TEMPLATE_OK;
 }
 

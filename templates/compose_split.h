@@ -71,6 +71,12 @@ bool compose_try_apart(compose_splitter *s, const compose_target *targets, int n
  */
 void compose_share(compose_splitter *s, int stage, const compose_target *targets, int n);
 
+/* --- temporaries that take the place of others (compose_overwrite.c) --- */
+
+/* Where a stage is the last to read a temporary over axes that meet in no argument, and writes one like it,
+ * that is written in place if the template takes it so at the same cost. */
+void compose_overwrite(compose_splitter *s);
+
 /* --- temporaries that are kept as they are written (compose_keep.c) --- */
 
 /* Stages for the whole operator, where it has temporaries to keep and each part is taken; else nothing is

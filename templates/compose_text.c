@@ -285,8 +285,8 @@ static void define_start(writer *w, const ir_form_output *o) {
 
 /* In place it is added to; at its start it is 0. */
 static void define_temporary(writer *w, const compose_target *to) {
-  int number = to->temporary;
-  const compose_cut *cut = &w->plan->cuts[number];
+  int number = to->overwrites ? to->over : to->temporary;
+  const compose_cut *cut = &w->plan->cuts[to->temporary];
   strbuf line = STRBUF_INIT;
   strbuf_addf(&line, "%s%d", w->temporary, number);
   add_loops(w, &line, cut->loops);
@@ -399,8 +399,8 @@ static void write_outputs(writer *w, const compose_target *targets, int n, uint6
     if (targets[i].output >= 0) continue;
     strbuf_add(out, between);
     between = ", ";
-    if (targets[i].goes_on) {
-      strbuf_addf(out, "%s%d", w->temporary, targets[i].temporary);
+    if (targets[i].goes_on || targets[i].overwrites) {
+      strbuf_addf(out, "%s%d", w->temporary, targets[i].goes_on ? targets[i].temporary : targets[i].over);
     } else {
       declare_temporary(w, out, targets[i].temporary);
     }

@@ -111,11 +111,12 @@ START_TEST(kept_ones_are_right) {
 END_TEST
 
 static double value_of(const template_case *c, const recipe_expr *e) {
-  recipe_binding env[LIMIT_AXES];
+  recipe_binding env[LIMIT_AXES + 1];
   arke_error err = ARKE_ERROR_INIT;
   int64_t value = -1;
   for (int i = 0; i < c->p.op->n_axes; i++) env[i] = (recipe_binding){c->p.op->axes[i], c->p.sizes[i]};
-  ck_assert_msg(recipe_expr_eval(e, env, c->p.op->n_axes, &value, &err) == ARKE_OK, "%s", err.text);
+  env[c->p.op->n_axes] = (recipe_binding){"SMS", c->t->rates.sm_count};
+  ck_assert_msg(recipe_expr_eval(e, env, c->p.op->n_axes + 1, &value, &err) == ARKE_OK, "%s", err.text);
   return (double)value;
 }
 
@@ -155,7 +156,7 @@ START_TEST(logits_are_nowhere) {
 END_TEST
 
 /* With KEEP logits are multiplied once: three large products, and rows that are read once more give what the
- * loss changes by and what the loss needs. */
+ * loss needs, and what it changes by, in the logits' place. */
 START_TEST(logits_are_made_once) {
   arena a = ARENA_INIT;
   template_part parts[TEMPLATE_PARTS];
@@ -171,6 +172,10 @@ START_TEST(logits_are_made_once) {
   ck_assert_int_eq(products, 3);
   ck_assert_int_eq(rows, 1);
   ck_assert_int_le(n, 7);
+  kernel_way ways[KERNEL_MAX_WAYS];
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(compose()->ways(&c.p, c.t, &c.c, &(lower_options){0}, &a, ways, &n, &err), ARKE_OK);
+  ck_assert_double_lt(value_of(&c, ways[0].rules->workspace_bytes), 1.03 * 8192 * 128256 * 2);
   arena_release(&a);
 }
 END_TEST
