@@ -18,7 +18,6 @@ from pathlib import Path
 HEADS_FIRST = (0, 2, 1, 3)
 LAYOUTS = {
     "grouped_query_attention": dict.fromkeys(("Q", "K", "V", "O"), HEADS_FIRST),
-    "grouped_query_fp8_attention": dict.fromkeys(("Q", "K", "V", "O"), HEADS_FIRST),
     "attention_backward": dict.fromkeys(("Q", "K", "V", "O", "dO", "dQ", "dK", "dV"), HEADS_FIRST),
 }
 DTYPES = {"fp8e4m3": "e4m3", "fp8e5m2": "e5m2"}

@@ -150,7 +150,9 @@ def request_of(row, b):
         if "Kp" in t:  # rotated already
             return Request(queries, pages_of(row, "Kp", b), pages_of(row, "Vp", b), t["O"][q])
         return Request(queries, rotated(row, pages_of(row, "K", b), 0), pages_of(row, "V", b), t["O"][q])
-    q, k, v, o = (scaled(row, t[n][b].transpose(0, 1), f"s{n.lower()}", b) for n in ("Q", "K", "V", "O"))
+    if op == "grouped_query_fp8_attention":
+        return Request(*(scaled(row, t[n][b], f"s{n.lower()}", b) for n in ("Q", "K", "V")), t["O"][b])
+    q, k, v, o = (t[n][b].transpose(0, 1) for n in ("Q", "K", "V", "O"))
     return Request(q, k, v, o)
 
 

@@ -450,21 +450,21 @@
     "v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) "                          \
     "cast<T>(exp(A[n,h,k] - m[n,h])) * V[table[g[n],k / Z],k % Z,h / (H / G),e]) / s[n,h]; "                 \
     "l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? l[n,h] * 1.4426950408889634 : l[n,h] }")              \
-  X(grouped_query_fp8_attention, "attention", "B,H,G,S,R,D,E", "e4m3 e5m2|f16 bf16",                         \
+  X(grouped_query_fp8_attention, "attention", "B,S,H,G,R,D,E", "e4m3 e5m2|f16 bf16",                         \
     "attention to 8-bit floats with a scale for each head of keys",                                          \
-    "grouped_query_fp8_attention(Q: U[B,H,S,D], K: U[B,G,R,D], V: U[B,G,R,E], sq: "                          \
-    "f32[B,G], sk: f32[B,G], sv: f32[B,G]) -> (O: T[B,H,S,E], lse: f32[B,H,S]) scale: "                      \
+    "grouped_query_fp8_attention(Q: U[B,S,H,D], K: U[B,R,G,D], V: U[B,R,G,E], sq: "                          \
+    "f32[B,G], sk: f32[B,G], sv: f32[B,G]) -> (O: T[B,S,H,E], lse: f32[B,S,H]) scale: "                      \
     "float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: int = -1, softcap: "                  \
-    "float = 0.0, base2: bool = false { Qt[b,h,q,d] = cast<T>(Q[b,h,q,d] * sq[b,h / (H / "                   \
-    "G)]); Kt[b,j,k,d] = cast<T>(K[b,j,k,d] * sk[b,j]); Vt[b,j,k,e] = cast<T>(V[b,j,k,e] "                   \
-    "* sv[b,j]); P[b,h,q,k] = scale * sum(d) Qt[b,h,q,d] * Kt[b,h / (H / G),k,d]; "                          \
-    "A[b,h,q,k] = softcap == 0 ? P[b,h,q,k] : softcap * tanh(P[b,h,q,k] / softcap); "                        \
+    "float = 0.0, base2: bool = false { Qt[b,q,h,d] = cast<T>(Q[b,q,h,d] * sq[b,h / (H / "                   \
+    "G)]); Kt[b,k,j,d] = cast<T>(K[b,k,j,d] * sk[b,j]); Vt[b,k,j,e] = cast<T>(V[b,k,j,e] "                   \
+    "* sv[b,j]); P[b,q,h,k] = scale * sum(d) Qt[b,q,h,d] * Kt[b,k,h / (H / G),d]; "                          \
+    "A[b,q,h,k] = softcap == 0 ? P[b,q,h,k] : softcap * tanh(P[b,q,h,k] / softcap); "                        \
     "v[q,k] = (!causal || k <= q + R - S) && (left < 0 || k >= q + R - S - left) && "                        \
-    "(right < 0 || k <= q + R - S + right); x[b,h,q] = max(k: v[q,k]) A[b,h,q,k]; "                          \
-    "m[b,h,q] = x[b,h,q] == -inf ? 0 : x[b,h,q]; s[b,h,q] = sum(k: v[q,k]) exp(A[b,h,q,k] "                  \
-    "- m[b,h,q]); O[b,h,q,e] = s[b,h,q] == 0 ? 0 : (sum(k: v[q,k]) cast<T>(exp(A[b,h,q,k] "                  \
-    "- m[b,h,q])) * Vt[b,h / (H / G),k,e]) / s[b,h,q]; l[b,h,q] = m[b,h,q] + "                               \
-    "log(s[b,h,q]); lse[b,h,q] = base2 ? l[b,h,q] * 1.4426950408889634 : l[b,h,q] }")                        \
+    "(right < 0 || k <= q + R - S + right); x[b,q,h] = max(k: v[q,k]) A[b,q,h,k]; "                          \
+    "m[b,q,h] = x[b,q,h] == -inf ? 0 : x[b,q,h]; s[b,q,h] = sum(k: v[q,k]) exp(A[b,q,h,k] "                  \
+    "- m[b,q,h]); O[b,q,h,e] = s[b,q,h] == 0 ? 0 : (sum(k: v[q,k]) cast<T>(exp(A[b,q,h,k] "                  \
+    "- m[b,q,h])) * Vt[b,k,h / (H / G),e]) / s[b,q,h]; l[b,q,h] = m[b,q,h] + "                               \
+    "log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * 1.4426950408889634 : l[b,q,h] }")                        \
   X(varlen_fp8_attention, "attention", "N,H,M,G,D,E,B", "e4m3 e5m2|f16 bf16",                                \
     "varlen_attention to 8-bit floats with a scale for each sequence and head of keys",                      \
     "varlen_fp8_attention(Q: U[N,H,D], K: U[M,G,D], V: U[M,G,E], sq: f32[B,G], sk: "                         \

@@ -112,7 +112,7 @@ static const operator_shapes SHAPES[] = {
     {"varlen_rope_attention", NULL, NULL, "7x4x12x2x16x8x3x9x6", {"9x2x20x1x16x8x2x32x8"}},
     {"paged_rope_attention", NULL, NULL, "2x2x4x2x16x8x5x8x2x14x6", {NULL}},
     {"paged_varlen_rope_attention", NULL, NULL, "5x4x2x16x8x5x8x2x2x14x6", {NULL}},
-    {"grouped_query_fp8_attention", NULL, NULL, "2x4x2x9x20x16x24", {"1x6x3x5x70x16x24", "1x2x1x0x4x16x16"}},
+    {"grouped_query_fp8_attention", NULL, NULL, "2x9x4x2x20x16x24", {"1x5x6x3x70x16x24", "1x3x2x1x0x16x24"}},
     {"varlen_fp8_attention", NULL, NULL, "9x4x20x2x16x8x3", {"33x2x40x1x16x8x5"}},
     {"paged_varlen_append_attention", NULL, NULL, "5x4x2x16x8x5x8x2x2", {"9x2x1x16x8x12x8x3x3"}},
     {"paged_varlen_append_fp8_attention", NULL, NULL, "5x4x2x16x8x5x8x2x2", {NULL}},
