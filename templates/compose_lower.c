@@ -263,8 +263,9 @@ static arke_status add_kept(const ir_problem *p, const target *t, const lower_op
   if (!made || !more) return error_memory(err, STAGE);
   if (made->reason != TEMPLATE_OK) return ARKE_OK;
   TRY(join_stages(p, t, &c, made, "kept", options, a, more->ways, &m, err));
-  while (*n > 1 && *n + m > KERNEL_MAX_WAYS) --*n;
-  for (int i = 0; i < m && *n < KERNEL_MAX_WAYS; i++) ways[(*n)++] = more->ways[i];
+  int from = m > 1; /* the first one takes what those before do */
+  while (*n > 1 && *n + m - from > KERNEL_MAX_WAYS) --*n;
+  for (int i = from; i < m && *n < KERNEL_MAX_WAYS; i++) ways[(*n)++] = more->ways[i];
   return ARKE_OK;
 }
 
