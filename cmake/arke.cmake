@@ -31,12 +31,13 @@ if(ARKE_SANITIZE)
   set(ARKE_TEST_TIMEOUT 480)
 endif()
 
-# arke_test(name SOURCES … LIBS … [TIMEOUT s] [PLAIN]): a Check program `test_<name>` run by CTest. malloc and its kin
+# arke_test(name SOURCES … LIBS … [TIMEOUT s] [PLAIN] [WAITS]): a Check program `test_<name>` run by CTest. malloc and its kin
 # are wrapped so that tests/support/failing_alloc.h can fail the n-th allocation of any module. A TIMEOUT of 600 or more makes
 # a test long: it runs generated kernels by the hundred on the emulator. Long ones and PLAIN ones are neither built nor run with
 # sanitizers, where what they do to our own memory other tests do too: docs/testing.md says which those are.
+# WAITS: it waits for most of its time. Such tests start first and one after the other, beside those that keep cores busy.
 function(arke_test name)
-  cmake_parse_arguments(ARG "PLAIN" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "PLAIN;WAITS" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_link_libraries(test_${name} PRIVATE ${ARG_LIBS} test_support arke_options PkgConfig::CHECK m)
   target_link_options(test_${name} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc)
@@ -55,6 +56,9 @@ function(arke_test name)
   endif()
   # Where CTest has no times of earlier runs, what may take longest starts first: cores are busy to the end.
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} COST ${timeout})
+  if(ARG_WAITS)
+    set_tests_properties(${name} PROPERTIES COST 2000 RESOURCE_LOCK waiting)
+  endif()
   if(ARG_TIMEOUT GREATER_EQUAL 600) # every class of configuration of a template
     set_tests_properties(${name} PROPERTIES LABELS long)
   endif()
