@@ -9,6 +9,17 @@ const ir_expr *ir_condition_of(const ir_expr *reduce) {
   return reduce->n_args > 1 ? reduce->args[1] : NULL;
 }
 
+bool ir_sums_below_maximum(const ir_expr *reduce) {
+  const ir_expr *term = reduce->args[0];
+  if (reduce->node != IR_REDUCE || reduce->id != IR_RED_SUM || term->node != IR_CALL) return false;
+  if (term->id != IR_FN_EXP && term->id != IR_FN_EXP2) return false;
+  const ir_expr *difference = term->args[0];
+  if (!ir_is_operator(difference, IR_OP_SUB)) return false;
+  const ir_expr *most = difference->args[1];
+  return most->node == IR_REDUCE && most->id == IR_RED_MAX && most->index == reduce->index &&
+         most->args[0] == difference->args[0] && ir_condition_of(most) == ir_condition_of(reduce);
+}
+
 bool ir_reduces(const ir_expr *e) {
   if (e->node == IR_REDUCE) return true;
   for (int i = 0; i < e->n_args; i++)

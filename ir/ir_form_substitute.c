@@ -158,12 +158,14 @@ static const ir_expr *substitute(form_builder *b, const ir_expr *e, const ir_exp
   for (int i = 0; i < n; i++) env.values[def->subscripts[i]->id] = subscripts[i];
   const ir_expr *value = form_build(b, &env, def->value, place);
   if (value == NULL) return NULL;
-  /* An output is read as stored; a temporary of integers that no tensor has typed is i64. */
+  /* An output is read as stored, which changes nothing where it is what its value computes in; a temporary of
+   * integers that no tensor has typed is i64. */
   ir_level level = form_of(value)->level;
-  int cast = t->role == IR_OUTPUT ? (int)ir_tensor_dtype(b->p, e->id) : DTYPE_I64;
-  if (t->role == IR_OUTPUT || (level == LEVEL_WEAK && !place.subscript && value->node != IR_INT))
+  dtype cast = t->role == IR_OUTPUT ? ir_tensor_dtype(b->p, e->id) : DTYPE_I64;
+  bool alike = (cast == DTYPE_F32 || cast == DTYPE_F64) && ir_level_dtype(level) == cast;
+  if ((t->role == IR_OUTPUT && !alike) || (level == LEVEL_WEAK && !place.subscript && value->node != IR_INT))
     value = form_intern(b, &(ir_expr){.node = IR_CAST,
-                                      .id = cast,
+                                      .id = (int)cast,
                                       .n_args = 1,
                                       .args = (ir_expr *[]){(ir_expr *)value},
                                       .line = e->line,

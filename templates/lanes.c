@@ -14,7 +14,11 @@ static void want_accuracy(lanes *l, const ir_expr *e, gen_accuracy accuracy) {
   if (l->visited[number] && l->accuracy[number] <= accuracy) return;
   l->visited[number] = 1;
   l->accuracy[number] = accuracy;
-  for (int i = 0; i < e->n_args; i++) want_accuracy(l, e->args[i], gen_operand_accuracy(e, accuracy));
+  for (int i = 0; i < e->n_args; i++) {
+    gen_accuracy operand = gen_operand_accuracy(e, accuracy);
+    bool term = i == 0 && operand == GEN_ACCURACY_FULL && ir_sums_below_maximum(e);
+    want_accuracy(l, e->args[i], term ? GEN_ACCURACY_TERM : operand);
+  }
   if (e->node != IR_READ) return;
   const ir_access *x = &l->form->accesses[e->id];
   if (x->other) want_accuracy(l, x->other, accuracy);

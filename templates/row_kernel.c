@@ -131,7 +131,10 @@ arke_status row_emit(gen_builder *b, const target *t, void *user, arke_error *er
   e->rows = gen_param(b, k->rows);
   for (int i = 0; i < k->m->n_reductions; i++) {
     const row_reduction *r = &k->m->reductions[i];
-    if (r->maximum >= 0) e->accuracy[i] = lanes_accuracy(sizes, r->exponential);
+    if (r->maximum < 0) continue;
+    gen_accuracy accuracy = lanes_accuracy(sizes, r->exponential);
+    /* Of a term, but not of what rescales the sum so far. */
+    e->accuracy[i] = accuracy == GEN_ACCURACY_TERM ? GEN_ACCURACY_FULL : accuracy;
   }
   /* A CTA must have started before others write to its shared memory. */
   if (k->plan->cluster > 1) gen_cluster_sync(b);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "template_cases.h"
+#include "templates/row.h"
 
 static const kernel_template *row(void) {
   return template_find("row");
@@ -468,6 +469,32 @@ END_TEST
 
 /* --- what does not fit, and what goes wrong --- */
 
+/* One pass over the row for both, whether the maximum is stored or not; and terms of at most 1 by few
+ * instructions where it takes two passes. */
+START_TEST(sums_follow_maxima_that_are_outputs) {
+  static const char *const texts[] = {
+      "f(L: T[N,V]) -> (s: f32[N], m: f32[N]) { m[n] = max(v) L[n,v]; s[n] = sum(v) exp(L[n,v] - m[n]) }",
+      "f(L: T[N,V]) -> (s: f32[N]) { m[n] = max(v) L[n,v]; s[n] = sum(v) exp(L[n,v] - m[n]) }"};
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, row(), texts[_i], "T=bf16 N=8 V=4096", "");
+  for (int online = 0; online < 2; online++) {
+    row_match m;
+    template_reason reason;
+    ck_assert_int_eq(row_match_make(&c.p, true, online, &a, &m, &reason, NULL, NULL), ARKE_OK);
+    ck_assert_int_eq(reason, TEMPLATE_OK);
+    ck_assert(m.has_online);
+    ck_assert_int_eq(m.n_phases, online ? 1 : 2);
+    int followers = 0;
+    for (int i = 0; i < m.n_reductions; i++) {
+      followers += ir_sums_below_maximum(m.reductions[i].e);
+      ck_assert_int_eq(m.reductions[i].maximum >= 0, online && m.reductions[i].kind == IR_RED_SUM);
+    }
+    ck_assert_int_eq(followers, 1);
+  }
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(others_are_refused) {
   static const struct {
     const char *text, *bindings;
@@ -551,6 +578,7 @@ int main(void) {
   tcase_add_test(tests, large_tensors_have_wide_offsets);
   tcase_add_test(tests, other_sizes_take_the_other_way);
   tcase_add_loop_test(tests, axes_of_one_element_are_required, 0, 2);
+  tcase_add_loop_test(tests, sums_follow_maxima_that_are_outputs, 0, 2);
   tcase_add_loop_test(tests, others_are_refused, 0, 7);
   tcase_add_test(tests, the_first_way_takes_rows_of_no_element);
   tcase_add_test(tests, planted_faults_are_found);
