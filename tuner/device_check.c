@@ -239,8 +239,10 @@ static arke_status keep_baseline(tune_device_check *d, tune_expected *e, tune_te
     double relative, absolute, largest = 0;
     float limits[2];
     if (!x->output || x->bytes == 0) continue;
-    if (e->n == 0) TRY(find_largest(t, i, &largest, err));
-    if (e->n == 0) tune_expected_guess_magnitude(e, i, largest);
+    if (!tune_expected_knows_magnitude(e, t, i)) {
+      TRY(find_largest(t, i, &largest, err));
+      tune_expected_guess_magnitude(e, i, largest);
+    }
     tune_expected_between(e, i, &relative, &absolute);
     tune_comparer_limits(x->type, relative, absolute, limits);
     TRY(ops->copy_in(t->dev, d->limits + (device_ptr)(i * ALIGNMENT), limits, sizeof limits, err));

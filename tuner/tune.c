@@ -286,7 +286,8 @@ static tune_trial *decide(tune_run *run) {
     tune_trial *winner = tune_run_measures(run) ? tune_run_finals(run) : tune_run_verify_leading(run);
     if (winner && tune_trial_has_kernel(winner)) return winner;
     if (run->incomplete > incomplete && may_complete(run)) continue; /* others are right so far */
-    if (tune_run_stopped(run) || tune_run_left_s(run, 0) > 0) return NULL;
+    if (tune_run_stopped(run) || tune_run_left_s(run, 0) > 0 || run->incomplete >= INCOMPLETE_MOST)
+      return NULL;
     int before = count_over(run);
     tune_run_search(run);
     if (count_over(run) == before) return NULL;

@@ -192,8 +192,17 @@ double tune_largest(dtype t, const void *values, int64_t n) {
   return most;
 }
 
+#define TELLING 1000 /* samples among which one of a hundred is not missed */
+
+bool tune_expected_knows_magnitude(const tune_expected *e, const tune_tensors *t, int tensor) {
+  int64_t n = 0;
+  for (int i = 0; i < e->n; i++) n += e->samples[i].output == tensor;
+  return n >= TELLING || n >= t->list[tensor].elements;
+}
+
 void tune_expected_guess_magnitude(tune_expected *e, int tensor, double largest) {
-  e->magnitude[tensor] = tune_tolerance_guess_magnitude(&e->tolerance[tensor], largest);
+  double guess = tune_tolerance_guess_magnitude(&e->tolerance[tensor], largest);
+  e->magnitude[tensor] = fmax(e->magnitude[tensor], guess);
 }
 
 static void keep_baseline(tune_expected *e, const tune_tensors *t) {
@@ -203,7 +212,8 @@ static void keep_baseline(tune_expected *e, const tune_tensors *t) {
     e->baseline[i] = malloc(x->bytes); /* without memory for it the samples still stand */
     if (!e->baseline[i]) continue;
     memcpy(e->baseline[i], x->host, x->bytes);
-    if (e->n == 0) tune_expected_guess_magnitude(e, i, tune_largest(x->type, x->host, x->elements));
+    if (!tune_expected_knows_magnitude(e, t, i))
+      tune_expected_guess_magnitude(e, i, tune_largest(x->type, x->host, x->elements));
   }
 }
 

@@ -58,7 +58,11 @@ arke_status tune_expected_differs(const tune_expected *e, const tune_tensors *t,
                                   tune_element got, tune_element want, arke_error *err);
 /* How far two kernels' outputs may lie apart (tune_tolerance_between). */
 void tune_expected_between(const tune_expected *e, int tensor, double *relative, double *absolute);
-/* Where no sample tells an output's magnitude, the largest of its values does. */
+/* Whether so many elements of an output were evaluated that the largest magnitude of them is about that of
+ * all. Few of attention, which are costly, need have none of the first queries, whose outputs and errors are
+ * the largest. */
+bool tune_expected_knows_magnitude(const tune_expected *e, const tune_tensors *t, int tensor);
+/* Else the largest of its values tells it, too. */
 void tune_expected_guess_magnitude(tune_expected *e, int tensor, double largest);
 /* The largest finite absolute value of n; 0: there is none. */
 double tune_largest(dtype t, const void *values, int64_t n);

@@ -144,6 +144,30 @@ START_TEST(every_output_is_sampled) {
 }
 END_TEST
 
+/* The two elements that are evaluated are zero, and no measure of how far the others of two kernels may lie
+ * apart. */
+START_TEST(few_samples_do_not_tell_how_large_errors_are) {
+  enum { M = 60, N = 50, K = 3000 };
+  bench b;
+  arke_error err = ARKE_ERROR_INIT;
+  tune_check check;
+  open_bench(&b, "f(X: f32[M,K], W: f32[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) X[m,k] * W[n,k] }",
+             "M=60 N=50 K=3000");
+  float *x = b.t.list[0].host, *y = b.t.list[2].host = calloc(M * N, sizeof *y);
+  memset(x, 0, K * sizeof *x);
+  memset(x + (M - 1) * K, 0, K * sizeof *x);
+  tune_expected e = compute(&b, 0);
+  for (int i = 0; i < M * N; i++) y[i] = i == 0 || i == M * N - 1 ? 0 : (float)(i % 101 - 50);
+  OK(tune_expected_check(&e, &b.t, &check, &err));
+  for (int i = 1; i < M * N - 1; i++) y[i] += 1e-4f;
+  OK(tune_expected_check(&e, &b.t, &check, &err));
+  y[700] += 1;
+  ck_assert_int_eq(tune_expected_check(&e, &b.t, &check, &err), ARKE_ERR_MISMATCH);
+  tune_expected_release(&e);
+  close_bench(&b);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("sampling");
   TCase *c = tcase_create("sampling");
@@ -151,6 +175,7 @@ int main(void) {
   tcase_add_test(c, places_lie_in_runs_of_a_row);
   tcase_add_test(c, costlier_references_sample_less);
   tcase_add_test(c, every_output_is_sampled);
+  tcase_add_test(c, few_samples_do_not_tell_how_large_errors_are);
   suite_add_tcase(suite, c);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
