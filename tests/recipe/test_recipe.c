@@ -352,8 +352,8 @@ START_TEST(too_many_of_anything_is_refused) {
   } CASES[] = {
       {"\"tensors\":[", "{\"alignment\":4,\"contiguous_last\":false},", LIMIT_TENSORS,
        "tensors has 18 elements"},
-      {"\"requirements\":[", "{\"expr\":\"K\",\"divisor\":8,\"why\":\"\"},", 64,
-       "requirements has 66 elements"},
+      {"\"requirements\":[", "{\"expr\":\"K\",\"divisor\":8,\"why\":\"\"},", RECIPE_MAX_REQUIREMENTS,
+       "requirements has 130 elements"},
       {"\"params\":[", "{\"kind\":\"i32\",\"value\":\"M\"},", LIMIT_KERNEL_ARGS, "params has 135 elements"},
   };
   for (size_t i = 0; i < COUNT_OF(CASES); i++) {
