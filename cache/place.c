@@ -30,9 +30,11 @@ arke_status place_check(const place *p, const char *path, arke_error *err) {
     return error_set(err, ARKE_ERR_IO, "cache",
                      "cache file %s is out of reach since it was opened (%s): what was to be stored is lost",
                      path, strerror(errno));
-  return error_set(err, ARKE_ERR_IO, "cache",
-                   "cache file %s was %s while it was in use: what was stored in it meanwhile is lost", path,
-                   gone ? "removed" : "replaced by another file");
+  return error_set(
+      err, ARKE_ERR_IO, "cache",
+      "cache file %s was %s while it was in use: what was stored in it meanwhile is lost, unless "
+      "the file was moved and holds it where it is now",
+      path, gone ? "removed or moved" : "replaced by another file");
 }
 
 /* With links followed, as SQLite does; where there is no file yet, those of its directory. False: there is

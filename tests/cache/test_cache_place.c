@@ -37,9 +37,9 @@ static const struct {
   const char *old; /* where the writer's file is now; NULL: nowhere */
   int others;      /* entries of the file that is there now; 0: none is */
 } CHANGES[] = {
-    {remove_file, "was removed while it was in use", NULL, 0},
-    {move_away, "was removed while it was in use", "kept.arke", 0},
-    {move_directory, "was removed while it was in use", "elsewhere/a.arke", 0},
+    {remove_file, "was removed or moved while it was in use", NULL, 0},
+    {move_away, "was removed or moved while it was in use", "kept.arke", 0},
+    {move_directory, "was removed or moved while it was in use", "elsewhere/a.arke", 0},
     {put_another_there, "was replaced by another file while it was in use", NULL, 3},
     {make_directory_anew, "was replaced by another file while it was in use", "elsewhere/a.arke", 3},
 };
