@@ -235,6 +235,10 @@ typedef struct cache_merged {
 arke_status cache_merge(cache *to, cache *from, arke_error *err);
 arke_status cache_merge_counted(cache *to, cache *from, cache_merged *counts, arke_error *err);
 
+/* Damaged rows of all tables, found by checking every row and every kernel; the file's structure is not
+ * checked. */
+arke_status cache_count_damaged(cache *c, int64_t *n, arke_error *err);
+
 /* Rows per table and damaged rows found by checking every row and every kernel. ARKE_ERR_CORRUPT if the
  * file's own structure is damaged. */
 typedef struct cache_stats {

@@ -63,11 +63,16 @@ static arke_status count_bad_kernels(cache *c, int64_t *sum, arke_error *err) {
   return status;
 }
 
+arke_status cache_count_damaged(cache *c, int64_t *n, arke_error *err) {
+  *n = 0;
+  TRY(add_count(c, CACHE_SQL_UNSEALED, n, err));
+  TRY(add_count(c, CACHE_SQL_ORPHANS, n, err));
+  return count_bad_kernels(c, n, err);
+}
+
 arke_status cache_verify(cache *c, cache_stats *stats, arke_error *err) {
   *stats = (cache_stats){0};
   TRY(store_check_structure(c, err));
   TRY(read_counts(c, stats, err));
-  TRY(add_count(c, CACHE_SQL_UNSEALED, &stats->damaged, err));
-  TRY(add_count(c, CACHE_SQL_ORPHANS, &stats->damaged, err));
-  return count_bad_kernels(c, &stats->damaged, err);
+  return cache_count_damaged(c, &stats->damaged, err);
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "cache/cache.h"
 #include "tuner/cli_output.h"
@@ -9,8 +10,9 @@
 
 typedef struct listing {
   bool json;
+  cache *cache;
   strbuf *out;
-  int entries;
+  int entries, without_kernel;
   arke_status status;
   arke_error *err;
 } listing;
@@ -29,8 +31,24 @@ static json_t *entry_json(const cache_entry *e, const char *key) {
                    time, "sha256", cli_json_text(e->kernel.sha256));
 }
 
+/* An entry is of use only with its kernel. */
+static arke_status try_kernel(cache *c, cache_entry e, arke_error *err) {
+  arena scratch = ARENA_INIT;
+  arke_status status = cache_load_kernel(c, &scratch, &e, err);
+  arena_release(&scratch);
+  return status;
+}
+
 static bool list_entry(const cache_entry *e, void *user) {
   listing *l = user;
+  arke_status loads = try_kernel(l->cache, *e, l->err);
+  if (loads == ARKE_ERR_CORRUPT || loads == ARKE_ERR_NOT_FOUND) {
+    error_clear(l->err);
+    l->without_kernel++;
+    return true;
+  }
+  l->status = loads;
+  if (loads != ARKE_OK) return false;
   l->entries++;
   if (l->json) {
     strbuf key = STRBUF_INIT;
@@ -55,11 +73,13 @@ static arke_status list(const cli_settings *s, const char *path, arena *a, strbu
   int damaged = 0;
   listing l = {.json = s->json, .out = out, .err = err};
   TRY(cache_open(path, CACHE_READ, &c, err));
+  l.cache = c;
   arke_status status = cache_each_entry(c, NULL, NULL, a, list_entry, &l, &damaged, err);
   cache_close(c);
   if (status == ARKE_OK) status = l.status;
   if (status == ARKE_OK && !s->json)
     strbuf_addf(out, "%d %s in %s\n", l.entries, text_plural(l.entries, "entry", "entries"), path);
+  damaged += l.without_kernel;
   if (damaged > 0)
     cli_complain("%s: %d damaged %s skipped; 'arke-tune cache verify' tells more", path, damaged,
                  text_plural(damaged, "row is", "rows are"));
@@ -95,8 +115,10 @@ static arke_status verify(const cli_settings *s, const char *path, strbuf *out, 
   }
   if (n.damaged == 0) return ARKE_OK;
   return error_set(err, ARKE_ERR_CORRUPT, "cache",
-                   "%s: %lld damaged %s as missing, and tuning again replaces %s", path, (long long)n.damaged,
-                   text_plural(n.damaged, "row, which counts", "rows, which count"),
+                   "%s: %lld damaged %s as missing; tuning replaces what it needs anew, and 'arke-tune cache "
+                   "merge %s -o NEW' leaves %s out",
+                   path, (long long)n.damaged,
+                   text_plural(n.damaged, "row, which counts", "rows, which count"), path,
                    text_plural(n.damaged, "it", "them"));
 }
 

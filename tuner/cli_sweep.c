@@ -18,7 +18,7 @@ typedef struct sweep {
   cli_sweep_line *lines; /* one a problem, filled up to n_lines */
   int n_lines;
   arena *memory; /* lives as long as the sweep */
-  bool told_aside, warned;
+  bool told_aside, told_damaged, warned;
 } sweep;
 
 static arke_status print_stored(const cache_entry *e, const cli_sweep_line *line, const char *cache_path,
@@ -30,7 +30,8 @@ static arke_status print_stored(const cache_entry *e, const cli_sweep_line *line
   return status;
 }
 
-/* Whether the cache holds all that tuning the problem could find, and that entry. */
+/* Whether the cache holds all that tuning the problem could find, and that entry. One whose kernel is damaged
+ * is as good as none. */
 static arke_status find_tuned(const sweep *w, const cli_problem *p, arena *a, cache_entry *e, bool *yes,
                               arke_error *err) {
   const tune_session *s = w->session;
@@ -44,6 +45,8 @@ static arke_status find_tuned(const sweep *w, const cli_problem *p, arena *a, ca
                            : cache_find_entry(s->cache, p->spec->name, strbuf_text(&bindings),
                                               s->target->name, cache_variant(ptx), !measures, a, e, &failure);
   *yes = status == ARKE_OK && cli_known_settles(e, p->bucket, &s->options, &s->environment, measures);
+  if (*yes) status = cache_load_kernel(s->cache, a, e, &failure);
+  *yes = *yes && status == ARKE_OK;
   strbuf_free(&bindings);
   return status == ARKE_ERR_MEMORY ? error_memory(err, "sweep") : ARKE_OK;
 }
@@ -157,7 +160,10 @@ static arke_status open_session(sweep *w, const cli_problem *p, arke_error *err)
   tune_session_close(w->session);
   w->session = NULL;
   w->settings->tune.bucket = p->bucket;
-  return tune_session_open(&w->settings->tune, &w->session, err);
+  TRY(tune_session_open(&w->settings->tune, &w->session, err));
+  if (!w->told_damaged) cli_tell_damaged_rows(w->session);
+  w->told_damaged = true;
+  return ARKE_OK;
 }
 
 static void tell_skipped(const sweep *w, const cli_problem *p) {

@@ -2,14 +2,22 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "tuner/cli_list.h"
 #include "tuner/cli_output.h"
 #include "tuner/cli_report.h"
+#include "tuner/tune_session.h"
 
 void cli_tell_set_aside(const tune_result *r) {
   if (r->set_aside != NULL)
     cli_complain("%s was damaged or not a cache of Arke; it is kept as %s, and a new file is used",
                  r->cache_path, r->set_aside);
+}
+
+void cli_tell_damaged_rows(const tune_session *s) {
+  if (s->damaged_rows > 0)
+    cli_complain("%s: %lld damaged %s as missing; 'arke-tune cache verify' tells more", cache_path(s->cache),
+                 (long long)s->damaged_rows, text_plural(s->damaged_rows, "row counts", "rows count"));
 }
 
 static arke_status print_result(const cli_settings *s, const cli_problem *p, const tune_result *r,
@@ -47,6 +55,7 @@ arke_status cli_tune_once(const tune_options *o, const ir_problem *p, const char
   tune_session *session = NULL;
   cli_progress progress;
   TRY(tune_session_open(o, &session, err));
+  cli_tell_damaged_rows(session);
   cli_progress_start(&progress, label);
   arke_status status = tune_problem(session, p, cli_progress_show, &progress, a, r, err);
   cli_progress_end(&progress);

@@ -16,6 +16,8 @@ arke_status cli_tune_once(const tune_options *o, const ir_problem *p, const char
 
 /* Says where a damaged cache file went. */
 void cli_tell_set_aside(const tune_result *r);
+/* Says how many rows of the session's cache were damaged when it was opened, if any was. */
+void cli_tell_damaged_rows(const tune_session *s);
 
 /* Makes the directory of --dump if it is missing, and tries whether files can be written there. */
 arke_status cli_dump_prepare(const char *directory, arena *a, arke_error *err);

@@ -285,6 +285,7 @@ arke_status tune_session_open(const tune_options *options, tune_session **sessio
   /* Before the device: a file that cannot be opened should not cost the start of a GPU. */
   if (status == ARKE_OK && !options->dry_run)
     status = cache_open_set_aside(s->options.cache_path, &s->arena, &s->cache, &s->set_aside, &failure);
+  if (status == ARKE_OK && s->cache) status = cache_count_damaged(s->cache, &s->damaged_rows, &failure);
   if (status == ARKE_OK) status = find_device(s, &failure);
   if (status == ARKE_OK) status = describe_environment(s, &failure);
   if (status != ARKE_OK) {
