@@ -215,7 +215,7 @@ static void place_param(const joining *j, const kernel_stage *s, const recipe_ex
   if (valued && !p->value) args->incomplete = true;
 }
 
-static arke_status join_launch(const joining *j, const kernel_stage *s, const kernel_launch *from, bool known,
+static arke_status join_launch(const joining *j, const kernel_stage *s, const kernel_launch *from,
                                const recipe_expr *workspace, kernel_launch *to, arke_error *err) {
   *to = *from;
   to->name = arena_printf(j->a, "%s%s", s->prefix, from->name);
@@ -227,7 +227,6 @@ static arke_status join_launch(const joining *j, const kernel_stage *s, const ke
     if (from->grid[i] && !to->grid[i]) return error_memory(err, STAGE);
   }
   to->smem_bytes = of_whole(j, s, from->smem_bytes);
-  if (known) to->emit = NULL;
   return to->name && (!from->smem_bytes || to->smem_bytes) ? ARKE_OK : error_memory(err, STAGE);
 }
 
@@ -342,7 +341,6 @@ static arke_status join_way(joining *j, int way, kernel_way *out, arke_error *er
   recipe_repeat *repeat = &rules->repeats[0];
   for (int i = 0; i < j->n_stages; i++) {
     const kernel_stage *s = &j->stages[i];
-    bool known = way >= s->n; /* its last way has been in the one before */
     const kernel_way *w = way_of(s, way);
     const recipe_expr *workspace = w->rules->workspace_bytes ? region_offset(j, j->of_stage[i]) : NULL;
     if (s->repeated) {
@@ -350,8 +348,7 @@ static arke_status join_way(joining *j, int way, kernel_way *out, arke_error *er
       rules->n_repeats = 1;
       repeat->n += w->n;
     }
-    for (int k = 0; k < w->n; k++)
-      TRY(join_launch(j, s, &w->launches[k], known, workspace, &launches[n++], err));
+    for (int k = 0; k < w->n; k++) TRY(join_launch(j, s, &w->launches[k], workspace, &launches[n++], err));
     join_rules(j, s, w->rules, rules);
   }
   const recipe_expr *workspace = region_offset(j, j->n_regions);

@@ -226,10 +226,26 @@ static arke_status emit_launch(gen_context *ctx, const kernel_launch *l, const t
   return l->emit(*b, t, l->user, err);
 }
 
+/* Whether a way before has the kernel: ways of joined stages share those that take anything, and any of them
+ * may be left out. */
+static bool is_emitted(const kernel_way *ways, int n, const kernel_launch *l) {
+  for (int i = 0; i < n; i++) {
+    for (int k = 0; k < ways[i].n; k++) {
+      const kernel_launch *known = &ways[i].launches[k];
+      if (l->emit && known->emit == l->emit && known->user == l->user && strcmp(known->name, l->name) == 0)
+        return true;
+    }
+  }
+  return false;
+}
+
 static arke_status emit_all(gen_context *ctx, const kernel_way *ways, int n, const target *t, gen_builder **b,
                             arke_error *err) {
   for (int i = 0; i < n; i++) {
-    for (int k = 0; k < ways[i].n; k++) TRY(emit_launch(ctx, &ways[i].launches[k], t, b, err));
+    for (int k = 0; k < ways[i].n; k++) {
+      const kernel_launch *l = &ways[i].launches[k];
+      if (!is_emitted(ways, i, l)) TRY(emit_launch(ctx, l, t, b, err));
+    }
   }
   return ARKE_OK;
 }

@@ -324,6 +324,28 @@ START_TEST(operands_are_folded) {
 }
 END_TEST
 
+static void check_kernels_are_there(const char *op, const char *bindings) {
+  arena a = ARENA_INIT;
+  arke_error err = ARKE_ERROR_INIT;
+  lower_options options = {.check_indices = true};
+  lowered l;
+  template_case c = template_case_bind(&a, compose(), template_text_of(op), bindings, "PICK=1,KEEP=1,FOLD=1");
+  ck_assert_msg(c.k->lower(&c.p, c.t, &c.c, &options, &a, &l, &err) == ARKE_OK, "%s", err.text);
+  for (const recipe *r = &l.recipe; r; r = r->otherwise)
+    for (int i = 0; i < r->n_launches; i++)
+      ck_assert_msg(strstr(l.ptx, arena_printf(&a, ".entry %s(", r->launches[i].kernel)) != NULL, "%s: no %s",
+                    op, r->launches[i].kernel);
+  arena_release(&a);
+}
+
+/* Whichever way is left out, others that launch one of its kernels have it. */
+START_TEST(kernels_of_all_ways_are_there) {
+  check_kernels_are_there("paged_rope_attention", "T=bf16 B=2 S=1 H=2 G=1 D=64 E=64 P=4 Z=8 W=2 R=64 F=32");
+  check_kernels_are_there("paged_varlen_rope_attention",
+                          "T=bf16 N=5 H=2 G=1 D=64 E=64 P=4 Z=8 B=2 W=2 R=64 F=32");
+}
+END_TEST
+
 START_TEST(temporaries_are_mapped) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, compose(), layers, "T=bf16 M=4096 N=4096 P=4096 K=4096", "PICK=1");
@@ -436,6 +458,7 @@ int main(void) {
   tcase_add_test(tests, operands_are_computed_once);
   tcase_add_test(tests, axes_are_blocks);
   tcase_add_test(tests, operands_are_folded);
+  tcase_add_test(tests, kernels_of_all_ways_are_there);
   tcase_add_test(tests, temporaries_are_mapped);
   tcase_add_test(tests, ignored_rows_are_left_out);
   tcase_add_test(tests, special_values_are_right);
