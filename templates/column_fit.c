@@ -164,6 +164,13 @@ template_reason column_match_make(const ir_problem *p, bool merged, arena *a, co
     refuse(detail, "an axis is empty");
     return TEMPLATE_SIZE;
   }
+  for (int o = 0; o < form->n_outputs; o++) {
+    int tensor = form->accesses[form->outputs[o].access].tensor;
+    if (dtype_bits(ir_tensor_dtype(p, tensor)) >= 8) continue;
+    refuse(detail, "columns are stored one by one, and two elements of %s share a byte",
+           p->op->tensors[tensor].name);
+    return TEMPLATE_DTYPE;
+  }
   return TEMPLATE_OK;
 }
 

@@ -147,6 +147,7 @@ START_TEST(what_is_no_column_reduction_is_refused) {
        "T=f32 M=8 N=9", TEMPLATE_OPERATOR},
       {"m(X: T[M]) -> (y: T[]) { y[] = sum(i) X[i] }", "T=f32 M=8", TEMPLATE_OPERATOR},
       {sum, "T=f32 M=8 N=0", TEMPLATE_SIZE},
+      {sum, "T=i4 M=8 N=8", TEMPLATE_DTYPE},
   };
   template_refuses_each(column(), others, COUNT_OF(others));
 }
