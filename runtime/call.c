@@ -1,6 +1,7 @@
 #include "runtime/call.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define STAGE "plan"
 
@@ -95,6 +96,10 @@ arke_status call_read(const char *op, const DLTensor *const *tensors, int n_tens
   if (n_attrs > 0 && attrs == NULL) return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attrs is NULL");
   for (int i = 0; i < n_attrs; i++)
     if (attrs[i].name == NULL) return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute %d has no name", i);
+  for (int i = 1; i < n_attrs; i++)
+    for (int k = 0; k < i; k++)
+      if (strcmp(attrs[i].name, attrs[k].name) == 0)
+        return error_set(err, ARKE_ERR_ARGUMENT, STAGE, "attribute \"%s\" is given twice", attrs[i].name);
   for (int i = 0; i < n_tensors; i++) TRY(read_tensor(i, tensors[i], place, &c->tensors[i], err));
   return ARKE_OK;
 }

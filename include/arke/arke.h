@@ -112,7 +112,7 @@ ARKE_API arke_device_kind arke_context_device(const arke_context *ctx);
 ARKE_API void arke_close(arke_context *ctx);
 
 /* An attribute of an operator ("eps" = 1e-6; a bool is 0 or 1, a dtype ARKE_DTYPE(code, bits) of DLPack's
- * numbers). Those not given take their defaults, which may follow from sizes. */
+ * numbers). Those not given take their defaults, which may follow from sizes; one given twice is refused. */
 #define ARKE_DTYPE(code, bits) (256.0 * (code) + (bits))
 typedef struct arke_attr {
   const char *name;

@@ -369,7 +369,7 @@ START_TEST(missing_arguments_are_named) {
   fixture_call c;
   fixture_call_init(&c, 4096, 4096, 4096);
   arke_plan *p;
-  arke_attr nameless = {NULL, 0};
+  arke_attr nameless = {NULL, 0}, twice[] = {{"a", 1}, {"b", 1}, {"a", 2}};
   const struct {
     arke_status status;
     const char *says;
@@ -392,6 +392,7 @@ START_TEST(missing_arguments_are_named) {
       {ARKE_ERR_ARGUMENT, "attrs is NULL", ctx, "matmul", c.list, 3, NULL, 1},
       {ARKE_ERR_ARGUMENT, "n_attrs is -1", ctx, "matmul", c.list, 3, NULL, -1},
       {ARKE_ERR_ARGUMENT, "attribute 0 has no name", ctx, "matmul", c.list, 3, &nameless, 1},
+      {ARKE_ERR_ARGUMENT, "attribute \"a\" is given twice", ctx, "matmul", c.list, 3, twice, 3},
   };
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     arke_error err = ARKE_ERROR_INIT;
