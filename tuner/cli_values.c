@@ -140,21 +140,35 @@ arke_status cli_values_shape(arena *a, const cli_operator *o, const char *text, 
 
 /* --- element types -------------------------------------------------------------------------------------- */
 
+/* "f64, f32 or bf16"; NULL: no memory. */
+static const char *list_types(arena *a, const dtype *types, int n) {
+  const char *list = "";
+  for (int i = 0; i < n && list != NULL; i++)
+    list = arena_printf(a, "%s%s%s", list, i == 0 ? "" : i + 1 == n ? " or " : ", ", dtype_name(types[i]));
+  return list;
+}
+
+/* The types that the catalogue does not mean a variable to be are accepted, too, wherever a template takes
+ * them. */
 arke_status cli_values_type(arena *a, const cli_operator *o, int variable, const char *name, dtype *t,
                             arke_error *err) {
   if (dtype_from_name(name, t)) return ARKE_OK;
-  dtype accepted[DTYPE_COUNT];
-  const char *names[DTYPE_COUNT], *list = "";
-  int n = cli_operator_accepted(o, variable, accepted);
-  for (int i = 0; i < n && list != NULL; i++) {
-    names[i] = dtype_name(accepted[i]);
-    list = arena_printf(a, "%s%s%s", list, i == 0 ? "" : i + 1 == n ? " or " : ", ", names[i]);
+  dtype usual[DTYPE_COUNT], others[DTYPE_COUNT];
+  const char *names[DTYPE_COUNT];
+  int n = cli_operator_accepted(o, variable, usual), n_others = 0;
+  for (int i = 0; i < DTYPE_COUNT; i++) {
+    bool is_usual = false;
+    names[i] = dtype_name((dtype)i);
+    for (int k = 0; k < n; k++) is_usual = is_usual || usual[k] == (dtype)i;
+    if (!is_usual) others[n_others++] = (dtype)i;
   }
-  if (list == NULL) return error_memory(err, CLI_USAGE);
-  const char *nearest = text_nearest(name, names, (size_t)n);
-  return cli_usage(err, "unknown type %s;%s%s%s accepted: %s", cli_printable(a, name),
+  const char *list = list_types(a, usual, n), *more = list_types(a, others, n_others);
+  if (list == NULL || more == NULL) return error_memory(err, CLI_USAGE);
+  const char *nearest = text_nearest(name, names, DTYPE_COUNT);
+  return cli_usage(err, "unknown type %s;%s%s%s accepted: %s%s%s", cli_printable(a, name),
                    nearest == NULL ? "" : " did you mean ", nearest == NULL ? "" : nearest,
-                   nearest == NULL ? "" : "?", list);
+                   nearest == NULL ? "" : "?", list, n_others == 0 ? "" : ", and where a template takes it ",
+                   more);
 }
 
 static int find_type(const cli_operator *o, const char *name, size_t length) {
