@@ -8,6 +8,7 @@ A tensor is anything with __dlpack__ (PyTorch, CuPy, JAX, NumPy) or a DLTensor o
 outputs. Functions raise arke.Error with the library's sentence, and so does what is used after it was closed. A plan
 holds no tensors; its workspace, if it needs one, is the caller's (Plan.workspace_bytes)."""
 import ctypes as C
+import os
 
 DEVICES = {"auto": 0, "cuda": 1, "emulator": 2}
 MATCHES = ("exact", "bucket", "default")
@@ -135,8 +136,13 @@ class Context:
         self.lib.arke_status_name.restype = C.c_char_p
         self.lib.arke_plan_destroy.argtypes = self.lib.arke_close.argtypes = [C.c_void_p]
         self.handle, self.plans = None, set()
+        if device not in DEVICES:
+            raise Error("ARKE_ERR_ARGUMENT", f"device is {device!r}; accepted are {', '.join(DEVICES)}")
+        path = os.fsencode(cache)
+        if b"\0" in path:  # where C would take the path to end
+            raise Error("ARKE_ERR_ARGUMENT", f"cache is {cache!r}, which has a NUL byte; accepted is a file's path")
         handle = C.c_void_p()
-        options = _Options(cache.encode(), None, DEVICES[device], device_index, strict, allow_modelled, fast_math,
+        options = _Options(path, None, DEVICES[device], device_index, strict, allow_modelled, fast_math,
                            check_indices)  # fmt: skip
         self.call("arke_open", C.byref(options), C.byref(handle))
         self.handle = handle

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""check_python.py ARKE_TUNE LIBRARY FOLDER: what is used after it was closed raises, whatever was closed first."""
+"""check_python.py ARKE_TUNE LIBRARY FOLDER: what is used after it was closed raises, whatever was closed first,
+and so do faults in the arguments of a context."""
 import ctypes
 import subprocess
 import sys
@@ -21,18 +22,20 @@ def tensor(rows, columns):
     return arke.DLTensor(ctypes.addressof(data), arke.DL_CPU, 0, 2, arke.DL_FLOAT, 32, 1, shape, None, 0)
 
 
-def must_raise(what, call):
+def must_raise(what, call, says="closed"):
     try:
         call()
     except arke.Error as e:
-        assert "closed" in e.text, e
+        assert says in e.text, e
     else:
         sys.exit(f"{what} raised nothing")
 
 
 alive = []
 tensors = [tensor(4, 16), tensor(4, 8)]
-context = arke.Context(library, cache, device="emulator", allow_modelled=True)
+must_raise("an unknown device", lambda: arke.Context(library, cache, device="gpu"), "accepted are auto, cuda, emulator")
+must_raise("a NUL in a path", lambda: arke.Context(library, cache + "\0.arke", device="emulator"), "NUL")
+context = arke.Context(library, Path(cache), device="emulator", allow_modelled=True)
 plan, other = context.plan("silu_and_mul", tensors), context.plan("silu_and_mul", tensors)
 plan.run(tensors)
 other.close()
