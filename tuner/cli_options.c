@@ -118,6 +118,14 @@ static cli_option find_option(const char *word, char name[64], const char **valu
   return CLI_OPTION_COUNT;
 }
 
+/* Whether a word names an option, so that it is hardly meant as the argument of the one before it;
+ * --option=word takes any. */
+static bool is_option(const char *word) {
+  char name[64];
+  const char *value;
+  return word[0] == '-' && find_option(word, name, &value) != CLI_OPTION_COUNT;
+}
+
 static cli_command find_command(const char *word) {
   for (int c = CLI_TUNE + 1; c < CLI_COMMAND_COUNT; c++)
     if (strcmp(cli_command_table[c].name, word) == 0) return (cli_command)c;
@@ -152,7 +160,7 @@ static arke_status take_option(int argc, char **argv, int *i, arena *a, cli_line
   if (row->argument == NULL && value != NULL)
     return cli_usage(err, "--%s=%s: --%s takes no argument", row->name, cli_printable(a, value), row->name);
   if (row->argument != NULL && value == NULL) {
-    if (*i + 1 >= argc)
+    if (*i + 1 >= argc || is_option(argv[*i + 1]))
       return cli_usage(err, "--%s needs an argument: --%s %s", row->name, row->name, row->argument);
     value = argv[++*i];
   }
