@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/random.h"
+#include "tuner/trial_shares.h"
 
 typedef struct finder {
   const ir_problem *p;
@@ -18,18 +19,8 @@ static bool is_read(const finder *f, const ir_expr *e) {
   return e->node == IR_READ && e->id == f->tensor;
 }
 
-/* What a temporary stands for, that one definition writes. */
 static const ir_expr *behind(const finder *f, const ir_expr *e) {
-  const ir_op *op = f->p->op;
-  const ir_expr *value = e;
-  int n = 0;
-  if (e->node != IR_READ || op->tensors[e->id].role != IR_TEMPORARY) return e;
-  for (int i = 0; i < op->n_definitions; i++) {
-    if (op->definitions[i].tensor != e->id) continue;
-    value = op->definitions[i].value;
-    n++;
-  }
-  return n == 1 ? value : e;
+  return trial_value_behind(f->p->op, e);
 }
 
 /* Whether an element of the tensor is part of e's value. */
@@ -182,6 +173,15 @@ static int64_t pass_of(int64_t elements, int64_t row, const trial_index *x) {
   return row > 0 && row <= x->most ? x->most / row * row : row;
 }
 
+/* Each row's elements are places of its own share, again and again. */
+static void fill_shares(dtype t, void *data, int64_t elements, const trial_shares *s, uint64_t seed) {
+  uint64_t places = (uint64_t)(s->places > 0 ? s->places : 1), step = step_over(places, seed);
+  for (int64_t i = 0; i < elements; i++) {
+    uint64_t place = (uint64_t)trial_share_place(s, i / s->row, i % s->row);
+    dtype_store(t, data, i, (double)((random_u64(seed, 1) % places + place % places * step) % places));
+  }
+}
+
 static void fill_places(dtype t, void *data, int64_t elements, int64_t row, const trial_index *x,
                         uint64_t seed) {
   uint64_t places = (uint64_t)(x->most > 0 ? x->most : 1), step = step_over(places, seed), place = 0;
@@ -234,16 +234,16 @@ static void fill_offsets(dtype t, void *data, int64_t first, int64_t n, const tr
   }
 }
 
-/* Most requests are long, and the first one of all is whole; some of many are empty. */
-static void fill_lengths(dtype t, void *data, int64_t elements, const trial_index *x, uint64_t seed) {
+/* Most requests are long, and the first one of all is whole; some of many are empty. None is longer than the
+ * pages that are its own, if they are shared out. */
+static void fill_lengths(dtype t, void *data, int64_t elements, const trial_index *x, const trial_shares *s,
+                         uint64_t seed) {
   for (int64_t i = 0; i < elements; i++) {
-    double u = random_uniform(seed, (uint64_t)i), near = pow(u, 8);
-    double away = fmin(floor(near * (double)(x->most + 1)), (double)x->most);
-    if (i % 16 > 2 && u < 1.0 / 16) away = (double)x->most;
-    dtype_store(t, data, i,
-                x->kind == TRIAL_STARTS ? away
-                : i == 0                ? (double)x->most
-                                        : (double)x->most - away);
+    double u = random_uniform(seed, (uint64_t)i), near = pow(u, 8), most = (double)x->most;
+    if (s != NULL) most = fmin(most, (double)(trial_share_of(s, i) * s->page));
+    double away = fmin(floor(near * (most + 1)), most);
+    if (i % 16 > 2 && u < 1.0 / 16) away = most;
+    dtype_store(t, data, i, x->kind == TRIAL_STARTS ? away : i == 0 ? most : most - away);
   }
 }
 
@@ -253,9 +253,16 @@ void trial_index_fill(const ir_problem *p, int tensor, const trial_index *x, voi
   int rank = ir_tensor_shape(p, tensor, shape);
   int64_t row = rank > 0 ? shape[rank - 1] : 1;
   dtype t = ir_tensor_dtype(p, tensor);
+  trial_shares s;
+  bool shared = trial_shares_find(p, &s);
   switch (x->kind) {
   case TRIAL_NONE: break;
-  case TRIAL_PLACES: fill_places(t, data, elements, row, x, seed); break;
+  case TRIAL_PLACES:
+    if (shared && s.table == tensor)
+      fill_shares(t, data, elements, &s, seed);
+    else
+      fill_places(t, data, elements, row, x, seed);
+    break;
   case TRIAL_ENDS:
   case TRIAL_OFFSETS:
     for (int64_t i = 0; row > 0 && i + row <= elements; i += row) {
@@ -265,6 +272,8 @@ void trial_index_fill(const ir_problem *p, int tensor, const trial_index *x, voi
     }
     break;
   case TRIAL_LENGTHS:
-  case TRIAL_STARTS: fill_lengths(t, data, elements, x, seed); break;
+  case TRIAL_STARTS:
+    fill_lengths(t, data, elements, x, shared && s.lengths == tensor ? &s : NULL, seed);
+    break;
   }
 }

@@ -36,7 +36,8 @@ typedef struct trial_index {
  *   starts, where an index is not below it: "j >= first[i]".
  * Places come once where a definition assigns to them, since of equal ones the order of writes would decide,
  * where they are pages ("table[b,k / Z]"), and where a row of them has no more than there are places and
- * nothing is added up at them: what is read again comes from a cache. */
+ * nothing is added up at them: what is read again comes from a cache. Pages that are written, which lengths
+ * choose, are of one row of the table alone, and the lengths end where they do (trial_shares.h). */
 trial_index trial_index_of(const ir_problem *p, int tensor);
 /* Fills the tensor, row-major, or the first `elements` of it. */
 void trial_index_fill(const ir_problem *p, int tensor, const trial_index *index, void *data, int64_t elements,

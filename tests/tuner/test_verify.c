@@ -316,6 +316,64 @@ START_TEST(places_that_are_assigned_to_come_once) {
 }
 END_TEST
 
+/* New rows of no two requests lie in one page, and no request reads a page that another one writes, however
+ * few pages there are: else the order of writes would decide. */
+static const char *APPENDS[] = {"paged_varlen_append_attention", "paged_varlen_append_rope_attention",
+                                "paged_varlen_append_fp8_attention"};
+static const struct {
+  int n, pages, lines, requests, width;
+} POOLS[] = {{9, 2, 4, 4, 2},     {9, 7, 4, 4, 2},  {9, 8, 4, 4, 2},   {9, 12, 4, 4, 2},
+             {100, 16, 16, 8, 4}, {40, 4, 8, 5, 1}, {129, 3, 3, 3, 3}, {60, 64, 5, 9, 16}};
+
+static void fill_named(const ir_problem *p, const char *name, uint64_t seed, int32_t *x, int n) {
+  int tensor = 0;
+  while (strcmp(p->op->tensors[tensor].name, name) != 0) tensor++;
+  ck_assert_int_eq(ir_tensor_elements(p, tensor), n);
+  ck_assert_int_eq(tune_inputs_fill(p, tensor, x, n, random_u64(seed, (uint64_t)tensor), NULL), ARKE_OK);
+}
+
+START_TEST(rows_that_are_appended_meet_in_no_page) {
+  arena a = ARENA_INIT;
+  ir_problem p;
+  char sizes[128];
+  int n = POOLS[_i].n, pages = POOLS[_i].pages, z = POOLS[_i].lines, b = POOLS[_i].requests;
+  int w = POOLS[_i].width;
+  snprintf(sizes, sizeof sizes, "T=f16 N=%d H=1 G=1 D=4 E=4 P=%d Z=%d B=%d W=%d", n, pages, z, b, w);
+  for (size_t o = 0; o < COUNT_OF(APPENDS); o++) {
+    char bindings[160];
+    snprintf(bindings, sizeof bindings, "%s%s", sizes, o == 1 ? " R=8 F=2" : o == 2 ? " U=e4m3" : "");
+    bind(&a, ir_catalogue_find(APPENDS[o], NULL)->text, bindings, &p);
+    for (uint64_t seed = 0; seed < 20; seed++) {
+      int32_t table[9 * 16], lens[9], cu[10];
+      int written[64 * 16] = {0}, writer[64] = {0}, n_written = 0;
+      fill_named(&p, "table", seed, table, b * w);
+      fill_named(&p, "lens", seed, lens, b);
+      fill_named(&p, "cu_q", seed, cu, b + 1);
+      for (int i = 0; i < b * w; i++) ck_assert(table[i] >= 0 && table[i] < pages);
+      for (int g = 0; g < b; g++) {
+        ck_assert(lens[g] >= 0 && lens[g] <= w * z);
+        for (int row = cu[g]; row < cu[g + 1]; row++) {
+          int at = row - cu[g + 1] + lens[g], page = at < 0 ? 0 : table[g * w + at / z];
+          if (at < 0) continue;
+          ck_assert_msg(!written[page * z + at % z]++, "%s: page %d, line %d", APPENDS[o], page, at % z);
+          writer[page] = g + 1;
+          n_written++;
+        }
+      }
+      for (int g = 0; g < b; g++)
+        for (int at = 0; cu[g] < cu[g + 1] && at < lens[g]; at++) {
+          int other = writer[table[g * w + at / z]];
+          ck_assert_msg(other == 0 || other == g + 1, "%s: %d reads what %d writes", APPENDS[o], g,
+                        other - 1);
+        }
+      ck_assert_int_gt(lens[0], 0);
+      ck_assert(n_written > 0 || cu[1] == cu[0]);
+    }
+  }
+  arena_release(&a);
+}
+END_TEST
+
 /* Subscripts of temporaries are places, too: of classes, of which a small problem has few. */
 START_TEST(places_in_temporaries_are_inside) {
   arena a = ARENA_INIT;
@@ -731,6 +789,7 @@ int main(void) {
   tcase_add_test(c, integers_that_meet_floats_are_small);
   tcase_add_test(c, places_in_temporaries_are_inside);
   tcase_add_loop_test(c, places_that_are_assigned_to_come_once, 0, COUNT_OF(PLACES));
+  tcase_add_loop_test(c, rows_that_are_appended_meet_in_no_page, 0, COUNT_OF(POOLS));
   tcase_add_test(c, long_inputs_repeat_out_of_step);
   tcase_add_test(c, large_inputs_are_fast);
   tcase_add_loop_test(c, correct_sums_pass_and_missing_terms_fail, 0, 18);
