@@ -38,9 +38,12 @@ END_TEST
 
 START_TEST(an_empty_value_and_one_like_an_option) {
   cli_line line;
-  ck_assert_int_eq(PARSE(&line, NULL, "--op=", "--config", "--json"), ARKE_OK);
+  ck_assert_int_eq(PARSE(&line, NULL, "--op=", "--config=--json"), ARKE_OK);
   ck_assert_str_eq(line.texts[CLI_OPT_OP], "");
   ck_assert_str_eq(line.texts[CLI_OPT_CONFIG], "--json");
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(PARSE(&line, &err, "--config", "--json"), ARKE_ERR_ARGUMENT);
+  ck_assert_ptr_nonnull(strstr(err.text, "--config needs an argument"));
 }
 END_TEST
 
