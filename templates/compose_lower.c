@@ -357,6 +357,18 @@ static void even_shares(const reduced_axis *known, ir_problem *reduced) {
     if (known[i].by == AXIS_SHARE) reduced->sizes[i] *= factor < MOST ? factor : MOST;
 }
 
+/* Kernels may be made for one element along an axis that has no more: it keeps it. Axes that are divided by
+ * each other all shrink by what it has too much, so that quotients stay. */
+static void keep_ones(const ir_problem *p, const reduced_axis *known, ir_problem *reduced) {
+  for (int i = 0; i < p->op->n_axes; i++) {
+    int64_t times = reduced->sizes[i];
+    if (p->sizes[i] != 1 || times <= 1) continue;
+    for (int k = 0; k < p->op->n_axes && known[i].by == AXIS_SHARE; k++)
+      if (known[k].by == AXIS_SHARE && reduced->sizes[k] % times == 0) reduced->sizes[k] /= times;
+    reduced->sizes[i] = 1;
+  }
+}
+
 /* A stage that keeps whole rows keeps an axis that is another one's tokens, and the reference of a single
  * loss over all of them would take hours: then the largest axes, except for one, have only as much as
  * whole tiles need, until it takes a second or a few, on the emulator too. Widths of heads are not among
@@ -404,6 +416,7 @@ void compose_reduced_problem(const ir_problem *p, const target *t, const config 
   *reduced = *p;
   for (int i = 0; i < n; i++) reduce_axes(&parts[i], t, sm_count, reduced, known);
   even_shares(known, reduced);
+  keep_ones(p, known, reduced);
   for (int i = 0; i < p->op->n_axes; i++)
     if (known[i].by == AXIS_UNKNOWN) reduced->sizes[i] = small_size(p->sizes[i]);
   const prepared *made = n > 0 ? prepare_config(p, t, c, &a) : NULL;

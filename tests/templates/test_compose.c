@@ -225,6 +225,31 @@ START_TEST(losses_are_verified_at_small_problems) {
 }
 END_TEST
 
+/* Stages are made for one element along axes that have one: their small problems enlarge none. */
+START_TEST(small_problems_keep_axes_of_one_element) {
+  static const char *const bindings[] = {
+      "T=bf16 B=8 S=1 H=8 G=1 D=128 E=128 P=128 Z=16 W=16 R=256 F=64",
+      "T=bf16 B=1 S=1 H=1 G=1 D=128 E=128 P=128 Z=16 W=16 R=256 F=64",
+      "T=bf16 B=1 S=40 H=8 G=1 D=64 E=64 P=128 Z=16 W=16 R=256 F=32",
+      "T=bf16 B=8 S=40 H=1 G=1 D=64 E=64 P=128 Z=1 W=16 R=256 F=16",
+  };
+  static const char *const settings[] = {"PICK=0,FOLD=0", "PICK=1,FOLD=0", "PICK=0,FOLD=1", "PICK=1,FOLD=1"};
+  for (size_t i = 0; i < COUNT_OF(bindings); i++)
+    for (size_t k = 0; k < COUNT_OF(settings); k++) {
+      arena a = ARENA_INIT;
+      ir_problem small;
+      template_case c = template_case_bind(&a, compose(), template_text_of("paged_rope_attention"),
+                                           bindings[i], settings[k]);
+      compose()->reduced_problem(&c.p, c.t, &c.c, c.t->rates.sm_count, &small);
+      for (int axis = 0; axis < c.p.op->n_axes; axis++)
+        if (c.p.sizes[axis] == 1)
+          ck_assert_msg(small.sizes[axis] == 1, "%s, %s: %s is %lld", bindings[i], settings[k],
+                        c.p.op->axes[axis], (long long)small.sizes[axis]);
+      arena_release(&a);
+    }
+}
+END_TEST
+
 static int64_t workspace_of(const template_case *c, const lowered *l) {
   recipe_binding env[LIMIT_AXES];
   arke_error err = ARKE_ERROR_INIT;
@@ -457,6 +482,7 @@ int main(void) {
   TCase *tests = template_tests("compose");
   tcase_add_loop_test(tests, operators_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, losses_are_verified_at_small_problems);
+  tcase_add_test(tests, small_problems_keep_axes_of_one_element);
   tcase_add_test(tests, products_are_made_once);
   tcase_add_test(tests, operands_are_computed_once);
   tcase_add_test(tests, axes_are_blocks);
