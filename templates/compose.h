@@ -57,7 +57,7 @@ typedef enum compose_param {
       COMPOSE_N_PARAMS
 } compose_param;
 
-enum { COMPOSE_STAGES = 12, COMPOSE_TEMPORARIES = 12, COMPOSE_TARGETS = LIMIT_TENSORS };
+enum { COMPOSE_STAGES = 12, COMPOSE_TEMPORARIES = 16, COMPOSE_TARGETS = LIMIT_TENSORS };
 enum { COMPOSE_NEIGHBOURS = 22 }; /* PICK has a value for each */
 
 /* A node of the form whose values lie in a temporary. */

@@ -289,6 +289,17 @@ START_TEST(products_are_made_once) {
 }
 END_TEST
 
+/* In f32 nothing is rounded, and all that lies between gradients and a smoothed loss is a temporary. */
+START_TEST(gradients_of_smoothed_losses_fit) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, compose(), template_text_of("fused_linear_cross_entropy_gradients"),
+                         "T=f32 N=20 H=24 V=48 label_smoothing=0.1", "PICK=0");
+  ck_assert_int_eq(template_feasible(compose(), &c.p, c.t, &c.c), TEMPLATE_OK);
+  arena_release(&a);
+}
+END_TEST
+
 /* A computed operand is a stage of its own where it would be computed again for many tiles, and only there.
  */
 START_TEST(operands_are_computed_once) {
@@ -483,6 +494,7 @@ int main(void) {
   tcase_add_test(tests, losses_are_verified_at_small_problems);
   tcase_add_test(tests, small_problems_keep_axes_of_one_element);
   tcase_add_test(tests, products_are_made_once);
+  tcase_add_test(tests, gradients_of_smoothed_losses_fit);
   tcase_add_test(tests, operands_are_computed_once);
   tcase_add_test(tests, axes_are_blocks);
   tcase_add_test(tests, operands_are_folded);
