@@ -426,13 +426,12 @@ def read_options(argv):
     o.add_argument("--check-only", action="store_true", help="compare results, time nothing")
     o.add_argument("--shrink", action="store_true", help="small rows of the same kind, checked only")
     o.add_argument("--part", default="1/1", help="2/3: the second third of the rows, for several GPUs at once")
-    o.add_argument("--seconds", type=float, default=0, help="start no row after so long")
+    o.add_argument("--seconds", type=float, default=0, help="of comparing, once all is tuned: start no row after so long")
     o.add_argument("--output", help="JSON file")
     return o.parse_args(argv)
 
 
 def main():
-    began = time.monotonic()
     options = read_options(sys.argv[1:])
     options.check_only = options.check_only or options.shrink
     entries = json.loads(Path(options.workload).read_text())["problems"]
@@ -449,6 +448,7 @@ def main():
     if not options.check_only:
         print(f"{'row':56} {'arke us':>10} {'publ.':>7} {'cuDNN':>7}")
     results = []
+    began = time.monotonic()
     for row in rows:
         if options.seconds and time.monotonic() - began > options.seconds:
             break
