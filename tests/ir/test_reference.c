@@ -9,52 +9,31 @@
 #include "base/random.h"
 #include "ir/ir.h"
 #include "tests/ir/ir_suites.h"
+#include "tests/ir/reference_call.h"
 
+/* With an evaluator. */
 typedef struct call {
-  arena a;
-  const ir_op *op;
-  ir_problem p;
-  ir_data data[LIMIT_TENSORS];
-  void *memory[LIMIT_TENSORS];
-  int64_t shape[LIMIT_TENSORS][LIMIT_RANK];
+  reference_call c;
   ir_evaluator *ev;
 } call;
 
-/* Contiguous tensors of standard normal values (times `scale`); integers thus lie around zero. */
 static void setup(call *k, const char *text, const char *bindings, double scale) {
-  *k = (call){.a = ARENA_INIT};
-  arke_error err = ARKE_ERROR_INIT;
-  ck_assert_msg(ir_op_parse(&k->a, text, &k->op, &err) == ARKE_OK, "%s", err.text);
-  ck_assert_msg(ir_problem_bind(k->op, bindings, &k->p, &err) == ARKE_OK, "%s", err.text);
-  for (int t = 0; t < k->op->n_args; t++) {
-    int64_t stride = 1, n = ir_tensor_elements(&k->p, t);
-    for (int i = ir_tensor_shape(&k->p, t, k->shape[t]) - 1; i >= 0; i--) {
-      k->data[t].strides[i] = stride;
-      stride *= k->shape[t][i];
-    }
-    dtype type = ir_tensor_dtype(&k->p, t);
-    k->memory[t] = calloc(1, (size_t)dtype_bytes(type, n) + 8);
-    ck_assert_ptr_nonnull(k->memory[t]);
-    k->data[t].data = k->memory[t];
-    for (int64_t i = 0; t < k->op->n_inputs && i < n; i++)
-      dtype_store(type, k->memory[t], i, scale * random_normal((uint64_t)t + 1, (uint64_t)i));
-  }
-  ck_assert_msg(ir_evaluator_create(&k->p, k->data, &k->ev, &err) == ARKE_OK, "%s", err.text);
+  reference_call_open(&k->c, text, bindings, scale);
+  k->ev = reference_call_evaluator(&k->c);
 }
 
 static void teardown(call *k) {
   ir_evaluator_destroy(k->ev);
-  for (int t = 0; t < k->op->n_args; t++) free(k->memory[t]);
-  arena_release(&k->a);
+  reference_call_close(&k->c);
 }
 
 /* Element of a matrix argument (or of a vector, with i = 0). */
 static double at(const call *k, int t, int64_t i, int64_t j) {
-  return dtype_load(ir_tensor_dtype(&k->p, t), k->memory[t], i * k->data[t].strides[0] + j);
+  return dtype_load(ir_tensor_dtype(&k->c.p, t), k->c.memory[t], i * k->c.data[t].strides[0] + j);
 }
 
 static double at_vector(const call *k, int t, int64_t i) {
-  return dtype_load(ir_tensor_dtype(&k->p, t), k->memory[t], i);
+  return dtype_load(ir_tensor_dtype(&k->c.p, t), k->c.memory[t], i);
 }
 
 static double evaluate(call *k, int output, int64_t i, int64_t j, double *magnitude) {
@@ -90,7 +69,7 @@ START_TEST(products) {
       char bindings[128];
       snprintf(bindings, sizeof bindings, "T=%s M=5 N=6 K=%lld", type, (long long)LENGTHS[l]);
       setup(&k, transposed ? LINEAR : MATMUL, bindings, TYPES[_i].scale);
-      bool integers = dtype_class_of(k.p.types[0]) != DTYPE_CLASS_FLOAT;
+      bool integers = dtype_class_of(k.c.p.types[0]) != DTYPE_CLASS_FLOAT;
       for (int64_t m = 0; m < 5; m++)
         for (int64_t n = 0; n < 6; n++) {
           double sum = 0, absolute = 0, magnitude;
@@ -122,13 +101,13 @@ START_TEST(strides) {
   for (int64_t i = 0; i < K; i++)
     for (int64_t n = 0; n < N; n++) dtype_store(DTYPE_BF16, b, (K - 1 - i) * (N + PAD) + n, at(&k, 1, i, n));
   ir_data data[3] = {{a, {1, M + PAD}}, {b + (K - 1) * (N + PAD), {-(N + PAD), 1}}, {NULL, {0}}};
-  ir_data rows[3] = {{k.memory[0], {0, 1}}, k.data[1], {NULL, {0}}};
+  ir_data rows[3] = {{k.c.memory[0], {0, 1}}, k.c.data[1], {NULL, {0}}};
   for (int64_t m = 0; m < M; m++)
     for (int64_t n = 0; n < N; n++) {
       double value, first = evaluate(&k, 2, 0, n, NULL);
-      ck_assert_int_eq(ir_eval(&k.p, data, 2, (int64_t[]){m, n}, &value, NULL, NULL), ARKE_OK);
+      ck_assert_int_eq(ir_eval(&k.c.p, data, 2, (int64_t[]){m, n}, &value, NULL, NULL), ARKE_OK);
       ck_assert_double_eq(value, evaluate(&k, 2, m, n, NULL));
-      ck_assert_int_eq(ir_eval(&k.p, rows, 2, (int64_t[]){m, n}, &value, NULL, NULL), ARKE_OK);
+      ck_assert_int_eq(ir_eval(&k.c.p, rows, 2, (int64_t[]){m, n}, &value, NULL, NULL), ARKE_OK);
       ck_assert_double_eq(value, first);
     }
   free(a);
@@ -561,16 +540,16 @@ START_TEST(bad_calls) {
   setup(&k, MATMUL, "T=f32 M=2 N=2 K=2", 1);
   double value;
   arke_error err = ARKE_ERROR_INIT;
-  ck_assert_int_eq(ir_eval(&k.p, k.data, 0, (int64_t[]){0, 0}, &value, NULL, &err), ARKE_ERR_ARGUMENT);
+  ck_assert_int_eq(ir_eval(&k.c.p, k.c.data, 0, (int64_t[]){0, 0}, &value, NULL, &err), ARKE_ERR_ARGUMENT);
   ck_assert_str_eq(err.text, "tensor 0 is no output of matmul; outputs are 2 to 2");
   error_clear(&err);
-  ck_assert_int_eq(ir_eval(&k.p, k.data, 2, (int64_t[]){0, 2}, &value, NULL, &err), ARKE_ERR_ARGUMENT);
+  ck_assert_int_eq(ir_eval(&k.c.p, k.c.data, 2, (int64_t[]){0, 2}, &value, NULL, &err), ARKE_ERR_ARGUMENT);
   ck_assert_str_eq(err.text, "Y has no element 2 in dimension 1 of size 2");
   error_clear(&err);
-  ir_data none[3] = {{NULL, {0}}, k.data[1], k.data[2]};
-  ck_assert_int_eq(ir_eval(&k.p, none, 2, (int64_t[]){0, 0}, &value, NULL, &err), ARKE_ERR_ARGUMENT);
+  ir_data none[3] = {{NULL, {0}}, k.c.data[1], k.c.data[2]};
+  ck_assert_int_eq(ir_eval(&k.c.p, none, 2, (int64_t[]){0, 0}, &value, NULL, &err), ARKE_ERR_ARGUMENT);
   ck_assert_str_eq(err.text, "input A has no data");
-  ck_assert_int_eq(ir_eval(&k.p, none, 2, (int64_t[]){0, 0}, &value, NULL, NULL), ARKE_ERR_ARGUMENT);
+  ck_assert_int_eq(ir_eval(&k.c.p, none, 2, (int64_t[]){0, 0}, &value, NULL, NULL), ARKE_ERR_ARGUMENT);
   ir_evaluator_destroy(NULL);
   teardown(&k);
 }

@@ -9,53 +9,12 @@
 #include "base/random.h"
 #include "ir/ir.h"
 #include "tests/ir/ir_suites.h"
+#include "tests/ir/reference_call.h"
 
-typedef struct call {
-  arena a;
-  const ir_op *op;
-  ir_problem p;
-  ir_data data[LIMIT_TENSORS];
-  void *memory[LIMIT_TENSORS];
-  int64_t shape[LIMIT_TENSORS][LIMIT_RANK];
-  int rank[LIMIT_TENSORS];
-} call;
-
-static void setup(call *k, const char *text, const char *bindings) {
-  *k = (call){.a = ARENA_INIT};
-  arke_error err = ARKE_ERROR_INIT;
-  ck_assert_msg(ir_op_parse(&k->a, text, &k->op, &err) == ARKE_OK, "%s", err.text);
-  ck_assert_msg(ir_problem_bind(k->op, bindings, &k->p, &err) == ARKE_OK, "%s", err.text);
-  for (int t = 0; t < k->op->n_args; t++) {
-    int64_t stride = 1, n = ir_tensor_elements(&k->p, t);
-    dtype type = ir_tensor_dtype(&k->p, t);
-    k->rank[t] = ir_tensor_shape(&k->p, t, k->shape[t]);
-    for (int i = k->rank[t] - 1; i >= 0; i--) {
-      k->data[t].strides[i] = stride;
-      stride *= k->shape[t][i];
-    }
-    k->data[t].data = k->memory[t] = calloc(1, (size_t)dtype_bytes(type, n) + 8);
-    ck_assert_ptr_nonnull(k->memory[t]);
-    for (int64_t i = 0; t < k->op->n_inputs && i < n; i++)
-      dtype_store(type, k->memory[t], i, random_normal((uint64_t)t + 1, (uint64_t)i));
-  }
-}
-
-static void teardown(call *k) {
-  for (int t = 0; t < k->op->n_args; t++) free(k->memory[t]);
-  arena_release(&k->a);
-}
-
-static int tensor(const call *k, const char *name, bool output) {
+static int tensor(const reference_call *k, const char *name, bool output) {
   for (int t = output ? k->op->n_inputs : 0; t < k->op->n_args; t++)
     if (strcmp(k->op->tensors[t].name, name) == 0) return t;
   ck_abort_msg("no tensor %s", name);
-}
-
-static ir_evaluator *evaluator(const call *k) {
-  arke_error err = ARKE_ERROR_INIT;
-  ir_evaluator *ev;
-  ck_assert_msg(ir_evaluator_create(&k->p, k->data, &ev, &err) == ARKE_OK, "%s", err.text);
-  return ev;
 }
 
 typedef struct answer {
@@ -71,7 +30,7 @@ static answer ask(ir_evaluator *ev, int output, const int64_t *coords) {
   return a;
 }
 
-static void place(const call *k, int t, int64_t number, int64_t coords[LIMIT_RANK]) {
+static void place(const reference_call *k, int t, int64_t number, int64_t coords[LIMIT_RANK]) {
   for (int i = k->rank[t] - 1; i >= 0; i--) {
     coords[i] = number % k->shape[t][i];
     number /= k->shape[t][i];
@@ -119,14 +78,14 @@ static bool has_leading(const char *text) {
 START_TEST(lines_are_elements) {
   static const char *const SIZES[] = {"M=3 N=7", "M=2 N=255", "M=2 N=300"};
   for (size_t n = 0; n < COUNT_OF(SIZES); n++) {
-    call k, plain;
+    reference_call k, plain;
     char bindings[64];
     snprintf(bindings, sizeof bindings, "%s",
              has_leading(PAIRS[_i].lines) ? strchr(SIZES[n], 'N') : SIZES[n]);
     if (has_leading(PAIRS[_i].lines)) strcat(bindings, " ...=3x2");
-    setup(&k, PAIRS[_i].lines, bindings);
-    setup(&plain, PAIRS[_i].inlined, bindings);
-    ir_evaluator *lines = evaluator(&k), *single = evaluator(&plain);
+    reference_call_open(&k, PAIRS[_i].lines, bindings, 1);
+    reference_call_open(&plain, PAIRS[_i].inlined, bindings, 1);
+    ir_evaluator *lines = reference_call_evaluator(&k), *single = reference_call_evaluator(&plain);
     for (int64_t i = 0; i < ir_tensor_elements(&k.p, 1); i++) {
       int64_t coords[LIMIT_RANK];
       place(&k, 1, i, coords);
@@ -138,8 +97,8 @@ START_TEST(lines_are_elements) {
     }
     ir_evaluator_destroy(lines);
     ir_evaluator_destroy(single);
-    teardown(&k);
-    teardown(&plain);
+    reference_call_close(&k);
+    reference_call_close(&plain);
   }
 }
 END_TEST
@@ -155,7 +114,7 @@ typedef struct cache {
   double k[P][Z][G][D], v[P][Z][G][E];
 } cache;
 
-static double input(const call *k, const char *name, int64_t at) {
+static double input(const reference_call *k, const char *name, int64_t at) {
   int t = tensor(k, name, false);
   return dtype_load(ir_tensor_dtype(&k->p, t), k->memory[t], at);
 }
@@ -167,7 +126,7 @@ static int request_of(int n) {
 }
 
 /* The caches as they are after the new rows are written. */
-static void append(const call *k, dtype stored, double sk, double sv, cache *c) {
+static void append(const reference_call *k, dtype stored, double sk, double sv, cache *c) {
   for (int64_t i = 0; i < (int64_t)P * Z * G * D; i++) (&c->k[0][0][0][0])[i] = input(k, "Kp", i);
   for (int64_t i = 0; i < (int64_t)P * Z * G * E; i++) (&c->v[0][0][0][0])[i] = input(k, "Vp", i);
   for (int n = 0; n < N; n++) {
@@ -184,7 +143,8 @@ static void append(const call *k, dtype stored, double sk, double sv, cache *c) 
 }
 
 /* Query n's head h over the keys up to its own: E columns, and lse. */
-static void attend(const call *k, const cache *c, double sk, double sv, int n, int h, double out[E + 1]) {
+static void attend(const reference_call *k, const cache *c, double sk, double sv, int n, int h,
+                   double out[E + 1]) {
   dtype t = ir_tensor_dtype(&k->p, 0);
   int g = request_of(n);
   double most = -INFINITY, sum = 0, score[W * Z];
@@ -206,7 +166,7 @@ static void attend(const call *k, const cache *c, double sk, double sv, int n, i
   out[E] = sum > 0 ? most + log(sum) : -INFINITY;
 }
 
-static void fill_places(call *k) {
+static void fill_places(reference_call *k) {
   memcpy(k->memory[tensor(k, "table", false)], TABLE, sizeof TABLE);
   memcpy(k->memory[tensor(k, "lens", false)], LENS, sizeof LENS);
   memcpy(k->memory[tensor(k, "cu_q", false)], CU_Q, sizeof CU_Q);
@@ -227,11 +187,11 @@ static const struct {
 };
 
 START_TEST(appended_rows_are_read) {
-  call k;
+  reference_call k;
   char bindings[160];
   snprintf(bindings, sizeof bindings, "%s N=%d H=%d G=%d D=%d E=%d P=%d Z=%d B=%d W=%d causal=true",
            APPENDS[_i].types, N, H, G, D, E, P, Z, B, W);
-  setup(&k, ir_catalogue_find(APPENDS[_i].op, NULL)->text, bindings);
+  reference_call_open(&k, ir_catalogue_find(APPENDS[_i].op, NULL)->text, bindings, 1);
   fill_places(&k);
   double sk = APPENDS[_i].sk, sv = APPENDS[_i].sv;
   bool scaled = strstr(APPENDS[_i].op, "fp8") != NULL;
@@ -241,7 +201,7 @@ START_TEST(appended_rows_are_read) {
   cache *c = calloc(1, sizeof *c);
   ck_assert_ptr_nonnull(c);
   append(&k, ir_tensor_dtype(&k.p, kp), sk, sv, c);
-  ir_evaluator *ev = evaluator(&k);
+  ir_evaluator *ev = reference_call_evaluator(&k);
   for (int n = N - 1; n >= 0; n--)
     for (int h = 0; h < H; h++) {
       double want[E + 1];
@@ -257,25 +217,25 @@ START_TEST(appended_rows_are_read) {
   }
   ir_evaluator_destroy(ev);
   free(c);
-  teardown(&k);
+  reference_call_close(&k);
 }
 END_TEST
 
 /* Each element asked of an evaluator of its own: what is remembered, of which kind, changes nothing. */
 START_TEST(remembered_is_computed) {
-  call k;
+  reference_call k;
   char bindings[160];
   snprintf(bindings, sizeof bindings,
            "T=f16 N=%d H=%d G=%d D=%d E=%d P=%d Z=%d B=%d W=%d R=12 F=2 causal=true left=4", N, H, G, D, E, P,
            Z, B, W);
-  setup(&k, ir_catalogue_find("paged_varlen_append_rope_attention", NULL)->text, bindings);
+  reference_call_open(&k, ir_catalogue_find("paged_varlen_append_rope_attention", NULL)->text, bindings, 1);
   fill_places(&k);
-  ir_evaluator *all = evaluator(&k);
+  ir_evaluator *all = reference_call_evaluator(&k);
   for (int t = k.op->n_inputs; t < k.op->n_args; t++)
     for (int64_t i = 0; i < ir_tensor_elements(&k.p, t); i += 3) {
       int64_t coords[LIMIT_RANK];
       place(&k, t, i, coords);
-      ir_evaluator *own = evaluator(&k);
+      ir_evaluator *own = reference_call_evaluator(&k);
       answer got = ask(all, t, coords), want = ask(own, t, coords);
       ir_evaluator_destroy(own);
       ck_assert_msg(
@@ -284,7 +244,7 @@ START_TEST(remembered_is_computed) {
           got.value, got.magnitude, got.moved, want.value, want.magnitude, want.moved);
     }
   ir_evaluator_destroy(all);
-  teardown(&k);
+  reference_call_close(&k);
 }
 END_TEST
 
@@ -297,17 +257,17 @@ START_TEST(work_is_keys_times_width) {
   } OPS[] = {{"paged_varlen_append_attention", "T=bf16", 6},
              {"paged_varlen_append_rope_attention", "T=bf16", 40},
              {"paged_varlen_append_fp8_attention", "T=bf16 U=e4m3", 14}};
-  call k;
+  reference_call k;
   char bindings[200];
   snprintf(bindings, sizeof bindings, "%s N=%d H=2 G=1 D=%d E=%d P=%d Z=%d B=1 W=%d%s causal=true",
            OPS[_i].types, NEW, WIDTH, WIDTH, KEYS / PAGE, PAGE, KEYS / PAGE,
            strstr(OPS[_i].op, "rope") ? " R=1024 F=32" : "");
-  setup(&k, ir_catalogue_find(OPS[_i].op, NULL)->text, bindings);
+  reference_call_open(&k, ir_catalogue_find(OPS[_i].op, NULL)->text, bindings, 1);
   int32_t *table = k.memory[tensor(&k, "table", false)], *cu_q = k.memory[tensor(&k, "cu_q", false)];
   for (int w = 0; w < KEYS / PAGE; w++) table[w] = KEYS / PAGE - 1 - w;
   *(int32_t *)k.memory[tensor(&k, "lens", false)] = KEYS;
   cu_q[0] = 0, cu_q[1] = NEW;
-  ir_evaluator *ev = evaluator(&k);
+  ir_evaluator *ev = reference_call_evaluator(&k);
   int o = tensor(&k, "O", true);
   ask(ev, tensor(&k, "Kp", true), (int64_t[]){0, 0, 0, 0}); /* where rows go is found once */
   int64_t found = ir_evaluator_work(ev);
@@ -320,7 +280,7 @@ START_TEST(work_is_keys_times_width) {
   ck_assert_msg(others < KEYS * 120, "%s: a further element of the row takes %lld", OPS[_i].op,
                 (long long)others);
   ir_evaluator_destroy(ev);
-  teardown(&k);
+  reference_call_close(&k);
 }
 END_TEST
 
