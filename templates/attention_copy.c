@@ -7,6 +7,12 @@
 #include "templates/attention_emit.h"
 #include "templates/lanes_pointer.h"
 
+gen_value attention_chunk_at(gen_builder *b, gen_value row, gen_value chunk, int panel_bytes) {
+  gen_value place = gen_xor(b, gen_and(b, chunk, gen_i32(b, 7)), gen_and(b, row, gen_i32(b, 7)));
+  gen_value at = gen_add(b, gen_mul_imm(b, row, 128), gen_mul_imm(b, place, 16));
+  return gen_add(b, at, gen_mul_imm(b, gen_lshr(b, chunk, gen_i32(b, 3)), panel_bytes));
+}
+
 /* Words of 16 columns at a time. */
 void attention_put_words(gen_builder *b, gen_value thread, gen_value place, int panel_bytes, int columns,
                          const gen_value *words) {
@@ -41,9 +47,7 @@ static arke_status store_rows(attention_emitter *e, const attention_place *at, c
   gen_loop_begin(b, &loop, n, 1);
   gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, n[0], 64 * (int64_t)chunks));
   gen_value row = gen_udiv(b, n[0], gen_i32(b, chunks)), chunk = gen_urem(b, n[0], gen_i32(b, chunks)), to;
-  gen_value place = gen_xor(b, gen_and(b, chunk, gen_i32(b, 7)), gen_and(b, row, gen_i32(b, 7)));
-  gen_value from = gen_add(b, gen_mul_imm(b, row, 128), gen_mul_imm(b, place, 16));
-  from = gen_add(b, from, gen_mul_imm(b, gen_lshr(b, chunk, gen_i32(b, 3)), e->p->q.panel_bytes));
+  gen_value from = attention_chunk_at(b, row, chunk, e->p->q.panel_bytes);
   gen_value head = NULL, exists;
   if (pack->loop >= 0) {
     head = gen_add(b, at->loops[pack->loop], gen_and(b, row, gen_i32(b, pack->heads - 1)));

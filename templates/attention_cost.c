@@ -18,7 +18,7 @@ static const double step_ns = 30;
 /* Of packed requests, whose tiles are in order of their lengths among the heads that are walked together: of
  * some of the heads there are too few to even out. */
 static const double unlike_requests = 1.12;
-static const double made_ns = 700;                                /* of a tile whose queries are computed */
+static const double made_ns = 700; /* of a tile whose queries are computed: reckoned, not fitted */
 static const double made_instructions = 3, node_instructions = 1; /* of an element of those, and of a node */
 static const double combine_ns = 3300;                            /* of the second launch, behind the first */
 

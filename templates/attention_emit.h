@@ -162,6 +162,8 @@ gen_value attention_lag(attention_emitter *e, const attention_state *state, int 
 arke_status attention_store(attention_emitter *e, const attention_place *at, const attention_rows *rows,
                             const attention_state *state, const gen_value *sums, arke_error *err);
 
+/* Where a row's 16 bytes number `chunk` lie in a tile of panels of 128 bytes a row, which copies swizzle. */
+gen_value attention_chunk_at(gen_builder *b, gen_value row, gen_value chunk, int panel_bytes);
 /* Words of two columns, as below, into rows of 64 elements at `place`, in the swizzle of 128 bytes; panels of
  * 64 columns lie one behind the other. */
 void attention_put_words(gen_builder *b, gen_value thread, gen_value place, int panel_bytes, int columns,

@@ -128,12 +128,8 @@ static arke_status store_vector(attention_consumer *c, lanes *l, int output, gen
   for (int i = 0; i < WIDTH / 2; i++) words[i] = gen_pack_halves(b, e->m->type, v[2 * i], v[2 * i + 1]);
   TRY(lanes_eval(l, x->subscripts[x->n - 1].e, column, &n, err));
   gen_value first = gen_type_of(b, column[0]) == GEN_I64 ? gen_trunc(b, column[0], GEN_I32) : column[0];
-  gen_value panel = gen_lshr(b, first, gen_i32(b, 6)),
-            chunk = gen_and(b, gen_lshr(b, first, gen_i32(b, 3)), gen_i32(b, 7));
-  chunk = gen_xor(b, chunk, gen_and(b, row, gen_i32(b, 7)));
-  gen_value at = gen_add(b, c->rows.shared, gen_mul_imm(b, panel, e->p->q.panel_bytes));
-  at = gen_add(b, gen_add(b, at, gen_mul_imm(b, row, 128)), gen_mul_imm(b, chunk, 16));
-  gen_store_shared(b, gen_vector(b, words, WIDTH / 2), at);
+  gen_value at = attention_chunk_at(b, row, gen_lshr(b, first, gen_i32(b, 3)), e->p->q.panel_bytes);
+  gen_store_shared(b, gen_vector(b, words, WIDTH / 2), gen_add(b, c->rows.shared, at));
   return ARKE_OK;
 }
 
