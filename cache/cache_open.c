@@ -270,7 +270,7 @@ static arke_status open_once(const char *path, cache_mode mode, verdict *v, cach
   *v = UNREADABLE;
   cache *c = calloc(1, sizeof *c);
   if (c == NULL) return error_memory(err, "cache");
-  bool missing = size_beside(path, "") < 0;
+  bool missing = mode == CACHE_WRITE && size_beside(path, "") < 0;
   c->mode = mode;
   c->path = strdup(path);
   arke_status status = c->path == NULL ? error_memory(err, "cache") : ARKE_OK;

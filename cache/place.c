@@ -54,7 +54,7 @@ arke_status place_check_name(const char *path, bool write, arke_error *err) {
   char full[2 * PATH_MAX];
   if (!full_path(path, full)) return ARKE_OK; /* no such directory, which others say */
   const char *name = strrchr(full, '/') + 1;
-  long most = pathconf(path, _PC_NAME_MAX), suffix = (long)strlen(LONGEST_SUFFIX);
+  long most = write ? pathconf(path, _PC_NAME_MAX) : 0, suffix = (long)strlen(LONGEST_SUFFIX);
   long most_path = sqlite3_vfs_find(NULL)->mxPathname;
   if (most <= 0) most = NAME_MAX;
   if (write && (long)strlen(name) + suffix > most)
