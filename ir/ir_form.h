@@ -91,8 +91,9 @@ arke_status ir_form_make(const ir_problem *p, arena *a, ir_form *form, arke_erro
 bool ir_is_operator(const ir_expr *e, ir_operator o);
 const ir_expr *ir_condition_of(const ir_expr *reduce);
 bool ir_reduces(const ir_expr *e);
-/* sum(c) exp(x - max(c) x), or exp2, of the same terms: none is above 1, and the largest is 1. */
-bool ir_sums_below_maximum(const ir_expr *reduce);
+/* The maximum in exp(x - max(c) x), or exp2, where it is over the terms of `reduce`: none of those
+ * exponentials is above 1, and the largest is 1. NULL: e is nothing of the kind. */
+const ir_expr *ir_maximum_above(const ir_expr *e, const ir_expr *reduce);
 const ir_expr *ir_form_as_read(const ir_form *form, const ir_expr *e);
 
 /* Loops on which an expression depends (bit l: loop l), not counting those its own reductions bind. */

@@ -9,15 +9,14 @@ const ir_expr *ir_condition_of(const ir_expr *reduce) {
   return reduce->n_args > 1 ? reduce->args[1] : NULL;
 }
 
-bool ir_sums_below_maximum(const ir_expr *reduce) {
-  const ir_expr *term = reduce->args[0];
-  if (reduce->node != IR_REDUCE || reduce->id != IR_RED_SUM || term->node != IR_CALL) return false;
-  if (term->id != IR_FN_EXP && term->id != IR_FN_EXP2) return false;
-  const ir_expr *difference = term->args[0];
-  if (!ir_is_operator(difference, IR_OP_SUB)) return false;
+const ir_expr *ir_maximum_above(const ir_expr *e, const ir_expr *reduce) {
+  if (e->node != IR_CALL || (e->id != IR_FN_EXP && e->id != IR_FN_EXP2)) return NULL;
+  const ir_expr *difference = e->args[0];
+  if (!ir_is_operator(difference, IR_OP_SUB)) return NULL;
   const ir_expr *most = difference->args[1];
-  return most->node == IR_REDUCE && most->id == IR_RED_MAX && most->index == reduce->index &&
-         most->args[0] == difference->args[0] && ir_condition_of(most) == ir_condition_of(reduce);
+  bool over_terms = most->node == IR_REDUCE && most->id == IR_RED_MAX && most->index == reduce->index &&
+                    most->args[0] == difference->args[0] && ir_condition_of(most) == ir_condition_of(reduce);
+  return over_terms ? most : NULL;
 }
 
 bool ir_reduces(const ir_expr *e) {

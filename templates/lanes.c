@@ -16,7 +16,8 @@ static void want_accuracy(lanes *l, const ir_expr *e, gen_accuracy accuracy) {
   l->accuracy[number] = accuracy;
   for (int i = 0; i < e->n_args; i++) {
     gen_accuracy operand = gen_operand_accuracy(e, accuracy);
-    bool term = i == 0 && operand == GEN_ACCURACY_FULL && ir_sums_below_maximum(e);
+    bool sum = e->node == IR_REDUCE && e->id == IR_RED_SUM;
+    bool term = sum && i == 0 && operand == GEN_ACCURACY_FULL && ir_maximum_above(e->args[0], e);
     want_accuracy(l, e->args[i], term ? GEN_ACCURACY_TERM : operand);
   }
   if (e->node != IR_READ) return;

@@ -65,18 +65,14 @@ static bool follows_maximum(row_match *m, row_reduction *r) {
     factor = e->args[1 - side];
     e = e->args[side];
   }
-  if (!is_exponential(e)) return false;
-  const ir_expr *difference = e->args[0];
-  if (difference->node != IR_OPERATOR || difference->id != IR_OP_SUB) return false;
-  for (int i = 0; i < m->n_reductions; i++) {
+  const ir_expr *maximum = ir_maximum_above(e, r->e);
+  for (int i = 0; maximum && i < m->n_reductions; i++) {
     const row_reduction *most = &m->reductions[i];
-    if (most->e != difference->args[1] || most->kind != IR_RED_MAX || most->type != GEN_F32) continue;
-    if (most->e->args[0] != difference->args[0] || ir_condition_of(most->e) != ir_condition_of(r->e))
-      continue;
+    if (most->e != maximum || most->type != GEN_F32) continue;
     if (factor && phases_behind(m, factor) > most->phase) continue;
     r->maximum = i;
     r->exponential = e;
-    r->exponent = difference->args[0];
+    r->exponent = e->args[0]->args[0];
     r->factor = factor;
     return true;
   }
