@@ -8,6 +8,9 @@
 #include "base/strbuf.h"
 #include "bench/cublaslt_api.h"
 
+#define FIRST_WITH_MODES 120900
+#define ALIGNMENT        256
+
 struct cublas_library {
   void *object;
   cublaslt_api api;
@@ -140,8 +143,45 @@ static bool known_types(const cublas_product *p) {
     bool narrow = p->y == DTYPE_BF16 || p->y == DTYPE_F16 || p->y == DTYPE_F32;
     return is_fp8(p->a) && is_fp8(p->b) && narrow;
   }
-  if (p->a == DTYPE_I8) return p->b == DTYPE_I8 && p->y == DTYPE_I32 && !p->scaled;
-  return type_code(p->a) >= 0 && p->a != DTYPE_I32 && p->b == p->a && p->y == p->a && !p->scaled;
+  if (p->a == DTYPE_I8) return p->b == DTYPE_I8 && p->y == DTYPE_I32 && p->scales == CUBLAS_SCALES_NONE;
+  return type_code(p->a) >= 0 && p->a != DTYPE_I32 && p->b == p->a && p->y == p->a &&
+         p->scales == CUBLAS_SCALES_NONE;
+}
+
+static void *address(uint64_t device_address) {
+  return (void *)(uintptr_t)device_address;
+}
+
+static bool has_scales(const cublas_product *p) {
+  return p->scales != CUBLAS_SCALES_NONE;
+}
+
+/* The descriptor's operands are B, then A. */
+static arke_status set_scale(const cublas_plan *plan, int attribute, uint64_t scale, arke_error *err) {
+  const cublas_library *l = plan->library;
+  const void *at = address(scale);
+  return check(l, l->api.desc_set(plan->desc, attribute, &at, sizeof at), "cublasLtMatmulDescSetAttribute",
+               err);
+}
+
+/* Libraries before 12.8 know no modes, and one scale a tensor is what they mean without. Addresses differ
+ * from call to call; candidates for a mode are asked for with some that are aligned as those will be. */
+static arke_status set_modes(const cublas_plan *plan, const cublas_product *p, arke_error *err) {
+  const cublas_library *l = plan->library;
+  if (p->scales <= CUBLAS_SCALES_TENSOR) return ARKE_OK;
+  if (cublas_version(l) < FIRST_WITH_MODES)
+    return error_set(err, ARKE_ERR_UNSUPPORTED, "cublas",
+                     "cublasLt has scales of rows and blocks since 12.9, this one is %zu.%zu",
+                     cublas_version(l) / 10000, cublas_version(l) / 100 % 100);
+  bool block = p->scales == CUBLAS_SCALES_BLOCK;
+  int32_t of_b = block ? CUBLASLT_SCALE_BLOCK : CUBLASLT_SCALE_ROW,
+          of_a = block ? CUBLASLT_SCALE_RUN : CUBLASLT_SCALE_ROW;
+  TRY(check(l, l->api.desc_set(plan->desc, CUBLASLT_DESC_A_SCALE_MODE, &of_b, sizeof of_b),
+            "cublasLtMatmulDescSetAttribute", err));
+  TRY(check(l, l->api.desc_set(plan->desc, CUBLASLT_DESC_B_SCALE_MODE, &of_a, sizeof of_a),
+            "cublasLtMatmulDescSetAttribute", err));
+  TRY(set_scale(plan, CUBLASLT_DESC_A_SCALE, ALIGNMENT, err));
+  return set_scale(plan, CUBLASLT_DESC_B_SCALE, ALIGNMENT, err);
 }
 
 /* A row-major matrix is its transpose in column-major order, so the product is asked for as Yᵀ = Bᵀ Aᵀ with
@@ -157,6 +197,7 @@ static arke_status describe(cublas_plan *plan, const cublas_product *p, arke_err
             "cublasLtMatmulDescSetAttribute", err));
   TRY(check(l, l->api.desc_set(plan->desc, CUBLASLT_DESC_TRANSB, &op_a, sizeof op_a),
             "cublasLtMatmulDescSetAttribute", err));
+  TRY(set_modes(plan, p, err));
   TRY(check(l, l->api.layout_create(&plan->first, type_code(p->b), rows, cols, (int64_t)rows),
             "cublasLtMatrixLayoutCreate", err));
   TRY(check(l, l->api.layout_create(&plan->second, type_code(p->a), k, m, p->k), "cublasLtMatrixLayoutCreate",
@@ -177,11 +218,15 @@ static arke_status ask(cublas_plan *plan, arke_error *err) {
                    l->api.preference_set(preference, CUBLASLT_PREFERENCE_WORKSPACE, &workspace_bytes,
                                          sizeof workspace_bytes),
                    "cublasLtMatmulPreferenceSetAttribute", err);
-  if (status == ARKE_OK)
-    status = check(l,
-                   l->api.heuristics(l->handle, plan->desc, plan->first, plan->second, plan->result,
-                                     plan->result, preference, CUBLAS_HEURISTICS, results, &found),
-                   "cublasLtMatmulAlgoGetHeuristic", err);
+  if (status == ARKE_OK) {
+    cublaslt_status answer = l->api.heuristics(l->handle, plan->desc, plan->first, plan->second, plan->result,
+                                               plan->result, preference, CUBLAS_HEURISTICS, results, &found);
+    /* "Not supported" is how a product that it has no kernel for is answered, beside none found. */
+    if (answer != CUBLASLT_NOT_SUPPORTED)
+      status = check(l, answer, "cublasLtMatmulAlgoGetHeuristic", err);
+    else
+      found = 0;
+  }
   if (preference != NULL) l->api.preference_destroy(preference);
   for (int i = 0; i < found && status == ARKE_OK; i++)
     if (results[i].state == CUBLASLT_SUCCESS && results[i].workspace_bytes <= CUBLAS_WORKSPACE_BYTES)
@@ -229,18 +274,6 @@ int cublas_plan_count(const cublas_plan *plan) {
   return plan->count;
 }
 
-static void *address(uint64_t device_address) {
-  return (void *)(uintptr_t)device_address;
-}
-
-/* The descriptor's operands are B, then A. Scales differ from call to call. */
-static arke_status set_scale(const cublas_plan *plan, int attribute, uint64_t scale, arke_error *err) {
-  const cublas_library *l = plan->library;
-  const void *at = address(scale);
-  return check(l, l->api.desc_set(plan->desc, attribute, &at, sizeof at), "cublasLtMatmulDescSetAttribute",
-               err);
-}
-
 arke_status cublas_plan_run(const cublas_plan *plan, int i, const cublas_tensors *t, uint64_t workspace,
                             void *stream, arke_error *err) {
   if (i < 0 || i >= plan->count)
@@ -251,7 +284,7 @@ arke_status cublas_plan_run(const cublas_plan *plan, int i, const cublas_tensors
   bool whole = plan->product.a == DTYPE_I8;
   const void *alpha = whole ? (const void *)&whole_one : &one;
   const void *beta = whole ? (const void *)&whole_none : &none;
-  if (plan->product.scaled) {
+  if (has_scales(&plan->product)) {
     TRY(set_scale(plan, CUBLASLT_DESC_A_SCALE, t->b_scale, err));
     TRY(set_scale(plan, CUBLASLT_DESC_B_SCALE, t->a_scale, err));
   }

@@ -11,6 +11,7 @@ typedef int cublaslt_status;
 
 enum {
   CUBLASLT_SUCCESS = 0,
+  CUBLASLT_NOT_SUPPORTED = 15,
   CUBLASLT_REAL_32F = 0,
   CUBLASLT_REAL_16F = 2,
   CUBLASLT_REAL_8I = 3,
@@ -25,8 +26,14 @@ enum {
   CUBLASLT_OP_TRANSPOSED = 1,
   CUBLASLT_DESC_TRANSA = 3,
   CUBLASLT_DESC_TRANSB = 4,
-  CUBLASLT_DESC_A_SCALE = 17, /* device address of an f32 that multiplies the first operand */
+  CUBLASLT_DESC_A_SCALE = 17, /* device address of an f32, or several, that multiply the first operand */
   CUBLASLT_DESC_B_SCALE = 18,
+  CUBLASLT_DESC_A_SCALE_MODE = 31, /* int32_t, since 12.8: which of them multiplies what */
+  CUBLASLT_DESC_B_SCALE_MODE = 32,
+  CUBLASLT_SCALE_TENSOR = 0,
+  CUBLASLT_SCALE_ROW = 3,            /* since 12.9: one for each row of either operand of the product */
+  CUBLASLT_SCALE_RUN = 4,            /* since 12.9: one for 128 terms of a row */
+  CUBLASLT_SCALE_BLOCK = 5,          /* since 12.9: one for 128 terms of 128 rows */
   CUBLASLT_PREFERENCE_WORKSPACE = 1, /* uint64_t, bytes */
 };
 

@@ -39,6 +39,7 @@ typedef struct match {
   tune_expected expected;
   cli_tuned ours;
   cli_cublas cublas;
+  arke_error refusal; /* of cuBLAS: that it has no such product is no failure of a bench */
   tune_meter meter;
   cli_contest selection; /* cuBLAS's candidates among themselves */
   int best;              /* the fastest of them */
@@ -53,10 +54,10 @@ typedef struct match {
 static arke_status set_up(match *m, cublas_library *library, arke_error *err) {
   bench *b = m->bench;
   cublas_product product;
-  TRY(cli_cublas_product(m->problem, &product, err));
+  TRY(cli_cublas_product(m->problem, &product, &m->refusal));
   TRY(cli_bench_tensors(b, m->problem, &m->tensors, err));
+  TRY(cli_cublas_open(library, &product, &m->tensors, &m->cublas, &m->refusal));
   TRY(cli_bench_tuned(b, m->problem, &m->tensors, &m->ours, err));
-  TRY(cli_cublas_open(library, &product, &m->tensors, &m->cublas, err));
   m->selection.n = m->cublas.n;
   for (int i = 0; i < m->selection.n; i++) m->selection.list[i] = cli_cublas_contestant(&m->cublas, i);
   return tune_meter_open(b->dev, b->settings->tune.seed, &m->meter, err);
@@ -158,14 +159,23 @@ static json_t *match_json(const match *m, const char *title, bool powered) {
   return o;
 }
 
+/* *ratio: 0 where cuBLAS has no such product, which is told and no failure. */
 static arke_status play_problem(bench *b, const cli_problem *p, cublas_library *library,
                                 const power_meter *meter, json_t *list, double *ratio, arke_error *err) {
   match m = {.bench = b, .problem = p};
   strbuf title = STRBUF_INIT, ours = STRBUF_INIT, theirs = STRBUF_INIT;
   cli_problem_title(p, &title);
   cli_complain("comparing %s", strbuf_text(&title));
+  *ratio = 0;
   arke_status status = play(&m, library, meter, err);
-  if (status == ARKE_OK) {
+  if (m.refusal.code != ARKE_OK && m.refusal.code != ARKE_ERR_UNSUPPORTED)
+    error_set(err, status, m.refusal.stage, "%s", m.refusal.text);
+  if (m.refusal.code == ARKE_ERR_UNSUPPORTED) {
+    status = ARKE_OK;
+    json_array_append_new(
+        list, json_pack("{s:s, s:s}", "problem", strbuf_text(&title), "cublas_refused", m.refusal.text));
+    strbuf_addf(&b->text, "%-32s not compared: %s\n", strbuf_text(&title), m.refusal.text);
+  } else if (status == ARKE_OK) {
     *ratio = m.ratio.median;
     cli_time_print(m.contest.list[OURS].time.median_ns, &ours);
     cli_time_print(m.contest.list[THEIRS].time.median_ns, &theirs);
@@ -218,19 +228,24 @@ arke_status cli_bench_baseline(bench *b, arke_error *err) {
   strbuf_addf(&b->text, "%-32s %10s %8s %10s %8s   %s\n", "problem", "arke", "TFLOP/s", "cublas", "TFLOP/s",
               "cublas over arke (p10 to p90)");
   arke_status status = ARKE_OK;
+  int compared = 0;
   for (int i = 0; i < b->n_problems && status == ARKE_OK; i++) {
-    double ratio = 0;
+    double ratio;
     status = play_problem(b, &b->problems[i], library, meter, list, &ratio, err);
-    logarithms += log(ratio);
-    lowest = fmin(lowest, ratio);
+    if (status == ARKE_OK && ratio > 0) {
+      logarithms += log(ratio);
+      lowest = fmin(lowest, ratio);
+      compared++;
+    }
     if (status == ARKE_OK) status = cli_bench_so_far(b, err);
   }
   power_meter_close(meter);
   cublas_close(library);
   TRY(status);
-  double mean = exp(logarithms / b->n_problems);
+  if (compared == 0) return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "cuBLAS has none of these products");
+  double mean = exp(logarithms / compared);
   json_object_set_new(b->report, "geometric_mean", json_real(mean));
   json_object_set_new(b->report, "lowest", json_real(lowest));
-  strbuf_addf(&b->text, "geometric mean %.4f over %d problems, lowest %.4f\n", mean, b->n_problems, lowest);
+  strbuf_addf(&b->text, "geometric mean %.4f over %d problems, lowest %.4f\n", mean, compared, lowest);
   return ARKE_OK;
 }

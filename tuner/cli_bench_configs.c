@@ -45,6 +45,7 @@ typedef struct config_match {
   tune_runner runner; /* on a device handle of its own */
   tune_meter meter;
   cli_cublas cublas;
+  arke_error refusal; /* why cuBLAS is not among them; ARKE_OK where it is, or is not asked */
   tune_candidates candidates;
   int n_images;
   cli_image images[CLI_CONTESTANTS_MAX];
@@ -151,7 +152,12 @@ static arke_status prepare(config_match *c, arke_error *err) {
 static arke_status add_cublas(config_match *c, cublas_library *library, arke_error *err) {
   cublas_product product;
   if (library == NULL || cli_cublas_product(c->problem, &product, NULL) != ARKE_OK) return ARKE_OK;
-  TRY(cli_cublas_open(library, &product, &c->runner.tensors, &c->cublas, err));
+  arke_status status = cli_cublas_open(library, &product, &c->runner.tensors, &c->cublas, &c->refusal);
+  if (status == ARKE_ERR_UNSUPPORTED) {
+    cli_complain("without cuBLAS: %s", c->refusal.text);
+    return ARKE_OK;
+  }
+  if (status != ARKE_OK) return error_set(err, status, STAGE, "%s", c->refusal.text);
   for (int i = 0; i < c->cublas.n; i++)
     c->contest.list[c->contest.n++] = cli_cublas_contestant(&c->cublas, i);
   return ARKE_OK;
@@ -174,8 +180,11 @@ static arke_status report(config_match *c, const char *title, json_t *problems, 
   cli_contest first = *contest; /* cuBLAS's candidates come first */
   if (c->cublas.n > 0) first.n = c->cublas.n;
   int baseline = cli_contest_fastest(&first, 0);
-  json_array_append_new(problems, json_pack("{s:s, s:s, s:o}", "problem", title, "baseline",
-                                            contest->list[baseline].name, "contestants", list));
+  json_t *one_problem = json_pack("{s:s, s:s, s:o}", "problem", title, "baseline",
+                                  contest->list[baseline].name, "contestants", list);
+  if (c->refusal.code != ARKE_OK)
+    json_object_set_new(one_problem, "cublas_refused", json_string(c->refusal.text));
+  json_array_append_new(problems, one_problem);
   strbuf_addf(&b->text, "%s; baseline: %s\n", title, contest->list[baseline].name);
   for (int i = 0; i < contest->n; i++) {
     const cli_contestant *one = &contest->list[i];

@@ -1,4 +1,5 @@
 #include <check.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,25 +20,30 @@ static uint64_t address(const void *p) {
 }
 
 static const cublas_product PRODUCTS[] = {
-    {5, 7, 11, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, false, false},
-    {5, 7, 11, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, true, false},
-    {1, 8, 3, DTYPE_F16, DTYPE_F16, DTYPE_F16, false, false},
-    {9, 1, 4, DTYPE_F16, DTYPE_F16, DTYPE_F16, true, false},
-    {4, 4, 4, DTYPE_F16, DTYPE_F16, DTYPE_F16, true, false},
-    {5, 6, 7, DTYPE_F32, DTYPE_F32, DTYPE_F32, false, false},
-    {5, 6, 7, DTYPE_I8, DTYPE_I8, DTYPE_I32, true, false},
-    {5, 6, 7, DTYPE_E4M3, DTYPE_E4M3, DTYPE_BF16, true, false},
-    {5, 6, 7, DTYPE_E4M3, DTYPE_E5M2, DTYPE_F16, true, true},
-    {5, 6, 7, DTYPE_E5M2, DTYPE_E4M3, DTYPE_F32, true, true},
+    {5, 7, 11, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, false, CUBLAS_SCALES_NONE},
+    {5, 7, 11, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, true, CUBLAS_SCALES_NONE},
+    {1, 8, 3, DTYPE_F16, DTYPE_F16, DTYPE_F16, false, CUBLAS_SCALES_NONE},
+    {9, 1, 4, DTYPE_F16, DTYPE_F16, DTYPE_F16, true, CUBLAS_SCALES_NONE},
+    {4, 4, 4, DTYPE_F16, DTYPE_F16, DTYPE_F16, true, CUBLAS_SCALES_NONE},
+    {5, 6, 7, DTYPE_F32, DTYPE_F32, DTYPE_F32, false, CUBLAS_SCALES_NONE},
+    {5, 6, 7, DTYPE_I8, DTYPE_I8, DTYPE_I32, true, CUBLAS_SCALES_NONE},
+    {5, 6, 7, DTYPE_E4M3, DTYPE_E4M3, DTYPE_BF16, true, CUBLAS_SCALES_NONE},
+    {5, 6, 7, DTYPE_E4M3, DTYPE_E5M2, DTYPE_F16, true, CUBLAS_SCALES_TENSOR},
+    {5, 6, 7, DTYPE_E5M2, DTYPE_E4M3, DTYPE_F32, true, CUBLAS_SCALES_TENSOR},
+    {5, 6, 7, DTYPE_E4M3, DTYPE_E4M3, DTYPE_F32, true, CUBLAS_SCALES_ROW},
 };
 
 START_TEST(products_are_row_major) {
   const cublas_product *p = &PRODUCTS[_i];
   uint32_t a[128], b[128], y[128], workspace;
-  const float a_scale = 2, b_scale = -4;
-  for (int i = 0; i < 128; i++) { /* small integers: every sum is exact */
+  _Alignas(16) float a_scales[16], b_scales[16]; /* the first is all that a tensor has */
+  for (int i = 0; i < 128; i++) {                /* small integers: every sum is exact */
     dtype_store(p->a, a, i, i % 5 - 2);
     dtype_store(p->b, b, i, i % 7 - 3);
+  }
+  for (int i = 0; i < 16; i++) {
+    a_scales[i] = (float)(1 << i % 3);
+    b_scales[i] = -(float)(1 << i % 4);
   }
   cublas_library *library = open_fake();
   cublas_plan *plan;
@@ -47,8 +53,8 @@ START_TEST(products_are_row_major) {
   const cublas_tensors t = {.a = address(a),
                             .b = address(b),
                             .y = address(y),
-                            .a_scale = address(&a_scale),
-                            .b_scale = address(&b_scale)};
+                            .a_scale = address(a_scales),
+                            .b_scale = address(b_scales)};
   for (int c = 0; c < cublas_plan_count(plan); c++) {
     uint64_t which = 99;
     memset(y, 0xFF, sizeof y);
@@ -61,7 +67,10 @@ START_TEST(products_are_row_major) {
         for (int64_t k = 0; k < p->k; k++)
           sum += dtype_load(p->a, a, m * p->k + k) *
                  dtype_load(p->b, b, p->b_transposed ? n * p->k + k : k * p->n + n);
-        ck_assert_double_eq(dtype_load(p->y, y, m * p->n + n), p->scaled ? -8 * sum : sum);
+        bool rows = p->scales == CUBLAS_SCALES_ROW;
+        if (p->scales != CUBLAS_SCALES_NONE)
+          sum *= (double)a_scales[rows ? m : 0] * (double)b_scales[rows ? n : 0];
+        ck_assert_double_eq(dtype_load(p->y, y, m * p->n + n), sum);
       }
     ck_assert_uint_eq(((const uint8_t *)y)[dtype_bytes(p->y, p->m * p->n)], 0xFF);
   }
@@ -72,19 +81,92 @@ START_TEST(products_are_row_major) {
 }
 END_TEST
 
+/* Sizes in which the last run of terms, the last block of columns and the padding of its row are not full. */
+START_TEST(scales_of_blocks_are_arranged) {
+  enum { M = 8, N = 132, G = 5, K = 128 * G - 56, H = 2 };
+  static const cublas_product p = {M, N, K, DTYPE_E4M3, DTYPE_E4M3, DTYPE_F32, true, CUBLAS_SCALES_BLOCK};
+  static uint8_t a[M * K], b[N * K];
+  static float y[M * N], a_rows[M * G], b_rows[H * G];
+  static _Alignas(16) float a_scales[M * G + 1], b_scales[H * 8 + 1];
+  uint32_t workspace;
+  for (int64_t i = 0; i < M * K; i++) dtype_store(p.a, a, i, (double)(i % 5 - 2));
+  for (int64_t i = 0; i < N * K; i++) dtype_store(p.b, b, i, (double)(i % 7 - 3));
+  for (int i = 0; i < M * G; i++) a_rows[i] = (float)(i % 11 - 5);
+  for (int i = 0; i < H * G; i++) b_rows[i] = (float)(1 << i % 4);
+  ck_assert_int_eq(cublas_scales_count(&p, CUBLAS_A), M * G);
+  ck_assert_int_eq(cublas_scales_count(&p, CUBLAS_B), H * 8);
+  a_scales[M * G] = b_scales[H * 8] = 77;
+  cublas_scales_arrange(&p, CUBLAS_A, a_rows, a_scales);
+  cublas_scales_arrange(&p, CUBLAS_B, b_rows, b_scales);
+  ck_assert(a_scales[M * G] == 77 && b_scales[H * 8] == 77);
+  for (int i = 0; i < H * 8; i++) ck_assert(i % 8 < G || b_scales[i] == 0);
+  cublas_library *library = open_fake();
+  cublas_plan *plan;
+  ck_assert_msg(cublas_plan_create(library, &p, &plan, &error) == ARKE_OK, "%s", error.text);
+  const cublas_tensors t = {address(a), address(b), address(y), address(a_scales), address(b_scales)};
+  ck_assert(cublas_plan_run(plan, 0, &t, address(&workspace), NULL, &error) == ARKE_OK);
+  for (int64_t m = 0; m < M; m++)
+    for (int64_t n = 0; n < N; n++) {
+      double sum = 0;
+      for (int64_t k = 0; k < K; k++)
+        sum += dtype_load(p.a, a, m * K + k) * (double)a_rows[m * G + k / 128] *
+               dtype_load(p.b, b, n * K + k) * (double)b_rows[n / 128 * G + k / 128];
+      ck_assert_double_eq((double)y[m * N + n], sum);
+    }
+  cublas_plan_destroy(plan);
+  cublas_close(library);
+}
+END_TEST
+
+/* The library that the process has open already, so that this is the version it tells. */
+START_TEST(old_libraries_have_no_scales_of_blocks) {
+  static const cublas_product p = {8,          128,        128,  DTYPE_E4M3,
+                                   DTYPE_E4M3, DTYPE_BF16, true, CUBLAS_SCALES_BLOCK};
+  cublas_library *library = open_fake();
+  void *object = dlopen(FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);
+  size_t *version = dlsym(object, "fake_version");
+  cublas_plan *plan;
+  error_clear(&error);
+  *version = 120805;
+  ck_assert(cublas_plan_create(library, &p, &plan, &error) == ARKE_ERR_UNSUPPORTED);
+  ck_assert_str_eq(error.text, "cublasLt has scales of rows and blocks since 12.9, this one is 12.8");
+  *version = 120900;
+  ck_assert(cublas_plan_create(library, &p, &plan, &error) == ARKE_OK);
+  cublas_plan_destroy(plan);
+  dlclose(object);
+  cublas_close(library);
+}
+END_TEST
+
 START_TEST(wrong_products_are_refused) {
   static const struct {
     cublas_product product;
     arke_status status;
     const char *part;
-  } cases[] = {
-      {{0, 4, 4, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, false, false}, ARKE_ERR_ARGUMENT, "0x4x4 is empty"},
-      {{4, -4, 4, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, false, false}, ARKE_ERR_ARGUMENT, "4x-4x4"},
-      {{4, 4, 4, DTYPE_F64, DTYPE_F64, DTYPE_F64, false, false}, ARKE_ERR_UNSUPPORTED, "f64 and f64 in f64"},
-      {{4, 4, 4, DTYPE_BF16, DTYPE_F16, DTYPE_F16, false, false}, ARKE_ERR_UNSUPPORTED, "bf16 and f16"},
-      {{4, 4, 4, DTYPE_I8, DTYPE_I8, DTYPE_BF16, true, false}, ARKE_ERR_UNSUPPORTED, "i8 in bf16"},
-      {{4, 4, 4, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, true, true}, ARKE_ERR_UNSUPPORTED, "bf16"},
-      {{4, 13, 4, DTYPE_F16, DTYPE_F16, DTYPE_F16, false, false}, ARKE_ERR_UNSUPPORTED, "4x13x4 in f16"}};
+  } cases[] = {{{0, 4, 4, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, false, CUBLAS_SCALES_NONE},
+                ARKE_ERR_ARGUMENT,
+                "0x4x4 is empty"},
+               {{4, -4, 4, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, false, CUBLAS_SCALES_NONE},
+                ARKE_ERR_ARGUMENT,
+                "4x-4x4"},
+               {{4, 4, 4, DTYPE_F64, DTYPE_F64, DTYPE_F64, false, CUBLAS_SCALES_NONE},
+                ARKE_ERR_UNSUPPORTED,
+                "f64 and f64 in f64"},
+               {{4, 4, 4, DTYPE_BF16, DTYPE_F16, DTYPE_F16, false, CUBLAS_SCALES_NONE},
+                ARKE_ERR_UNSUPPORTED,
+                "bf16 and f16"},
+               {{4, 4, 4, DTYPE_I8, DTYPE_I8, DTYPE_BF16, true, CUBLAS_SCALES_NONE},
+                ARKE_ERR_UNSUPPORTED,
+                "i8 in bf16"},
+               {{4, 4, 4, DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, true, CUBLAS_SCALES_TENSOR},
+                ARKE_ERR_UNSUPPORTED,
+                "bf16"},
+               {{4, 13, 4, DTYPE_F16, DTYPE_F16, DTYPE_F16, false, CUBLAS_SCALES_NONE},
+                ARKE_ERR_UNSUPPORTED,
+                "4x13x4 in f16"},
+               {{6, 8, 128, DTYPE_E4M3, DTYPE_E4M3, DTYPE_BF16, true, CUBLAS_SCALES_BLOCK},
+                ARKE_ERR_UNSUPPORTED,
+                "no kernel for 6x8x128 in e4m3"}};
   cublas_library *library = open_fake();
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     cublas_plan *plan;
@@ -150,6 +232,8 @@ int main(void) {
   TCase *t = tcase_create("cublas");
   tcase_set_timeout(t, 60); /* the real library is half a gigabyte */
   tcase_add_loop_test(t, products_are_row_major, 0, COUNT_OF(PRODUCTS));
+  tcase_add_test(t, scales_of_blocks_are_arranged);
+  tcase_add_test(t, old_libraries_have_no_scales_of_blocks);
   tcase_add_test(t, wrong_products_are_refused);
   tcase_add_test(t, missing_library_and_functions_are_named);
   tcase_add_test(t, lack_of_memory_is_reported);
