@@ -219,17 +219,20 @@
     "m[b,h,q])) * V[b,h,k,d]) / s[b,h,q]; lse[b,h,q] = m[b,h,q] + log(s[b,h,q]) }")                          \
   X(attention_backward, "attention", "B,H,G,S,R,D,E", "f16 bf16",                                            \
     "gradients of attention, from its outputs, their gradient and log-sum-exp",                              \
-    "attention_backward(Q: T[B,H,S,D], K: T[B,G,R,D], V: T[B,G,R,E], O: T[B,H,S,E], dO: T[B,H,S,E], "        \
-    "lse: f32[B,H,S]) -> (dQ: T[B,H,S,D], dK: T[B,G,R,D], dV: T[B,G,R,E]) scale: float = 1 / sqrt(D), "      \
-    "causal: bool = false, left: int = -1, right: int = -1, base2: bool = false { v[q,k] = (!causal || k "   \
-    "<= q + R - S) && (left < 0 || k >= q + R - S - left) && (right < 0 || k <= q + R - S + right); "        \
-    "e[b,h,q] = sum(x) O[b,h,q,x] * dO[b,h,q,x]; A[b,h,q,k] = scale * sum(d) Q[b,h,q,d] * K[b,h / (H / "     \
-    "G),k,d]; P[b,h,q,k] = base2 ? exp2(1.4426950408889634 * A[b,h,q,k] - lse[b,h,q]) : "                    \
-    "exp(A[b,h,q,k] - lse[b,h,q]); W[b,h,q,k] = sum(x) dO[b,h,q,x] * V[b,h / (H / G),k,x]; Z[b,h,q,k] "      \
-    "= cast<T>(P[b,h,q,k] * (W[b,h,q,k] - e[b,h,q])); dQ[b,h,q,d] = scale * sum(k: v[q,k]) Z[b,h,q,k] * "    \
-    "K[b,h / (H / G),k,d]; dK[b,g,k,d] = scale * sum(h: h / (H / G) == g) sum(q: v[q,k]) Z[b,h,q,k] * "      \
-    "Q[b,h,q,d]; dV[b,g,k,x] = sum(h: h / (H / G) == g) sum(q: v[q,k]) cast<T>(P[b,h,q,k]) * "               \
-    "dO[b,h,q,x] }")                                                                                         \
+    "attention_backward(Q: T[B,H,S,D], K: T[B,G,R,D], V: T[B,G,R,E], O: T[B,H,S,E], dO: "                    \
+    "T[B,H,S,E], lse: f32[B,H,S]) -> (dQ: T[B,H,S,D], dK: T[B,G,R,D], dV: T[B,G,R,E]) scale: "               \
+    "float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: int = -1, softcap: float "            \
+    "= 0.0, base2: bool = false { v[q,k] = (!causal || k <= q + R - S) && (left < 0 || k >= q + "            \
+    "R - S - left) && (right < 0 || k <= q + R - S + right); e[b,h,q] = sum(x) O[b,h,q,x] * "                \
+    "dO[b,h,q,x]; p[b,h,q,k] = scale * sum(d) Q[b,h,q,d] * K[b,h / (H / G),k,d]; t[b,h,q,k] = "              \
+    "tanh(p[b,h,q,k] / softcap); A[b,h,q,k] = softcap == 0 ? p[b,h,q,k] : softcap * t[b,h,q,k]; "            \
+    "P[b,h,q,k] = base2 ? exp2(1.4426950408889634 * A[b,h,q,k] - lse[b,h,q]) : exp(A[b,h,q,k] - "            \
+    "lse[b,h,q]); W[b,h,q,k] = sum(x) dO[b,h,q,x] * V[b,h / (H / G),k,x]; a[b,h,q,k] = "                     \
+    "P[b,h,q,k] * (W[b,h,q,k] - e[b,h,q]); Z[b,h,q,k] = cast<T>(softcap == 0 ? a[b,h,q,k] : "                \
+    "a[b,h,q,k] * (1 - t[b,h,q,k] * t[b,h,q,k])); dQ[b,h,q,d] = scale * sum(k: v[q,k]) "                     \
+    "Z[b,h,q,k] * K[b,h / (H / G),k,d]; dK[b,g,k,d] = scale * sum(h: h / (H / G) == g) sum(q: "              \
+    "v[q,k]) Z[b,h,q,k] * Q[b,h,q,d]; dV[b,g,k,x] = sum(h: h / (H / G) == g) sum(q: v[q,k]) "                \
+    "cast<T>(P[b,h,q,k]) * dO[b,h,q,x] }")                                                                   \
   X(varlen_attention, "attention", "N,H,M,G,D,E,B", "f16 bf16",                                              \
     "attention of packed sequences, each to its own keys, by offsets of both",                               \
     "varlen_attention(Q: T[N,H,D], K: T[M,G,D], V: T[M,G,E], cu_q: i32[B+1], cu_k: i32[B+1]) "               \
@@ -244,6 +247,26 @@
     "O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) cast<T>(exp(A[n,h,k] - m[n,h])) * V[k,h / "                \
     "(H / G),e]) / s[n,h]; l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? l[n,h] * "                      \
     "1.4426950408889634 : l[n,h] }")                                                                         \
+  X(varlen_attention_backward, "attention", "N,H,M,G,D,E,B", "f16 bf16",                                     \
+    "gradients of varlen_attention, from its outputs, their gradient and log-sum-exp",                       \
+    "varlen_attention_backward(Q: T[N,H,D], K: T[M,G,D], V: T[M,G,E], O: T[N,H,E], dO: T[N,H,E], "           \
+    "lse: f32[N,H], cu_q: i32[B+1], cu_k: i32[B+1]) -> (dQ: T[N,H,D], dK: T[M,G,D], dV: "                    \
+    "T[M,G,E]) scale: float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: int = "              \
+    "-1, softcap: float = 0.0, base2: bool = false { g[n] = sum(b: cu_q[b + 1] <= n) 1; r[k] = "             \
+    "sum(b: cu_k[b + 1] <= k) 1; v[n,k] = g[n] < B && k >= cu_k[g[n]] && k < cu_k[g[n] + 1] && "             \
+    "(!causal || k <= n + cu_k[g[n] + 1] - cu_q[g[n] + 1]) && (left < 0 || k >= n + cu_k[g[n] + "            \
+    "1] - cu_q[g[n] + 1] - left) && (right < 0 || k <= n + cu_k[g[n] + 1] - cu_q[g[n] + 1] + "               \
+    "right); u[n,k] = r[k] < B && n >= cu_q[r[k]] && n < cu_q[r[k] + 1] && (!causal || k <= n + "            \
+    "cu_k[r[k] + 1] - cu_q[r[k] + 1]) && (left < 0 || k >= n + cu_k[r[k] + 1] - cu_q[r[k] + 1] - "           \
+    "left) && (right < 0 || k <= n + cu_k[r[k] + 1] - cu_q[r[k] + 1] + right); e[n,h] = sum(x) "             \
+    "O[n,h,x] * dO[n,h,x]; p[n,h,k] = scale * sum(d) Q[n,h,d] * K[k,h / (H / G),d]; t[n,h,k] = "             \
+    "tanh(p[n,h,k] / softcap); A[n,h,k] = softcap == 0 ? p[n,h,k] : softcap * t[n,h,k]; P[n,h,k] "           \
+    "= base2 ? exp2(1.4426950408889634 * A[n,h,k] - lse[n,h]) : exp(A[n,h,k] - lse[n,h]); "                  \
+    "W[n,h,k] = sum(x) dO[n,h,x] * V[k,h / (H / G),x]; a[n,h,k] = P[n,h,k] * (W[n,h,k] - "                   \
+    "e[n,h]); Z[n,h,k] = cast<T>(softcap == 0 ? a[n,h,k] : a[n,h,k] * (1 - t[n,h,k] * "                      \
+    "t[n,h,k])); dQ[n,h,d] = scale * sum(k: v[n,k]) Z[n,h,k] * K[k,h / (H / G),d]; dK[k,i,d] = "             \
+    "scale * sum(h: h / (H / G) == i) sum(n: u[n,k]) Z[n,h,k] * Q[n,h,d]; dV[k,i,x] = sum(h: h / "           \
+    "(H / G) == i) sum(n: u[n,k]) cast<T>(P[n,h,k]) * dO[n,h,x] }")                                          \
   X(paged_attention, "attention", "B,S,H,G,D,E,P,Z,W", "f16 bf16",                                           \
     "attention to keys and values in pages that a table names",                                              \
     "paged_attention(Q: T[B,S,H,D], K: T[P,Z,G,D], V: T[P,Z,G,E], table: i32[B,W], lens: "                   \
