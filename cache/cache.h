@@ -30,11 +30,19 @@ typedef enum cache_mode {
  * CACHE_IMMUTABLE does. What a killed writer committed is there for CACHE_READ and CACHE_WRITE. Do not carry
  * a handle across fork. */
 arke_status cache_open(const char *path, cache_mode mode, cache **c, arke_error *err);
-/* Opens for writing, after a check of every page. A damaged or foreign file is renamed to PATH.damaged-N (its
- * -wal, -shm and -journal alike; nothing is overwritten) and a fresh one is made; *aside (may be NULL) is
- * then its new name, the arena's, else NULL. A newer schema, a lack of permission and the like remain errors.
- */
-arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const char **aside, arke_error *err);
+/* What opening looks at before it takes a file for sound. */
+typedef enum cache_check {
+  CACHE_CHECK_KEYS,  /* the pages of problems, environments and winners: milliseconds, whatever else there is
+                      */
+  CACHE_CHECK_PAGES, /* every page: a second for each gigabyte, from memory */
+} cache_check;
+/* Opens for writing, after a check. A damaged or foreign file is renamed to PATH.damaged-N (its -wal, -shm
+ * and -journal alike; nothing is overwritten) and a fresh one is made; *aside (may be NULL) is then its new
+ * name, the arena's, else NULL. A newer schema, a lack of permission and the like remain errors. After
+ * CACHE_CHECK_KEYS a damaged page of trials or kernels is ARKE_ERR_CORRUPT of whatever function meets it:
+ * closing, and opening with CACHE_CHECK_PAGES, sets the file aside then. */
+arke_status cache_open_set_aside(const char *path, cache_check check, arena *a, cache **c, const char **aside,
+                                 arke_error *err);
 /* The last writer to close leaves the whole cache in the one file, fit for copying. NULL is allowed. */
 void cache_close(cache *c);
 const char *cache_path(const cache *c);
@@ -234,10 +242,6 @@ typedef struct cache_merged {
 } cache_merged;
 arke_status cache_merge(cache *to, cache *from, arke_error *err);
 arke_status cache_merge_counted(cache *to, cache *from, cache_merged *counts, arke_error *err);
-
-/* Damaged rows of all tables, found by checking every row and every kernel; the file's structure is not
- * checked. */
-arke_status cache_count_damaged(cache *c, int64_t *n, arke_error *err);
 
 /* Rows per table and damaged rows found by checking every row and every kernel. ARKE_ERR_CORRUPT if the
  * file's own structure is damaged. */

@@ -323,11 +323,10 @@ arke_status cache_open(const char *path, cache_mode mode, cache **c, arke_error 
   return open_once(path, mode, &v, c, err);
 }
 
-/* Every page is read once here: damage is found before hours of tuning, not after. */
-static arke_status open_checked(const char *path, verdict *v, cache **c, arke_error *err) {
+static arke_status open_checked(const char *path, cache_check check, verdict *v, cache **c, arke_error *err) {
   *c = NULL;
   TRY(open_once(path, CACHE_WRITE, v, c, err));
-  arke_status status = store_check_structure(*c, err);
+  arke_status status = store_check_structure(*c, check, err);
   if (status == ARKE_OK) return ARKE_OK;
   if (status == ARKE_ERR_CORRUPT) *v = DAMAGED;
   cache_close(*c);
@@ -340,7 +339,8 @@ static bool is_link(const char *path) {
   return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const char **aside, arke_error *err) {
+arke_status cache_open_set_aside(const char *path, cache_check check, arena *a, cache **c, const char **aside,
+                                 arke_error *err) {
   if (aside != NULL) *aside = NULL;
   *c = NULL;
   if (path == NULL) return check_path(path, CACHE_WRITE, err);
@@ -351,7 +351,7 @@ arke_status cache_open_set_aside(const char *path, arena *a, cache **c, const ch
   arke_error first = ARKE_ERROR_INIT;
   verdict v = UNREADABLE;
   arke_status status = check_path(path, CACHE_WRITE, &first);
-  if (status == ARKE_OK) status = open_checked(path, &v, c, &first);
+  if (status == ARKE_OK) status = open_checked(path, check, &v, c, &first);
   if (status != ARKE_OK && v != DAMAGED && v != NOT_OURS) {
     error_set(err, status, "cache", "%s", first.text);
   } else if (status != ARKE_OK) {

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-arke_status store_check_structure(cache *c, arke_error *err) {
+static arke_status quick_check(cache *c, const char *sql, arke_error *err) {
   sqlite3_stmt *s = NULL;
-  int rc = sqlite3_prepare_v2(c->db, "PRAGMA quick_check(1)", -1, &s, NULL);
+  int rc = sqlite3_prepare_v2(c->db, sql, -1, &s, NULL);
   if (rc != SQLITE_OK) return store_fail(c, rc, err);
   bool row;
   arke_status status = store_step(c, s, &row, err);
@@ -17,6 +17,18 @@ arke_status store_check_structure(cache *c, arke_error *err) {
   }
   sqlite3_finalize(s);
   return status;
+}
+
+arke_status store_check_structure(cache *c, cache_check check, arke_error *err) {
+  static const char *const KEYS[] = {
+      "PRAGMA quick_check(environments)",
+      "PRAGMA quick_check(signatures)",
+      "PRAGMA quick_check(problems)",
+      "PRAGMA quick_check(winners)",
+  };
+  if (check == CACHE_CHECK_PAGES) return quick_check(c, "PRAGMA quick_check(1)", err);
+  for (size_t i = 0; i < COUNT_OF(KEYS); i++) TRY(quick_check(c, KEYS[i], err));
+  return ARKE_OK;
 }
 
 static arke_status read_counts(cache *c, cache_stats *stats, arke_error *err) {
@@ -63,16 +75,11 @@ static arke_status count_bad_kernels(cache *c, int64_t *sum, arke_error *err) {
   return status;
 }
 
-arke_status cache_count_damaged(cache *c, int64_t *n, arke_error *err) {
-  *n = 0;
-  TRY(add_count(c, CACHE_SQL_UNSEALED, n, err));
-  TRY(add_count(c, CACHE_SQL_ORPHANS, n, err));
-  return count_bad_kernels(c, n, err);
-}
-
 arke_status cache_verify(cache *c, cache_stats *stats, arke_error *err) {
   *stats = (cache_stats){0};
-  TRY(store_check_structure(c, err));
+  TRY(store_check_structure(c, CACHE_CHECK_PAGES, err));
   TRY(read_counts(c, stats, err));
-  return cache_count_damaged(c, &stats->damaged, err);
+  TRY(add_count(c, CACHE_SQL_UNSEALED, &stats->damaged, err));
+  TRY(add_count(c, CACHE_SQL_ORPHANS, &stats->damaged, err));
+  return count_bad_kernels(c, &stats->damaged, err);
 }

@@ -105,8 +105,8 @@ bool store_parse_tensors(const char *text, arena *a, cache_problem *p, bool *out
 bool store_outcome_from_name(const char *name, cache_outcome *o);
 bool store_origin_from_name(const char *name, cache_origin *o);
 
-/* SQLite's structural check of every page; ARKE_ERR_CORRUPT with its first finding (cache_verify.c). */
-arke_status store_check_structure(cache *c, arke_error *err);
+/* SQLite's structural check of the pages named; ARKE_ERR_CORRUPT with its first finding (cache_verify.c). */
+arke_status store_check_structure(cache *c, cache_check check, arke_error *err);
 
 /* Rows as structures (cache_get.c). `row` of the entry reader carries the previous row: equal signatures
  * share their strings. A damaged row has `intact` false and nothing else that may be used. */

@@ -147,7 +147,7 @@ static arke_status merge(const cli_settings *s, arena *a, const char *const *fro
         "cache merge takes the files to join and the file to write: arke-tune cache merge FILE... -o FILE");
   status = check_sources(from, n, err);
   if (status == ARKE_OK) status = cli_make_parents(a, into, err);
-  if (status == ARKE_OK) status = cache_open_set_aside(into, a, &to, &aside, err);
+  if (status == ARKE_OK) status = cache_open_set_aside(into, CACHE_CHECK_PAGES, a, &to, &aside, err);
   if (status == ARKE_OK && aside != NULL)
     cli_complain("%s was damaged or not a cache of Arke; it is kept as %s", into, aside);
   if (status == ARKE_OK) status = cache_verify(to, &before, err);

@@ -17,6 +17,7 @@ typedef struct sweep {
   tune_session *session;
   cli_sweep_line *lines; /* one a problem, filled up to n_lines */
   int n_lines;
+  int looked_at; /* of the problems before it, those known to the cache have been looked at, kernel and all */
   arena *memory; /* lives as long as the sweep */
   bool told_aside, told_damaged, warned;
 } sweep;
@@ -30,11 +31,11 @@ static arke_status print_stored(const cache_entry *e, const cli_sweep_line *line
   return status;
 }
 
-/* Whether the cache holds all that tuning the problem could find, and that entry. One whose kernel is damaged
+/* Whether the cache holds all that tuning problem `i` could find, and that entry. One whose kernel is damaged
  * is as good as none. */
-static arke_status find_tuned(const sweep *w, const cli_problem *p, arena *a, cache_entry *e, bool *yes,
-                              arke_error *err) {
+static arke_status find_tuned(const sweep *w, int i, arena *a, cache_entry *e, bool *yes, arke_error *err) {
   const tune_session *s = w->session;
+  const cli_problem *p = &w->workload.problems[i];
   bool measures = s->kind == TUNE_DEVICE_CUDA;
   strbuf bindings = STRBUF_INIT;
   arke_error failure = ARKE_ERROR_INIT;
@@ -45,19 +46,19 @@ static arke_status find_tuned(const sweep *w, const cli_problem *p, arena *a, ca
                            : cache_find_entry(s->cache, p->spec->name, strbuf_text(&bindings),
                                               s->target->name, cache_variant(ptx), !measures, a, e, &failure);
   *yes = status == ARKE_OK && cli_known_settles(e, p->bucket, &s->options, &s->environment, measures);
-  if (*yes) status = cache_load_kernel(s->cache, a, e, &failure);
+  if (*yes && i >= w->looked_at) status = cache_load_kernel(s->cache, a, e, &failure);
   *yes = *yes && status == ARKE_OK;
   strbuf_free(&bindings);
   return status == ARKE_ERR_MEMORY ? error_memory(err, "sweep") : ARKE_OK;
 }
 
 /* Nothing to do for the problem: its line says what the cache holds. */
-static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep_line *line, bool *yes,
-                                 arke_error *err) {
+static arke_status already_tuned(const sweep *w, int i, cli_sweep_line *line, bool *yes, arke_error *err) {
   const tune_session *s = w->session;
+  const cli_problem *p = &w->workload.problems[i];
   cache_entry e;
   arena a = ARENA_INIT;
-  arke_status status = find_tuned(w, p, &a, &e, yes, err);
+  arke_status status = find_tuned(w, i, &a, &e, yes, err);
   if (status == ARKE_OK && *yes) {
     *line =
         (cli_sweep_line){.problem = p,
@@ -75,15 +76,15 @@ static arke_status already_tuned(const sweep *w, const cli_problem *p, cli_sweep
 }
 
 /* The first problem after `i` that will be tuned, if it is tuned in the same session; else NULL. */
-static const ir_problem *next_to_tune(const sweep *w, int i) {
-  while (++i < w->workload.n_problems) {
+static const ir_problem *next_to_tune(sweep *w, int i) {
+  for (i++; i < w->workload.n_problems; w->looked_at = ++i) {
     const cli_problem *p = &w->workload.problems[i];
     if (strcmp(w->settings->tune.bucket, p->bucket) != 0) return NULL;
     if (w->settings->line->given[CLI_OPT_FORCE]) return &p->problem;
     cache_entry e;
     arena a = ARENA_INIT;
     bool tuned = false;
-    arke_status status = find_tuned(w, p, &a, &e, &tuned, NULL);
+    arke_status status = find_tuned(w, i, &a, &e, &tuned, NULL);
     arena_release(&a);
     if (status != ARKE_OK || !tuned) return status == ARKE_OK ? &p->problem : NULL;
   }
@@ -104,15 +105,13 @@ static arke_status print_failed(const cli_problem *p, const char *why, arke_erro
 static arke_status tune_one(sweep *w, const cli_problem *p, cli_sweep_line *line, arke_error *err) {
   arena a = ARENA_INIT;
   strbuf label = STRBUF_INIT, out = STRBUF_INIT;
-  cli_progress progress;
   tune_result r = {0};
   arke_error failure = ARKE_ERROR_INIT;
   strbuf_addf(&label, "[%d/%d] ", w->n_lines, w->workload.n_problems);
   cli_problem_title(p, &label);
   strbuf_add(&label, ": ");
-  cli_progress_start(&progress, strbuf_text(&label));
-  arke_status status = tune_problem(w->session, &p->problem, cli_progress_show, &progress, &a, &r, &failure);
-  cli_progress_end(&progress);
+  arke_status status = cli_tune_in_session(&w->settings->tune, &w->session, &p->problem, strbuf_text(&label),
+                                           &a, &r, &failure);
   if (!w->told_aside) cli_tell_set_aside(&r);
   w->told_aside |= r.set_aside != NULL;
   if (!w->warned && r.warning != NULL) cli_complain("%s", r.warning);
@@ -160,10 +159,7 @@ static arke_status open_session(sweep *w, const cli_problem *p, arke_error *err)
   tune_session_close(w->session);
   w->session = NULL;
   w->settings->tune.bucket = p->bucket;
-  TRY(tune_session_open(&w->settings->tune, &w->session, err));
-  if (!w->told_damaged) cli_tell_damaged_rows(w->session);
-  w->told_damaged = true;
-  return ARKE_OK;
+  return tune_session_open(&w->settings->tune, &w->session, err);
 }
 
 static void tell_skipped(const sweep *w, const cli_problem *p) {
@@ -174,6 +170,10 @@ static void tell_skipped(const sweep *w, const cli_problem *p) {
   strbuf_free(&title);
 }
 
+static void tell_damaged(sweep *w) {
+  if (!w->told_damaged && w->session != NULL) w->told_damaged = cli_tell_damaged_rows(w->session);
+}
+
 static arke_status run(sweep *w, arke_error *err) {
   for (int i = 0; i < w->workload.n_problems; i++) {
     const cli_problem *p = &w->workload.problems[i];
@@ -181,13 +181,15 @@ static arke_status run(sweep *w, arke_error *err) {
     cli_sweep_line *line = &w->lines[w->n_lines++];
     *line = (cli_sweep_line){.problem = p, .state = CLI_FAILED, .config = ""};
     bool done = false;
-    if (!w->settings->line->given[CLI_OPT_FORCE]) TRY(already_tuned(w, p, line, &done, err));
+    if (!w->settings->line->given[CLI_OPT_FORCE]) TRY(already_tuned(w, i, line, &done, err));
     if (done) {
       tell_skipped(w, p);
       continue;
     }
     tune_session_expect(w->session, next_to_tune(w, i));
-    TRY(tune_one(w, p, line, err));
+    arke_status status = tune_one(w, p, line, err);
+    tell_damaged(w);
+    TRY(status);
   }
   return w->session == NULL ? ARKE_OK : cache_check_place(w->session->cache, err); /* also what was skipped */
 }

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/text.h"
 #include "tuner/cli_list.h"
 #include "tuner/cli_output.h"
 #include "tuner/cli_report.h"
@@ -14,10 +13,12 @@ void cli_tell_set_aside(const tune_result *r) {
                  r->cache_path, r->set_aside);
 }
 
-void cli_tell_damaged_rows(const tune_session *s) {
-  if (s->damaged_rows > 0)
-    cli_complain("%s: %lld damaged %s as missing; 'arke-tune cache verify' tells more", cache_path(s->cache),
-                 (long long)s->damaged_rows, text_plural(s->damaged_rows, "row counts", "rows count"));
+bool cli_tell_damaged_rows(const tune_session *s) {
+  bool met = s->cache != NULL && cache_damaged_rows(s->cache) > 0;
+  if (met)
+    cli_complain("%s has damaged rows, which count as missing; 'arke-tune cache verify' tells more",
+                 cache_path(s->cache));
+  return met;
 }
 
 static arke_status print_result(const cli_settings *s, const cli_problem *p, const tune_result *r,
@@ -50,15 +51,38 @@ static arke_status check_config(const cli_problem *p, const target *t, const cha
   return ARKE_OK;
 }
 
-arke_status cli_tune_once(const tune_options *o, const ir_problem *p, const char *label, arena *a,
-                          tune_result *r, arke_error *err) {
-  tune_session *session = NULL;
+static arke_status tune_with_progress(tune_session *session, const ir_problem *p, const char *label, arena *a,
+                                      tune_result *r, arke_error *err) {
   cli_progress progress;
-  TRY(tune_session_open(o, &session, err));
-  cli_tell_damaged_rows(session);
   cli_progress_start(&progress, label);
   arke_status status = tune_problem(session, p, cli_progress_show, &progress, a, r, err);
   cli_progress_end(&progress);
+  return status;
+}
+
+arke_status cli_tune_in_session(const tune_options *o, tune_session **session, const ir_problem *p,
+                                const char *label, arena *a, tune_result *r, arke_error *err) {
+  if (*session == NULL) TRY(tune_session_open(o, session, err));
+  arke_error failure = ARKE_ERROR_INIT;
+  arke_status status = tune_with_progress(*session, p, label, a, r, &failure);
+  if (status == ARKE_ERR_CORRUPT) {
+    tune_options thorough = *o;
+    thorough.check_pages = true;
+    tune_session_close(*session);
+    *session = NULL;
+    TRY(tune_session_open(&thorough, session, err));
+    if ((*session)->set_aside != NULL) return tune_with_progress(*session, p, label, a, r, err);
+  }
+  return status == ARKE_OK ? ARKE_OK : error_set(err, status, failure.stage, "%s", failure.text);
+}
+
+arke_status cli_tune_once(const tune_options *o, const ir_problem *p, const char *label, arena *a,
+                          tune_result *r, arke_error *err) {
+  tune_session *session = NULL;
+  *r = (tune_result){0};
+  arke_status status = cli_tune_in_session(o, &session, p, label, a, r, err);
+  if (session == NULL) return status;
+  cli_tell_damaged_rows(session);
   cli_tell_set_aside(r);
   if (r->warning != NULL) cli_complain("%s", r->warning);
   tune_session_close(session);

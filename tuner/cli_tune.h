@@ -14,10 +14,15 @@ arke_status cli_sweep_run(cli_settings *s, arena *a, arke_error *err);
 arke_status cli_tune_once(const tune_options *o, const ir_problem *p, const char *label, arena *a,
                           tune_result *r, arke_error *err);
 
+/* One problem in *session, which is opened first where it is NULL. A cache file that turns out damaged is
+ * set aside, and the problem is tuned once more, in a new session on a new file. */
+arke_status cli_tune_in_session(const tune_options *o, tune_session **session, const ir_problem *p,
+                                const char *label, arena *a, tune_result *r, arke_error *err);
+
 /* Says where a damaged cache file went. */
 void cli_tell_set_aside(const tune_result *r);
-/* Says how many rows of the session's cache were damaged when it was opened, if any was. */
-void cli_tell_damaged_rows(const tune_session *s);
+/* Says so, and returns true, if the session has met rows of its cache that are damaged. */
+bool cli_tell_damaged_rows(const tune_session *s);
 
 /* Makes the directory of --dump if it is missing, and tries whether files can be written there. */
 arke_status cli_dump_prepare(const char *directory, arena *a, arke_error *err);

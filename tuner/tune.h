@@ -37,6 +37,7 @@ typedef struct tune_options {
   uint64_t seed;
   const char *config; /* NULL, or the one configuration to build, "BLOCK_M=128,…" */
   const char *cache_path;
+  bool check_pages;                /* of the cache file, every one (CACHE_CHECK_PAGES) */
   const char *bucket;              /* "" or ranges the entry shall also serve */
   bool fast_math;                  /* the hardware's approximations (templates/template.h) */
   bool check_indices;              /* no access where an index in a tensor is out of range */

@@ -284,8 +284,9 @@ arke_status tune_session_open(const tune_options *options, tune_session **sessio
   if (status == ARKE_OK) status = open_loop(s, &failure);
   /* Before the device: a file that cannot be opened should not cost the start of a GPU. */
   if (status == ARKE_OK && !options->dry_run)
-    status = cache_open_set_aside(s->options.cache_path, &s->arena, &s->cache, &s->set_aside, &failure);
-  if (status == ARKE_OK && s->cache) status = cache_count_damaged(s->cache, &s->damaged_rows, &failure);
+    status = cache_open_set_aside(s->options.cache_path,
+                                  options->check_pages ? CACHE_CHECK_PAGES : CACHE_CHECK_KEYS, &s->arena,
+                                  &s->cache, &s->set_aside, &failure);
   if (status == ARKE_OK) status = find_device(s, &failure);
   if (status == ARKE_OK) status = describe_environment(s, &failure);
   if (status != ARKE_OK) {

@@ -19,7 +19,6 @@ struct tune_session {
   cache_environment environment;
   cache *cache; /* NULL in a dry run */
   const char *set_aside;
-  int64_t damaged_rows; /* of the cache, when it was opened */
   uv_loop_t loop;
   uv_signal_t on_interrupt[INTERRUPTS_COUNT];
   struct sigaction actions_before[INTERRUPTS_COUNT]; /* put back at the end, and so is the mask */

@@ -191,9 +191,10 @@ static bool consider(const cache_entry *e, void *user) {
   if (strcmp(e->problem.op_text, n->run->op_text) != 0) return true;
   if (ir_problem_bind(n->run->problem->op, e->problem.bindings, &other, NULL) != ARKE_OK) return true;
   nearby found = {.distance = problem_distance(n->run->problem, &other)};
+  bool full = n->n == NEARBY;
+  if (full && found.distance >= n->list[NEARBY - 1].distance) return true;
   if (!find_candidate(n->run, e->winner.template_name, e->winner.config, &found.index)) return true;
-  int at = n->n < NEARBY ? n->n++ : NEARBY;
-  if (at == NEARBY && found.distance >= n->list[--at].distance) return true;
+  int at = full ? NEARBY - 1 : n->n++;
   for (; at > 0 && n->list[at - 1].distance > found.distance; at--) n->list[at] = n->list[at - 1];
   n->list[at] = found;
   return true;

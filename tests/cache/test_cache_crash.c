@@ -142,7 +142,7 @@ static void set_aside_and_write(int which) {
   cache *c;
   const char *aside;
   bool published;
-  child_check(cache_open_set_aside("a.arke", &a, &c, &aside, &err), &err);
+  child_check(cache_open_set_aside("a.arke", CACHE_CHECK_PAGES, &a, &c, &aside, &err), &err);
   child_check(fixture_publish(c, &FIXTURE_H200, 1 + which, 10, CACHE_ORIGIN_MEASURED, 100, &published, &err),
               &err);
   cache_close(c);

@@ -49,7 +49,7 @@ static arke_status session(const cache_kernel *kernel, arke_error *err) {
   arena a = ARENA_INIT;
   cache *c = NULL, *other = NULL;
   const char *aside;
-  arke_status status = cache_open_set_aside("a.arke", &a, &c, &aside, err);
+  arke_status status = cache_open_set_aside("a.arke", CACHE_CHECK_PAGES, &a, &c, &aside, err);
   if (status == ARKE_OK) status = write_session(c, kernel, err);
   if (status == ARKE_OK) status = cache_open("b.arke", CACHE_READ, &other, err);
   if (status == ARKE_OK) status = cache_merge(c, other, err);

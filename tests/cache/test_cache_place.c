@@ -184,7 +184,7 @@ START_TEST(a_link_to_a_damaged_file_stays) {
   arena a = ARENA_INIT;
   cache *c;
   const char *aside;
-  ASSERT_OK(cache_open_set_aside("link", &a, &c, &aside, &fixture_error));
+  ASSERT_OK(cache_open_set_aside("link", CACHE_CHECK_PAGES, &a, &c, &aside, &fixture_error));
   ck_assert_ptr_nonnull(strstr(aside, "/d/a.arke.damaged-1"));
   ck_assert(fixture_exists(aside) && !fixture_exists("link.damaged-1"));
   fixture_must_publish(c, &FIXTURE_H200, 1, 10, CACHE_ORIGIN_MEASURED);
