@@ -21,6 +21,7 @@ enum {
   TRANSPOSE_VECTOR,
   TRANSPOSE_PERSISTENT,
   TRANSPOSE_RASTER,
+  TRANSPOSE_SHIFT,
   TRANSPOSE_N_PARAMS
 };
 
@@ -51,6 +52,11 @@ typedef struct transpose_plan {
   bool along_u;    /* neighbouring CTAs have neighbouring u */
   int load, store; /* elements of a global access along u, along v */
   int loads, stores; /* of a thread in a tile */
+  /* Rows begin anywhere, and are moved in aligned words of `load` elements all the same (transpose_shift.c):
+   * words of a row of the tile, and how many rows, more than the tile has by what a row of the output may
+   * begin later. */
+  bool shifted;
+  int row_words, rows;
   /* Where an element of a turned read lies: tile_offset + v * pitch + (u * bytes ^ twist(v)). */
   int lanes_v; /* threads side by side along v when reading */
   int unit;    /* bytes that stay together under the twist */
@@ -68,6 +74,10 @@ template_reason transpose_fit(const ir_problem *p, bool merged, arena *a, ir_for
 /* `vector`: widest access in bytes; 0: element by element. */
 template_reason transpose_make_plan(const ir_form *form, const transpose_match *match, const target *t,
                                     const config *c, bool dense, int vector, transpose_plan *plan);
+
+/* Whether rows of the form can be moved in aligned words wherever they begin: one output, as wide as what is
+ * turned, whose places are sums of the loops. */
+bool transpose_can_shift(const ir_form *form, const transpose_match *match);
 
 /* The plan for tensors of whole tiles alone; false: the problem has others. */
 bool transpose_make_even(const transpose_plan *plan, transpose_plan *even);
@@ -99,6 +109,7 @@ typedef struct transpose_kernel {
   lanes_options load_options, store_options;
   lanes_args load_slots, store_slots;
   int tiles, tiles_u, tiles_v, outer[IR_FORM_LOOPS]; /* parameters; `outer` by place in the plan's list */
+  int span[LIMIT_TENSORS * 2];                       /* the same: elements of a turned read's tensor */
   struct transpose_emitter *current;                 /* while the body is emitted */
 } transpose_kernel;
 

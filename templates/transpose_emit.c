@@ -1,26 +1,14 @@
 /* The body of a transpose kernel. */
+#include "templates/transpose_emit.h"
 #include "generator/gen_barrier.h"
 #include "generator/gen_bits.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
-#include "templates/transpose.h"
 
-/* One thread's share of a tile while it is emitted. */
-typedef struct transpose_emitter {
-  gen_builder *b;
-  transpose_kernel *k;
-  const transpose_plan *p;
-  gen_value thread, smem;
-  gen_value u, v;                    /* first of the tile */
-  bool whole;                        /* all of the tile exists */
-  gen_value outer[IR_FORM_LOOPS];    /* by place in the plan's list */
-  gen_value store_u, store_v;        /* the thread's first place in the tile when it is stored */
-  gen_value stored_u, stored_v;      /* and in the tensor */
-  gen_value at_u, at_v;              /* in the tile: what the element being evaluated is */
-  gen_type types[LIMIT_TENSORS * 2]; /* of turned reads' elements */
-} emitter;
+typedef transpose_emitter emitter;
+typedef transpose_offset offset;
 
-static gen_value index_of(const emitter *e, gen_value x) {
+gen_value transpose_index(const emitter *e, gen_value x) {
   return e->p->wide_offsets ? gen_zext(e->b, x, GEN_I64) : x;
 }
 
@@ -37,7 +25,7 @@ static gen_value inside(const emitter *e, gen_value x, gen_value extent, int wid
   return e->whole ? x : gen_umin(e->b, x, gen_add_imm(e->b, extent, -width));
 }
 
-static void set_loops(const emitter *e, lanes *l, gen_value u, gen_value v) {
+void transpose_set_loops(const emitter *e, lanes *l, gen_value u, gen_value v) {
   lanes_set(l, e->p->match.u, u);
   lanes_set(l, e->p->match.v, v);
   for (int i = 0; i < e->p->n_outer; i++) lanes_set(l, e->p->outer[i], e->outer[i]);
@@ -94,12 +82,6 @@ static int unpack(const emitter *e, int k, const gen_value *words, gen_value *el
   return bytes <= 4 ? 1 : bytes / 4;
 }
 
-/* Places of a thread are constants apart: all counts are powers of two, so that the bits of its number and
- * those of an access's number become bits of u and v that lie apart. */
-typedef struct offset {
-  int u, v;
-} offset;
-
 /* The thread's first place in the tile when it is read, and what the i-th has more. */
 static void place_to_load(const emitter *e, gen_value *u, gen_value *v) {
   int chunks = e->p->tile_u / e->p->load;
@@ -112,9 +94,8 @@ static offset load_offset(const emitter *e, int i) {
   return (offset){.u = at % chunks * e->p->load, .v = at / chunks};
 }
 
-/* A position in the tensor to which constants are added. */
-static gen_value position_of(const emitter *e, gen_value tile, gen_value within) {
-  return gen_unknown(e->b, gen_add(e->b, tile, index_of(e, within)));
+gen_value transpose_position(const emitter *e, gen_value tile, gen_value within) {
+  return gen_unknown(e->b, gen_add(e->b, tile, transpose_index(e, within)));
 }
 
 /* Issues the tile's loads, which bring `words`, *n_words of them. */
@@ -125,14 +106,14 @@ static arke_status load_tile(emitter *e, gen_value *words, int *n_words, arke_er
   gen_value u, v;
   int n = 0;
   place_to_load(e, &u, &v);
-  u = position_of(e, e->u, u);
-  v = position_of(e, e->v, v);
+  u = transpose_position(e, e->u, u);
+  v = transpose_position(e, e->v, v);
   for (int i = 0; i < p->loads; i++) {
     offset more = load_offset(e, i);
     lanes *l;
     TRY(lanes_create(b, p->form, &e->k->load_options, &e->k->load_slots, e->k->a, &l, err));
-    set_loops(e, l, inside(e, gen_add_imm(b, u, more.u), lanes_extent(l, p->match.u), p->load),
-              inside(e, gen_add_imm(b, v, more.v), lanes_extent(l, p->match.v), 1));
+    transpose_set_loops(e, l, inside(e, gen_add_imm(b, u, more.u), lanes_extent(l, p->match.u), p->load),
+                        inside(e, gen_add_imm(b, v, more.v), lanes_extent(l, p->match.v), 1));
     for (int k = 0; k < p->n_turned; k++, n++) {
       int lanes_n;
       TRY(lanes_elements(l, p->access[k], elements[n], &lanes_n, err));
@@ -173,6 +154,10 @@ arke_status transpose_read(void *user, int access, gen_value *elements, arke_err
   const transpose_plan *p = e->p;
   int k = 0;
   while (p->access[k] != access) k++;
+  if (p->shifted) {
+    elements[0] = gen_load_shared(e->b, e->types[k], 1, e->waits_at[k]);
+    return ARKE_OK;
+  }
   int pitch = p->tile_u * p->bytes[k];
   for (int i = 0; i < p->store; i++) {
     gen_value twist, first = row(e, k, gen_add_imm(e->b, e->at_v, i), &twist);
@@ -188,7 +173,7 @@ typedef struct position {
 
 /* The thread's first place when the tile is stored: lanes_v threads along v, the rest of the warp along u;
  * and what the i-th has more. */
-static void place_to_store(const emitter *e, gen_value *u, gen_value *v) {
+void transpose_place_to_store(const emitter *e, gen_value *u, gen_value *v) {
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
   int lanes_u = 32 / p->lanes_v < p->tile_u ? 32 / p->lanes_v : p->tile_u;
@@ -201,8 +186,7 @@ static void place_to_store(const emitter *e, gen_value *u, gen_value *v) {
   *v = gen_mul_imm(b, *v, p->store);
 }
 
-static offset store_offset(const emitter *e, int i) {
-  const transpose_plan *p = e->p;
+offset transpose_store_offset(const transpose_plan *p, int i) {
   int lanes_u = 32 / p->lanes_v < p->tile_u ? 32 / p->lanes_v : p->tile_u;
   int groups_v = p->tile_v / p->store / p->lanes_v, high = i * p->threads / p->lanes_v / lanes_u;
   return (offset){.u = high / groups_v * lanes_u, .v = high % groups_v * p->lanes_v * p->store};
@@ -211,7 +195,7 @@ static offset store_offset(const emitter *e, int i) {
 static arke_status place(emitter *e, int i, position *at, arke_error *err) {
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
-  offset more = store_offset(e, i);
+  offset more = transpose_store_offset(e->p, i);
   at->u = gen_add_imm(b, e->store_u, more.u);
   at->v = gen_add_imm(b, e->store_v, more.v);
   TRY(lanes_create(b, p->form, &e->k->store_options, &e->k->store_slots, e->k->a, &at->l, err));
@@ -219,7 +203,7 @@ static arke_status place(emitter *e, int i, position *at, arke_error *err) {
   gen_value end_u = lanes_extent(at->l, p->match.u), end_v = lanes_extent(at->l, p->match.v);
   at->active =
       e->whole ? NULL : gen_and(b, gen_compare(b, GEN_ULT, u, end_u), gen_compare(b, GEN_ULT, v, end_v));
-  set_loops(e, at->l, inside(e, u, end_u, 1), inside(e, v, end_v, p->store));
+  transpose_set_loops(e, at->l, inside(e, u, end_u, 1), inside(e, v, end_v, p->store));
   return ARKE_OK;
 }
 
@@ -241,9 +225,9 @@ enum { AHEAD = 8 };
 
 static arke_status load_others(emitter *e, position *places, arke_error *err) {
   const ir_form *form = e->p->form;
-  place_to_store(e, &e->store_u, &e->store_v);
-  e->stored_u = position_of(e, e->u, e->store_u);
-  e->stored_v = position_of(e, e->v, e->store_v);
+  transpose_place_to_store(e, &e->store_u, &e->store_v);
+  e->stored_u = transpose_position(e, e->u, e->store_u);
+  e->stored_v = transpose_position(e, e->v, e->store_v);
   for (int i = 0; i < e->p->stores; i++) {
     TRY(place(e, i, &places[i], err));
     for (int o = 0; i < AHEAD && o < form->n_outputs; o++)
@@ -274,11 +258,11 @@ static void find_tile(emitter *e, gen_value tile) {
   tile = gen_udiv(b, tile, fast);
   gen_value second = p->n_outer ? gen_urem(b, tile, slow) : tile;
   if (p->n_outer) tile = gen_udiv(b, tile, slow);
-  e->u = gen_mul_imm(b, index_of(e, p->along_u ? first : second), p->tile_u);
-  e->v = gen_mul_imm(b, index_of(e, p->along_u ? second : first), p->tile_v);
+  e->u = gen_mul_imm(b, transpose_index(e, p->along_u ? first : second), p->tile_u);
+  e->v = gen_mul_imm(b, transpose_index(e, p->along_u ? second : first), p->tile_v);
   for (int i = p->n_outer - 1; i >= 0; i--) {
     gen_value extent = gen_param(b, e->k->outer[i]);
-    e->outer[i] = index_of(e, i ? gen_urem(b, tile, extent) : tile);
+    e->outer[i] = transpose_index(e, i ? gen_urem(b, tile, extent) : tile);
     if (i) tile = gen_udiv(b, tile, extent);
   }
 }
@@ -289,8 +273,8 @@ static void find_tile_in_grid(emitter *e) {
   gen_builder *b = e->b;
   gen_value fast = gen_ctaid_x(b);
   gen_value slow = gen_add(b, gen_ctaid_y(b), gen_mul_imm(b, gen_ctaid_z(b), TRANSPOSE_GRID_Y));
-  e->u = gen_mul_imm(b, index_of(e, e->p->along_u ? fast : slow), e->p->tile_u);
-  e->v = gen_mul_imm(b, index_of(e, e->p->along_u ? slow : fast), e->p->tile_v);
+  e->u = gen_mul_imm(b, transpose_index(e, e->p->along_u ? fast : slow), e->p->tile_u);
+  e->v = gen_mul_imm(b, transpose_index(e, e->p->along_u ? slow : fast), e->p->tile_v);
 }
 
 static arke_status emit_one_tile(emitter *e, arke_error *err) {
@@ -303,6 +287,7 @@ static arke_status emit_one_tile(emitter *e, arke_error *err) {
   } else {
     find_tile_in_grid(e);
   }
+  if (p->shifted) return transpose_emit_shifted(e, err);
   if (!p->apart) return emit_tile(e, err);
   TRY(lanes_create(b, p->form, &e->k->load_options, &e->k->load_slots, e->k->a, &l, err));
   gen_value end_u = lanes_extent(l, p->match.u), end_v = lanes_extent(l, p->match.v);

@@ -13,6 +13,17 @@ static void require_even(const transpose_plan *p, recipe *r, arena *a) {
                  (int64_t)TRANSPOSE_GRID_Y * (p->along_u ? p->tile_v : p->tile_u), why);
 }
 
+/* Words are aligned in memory as they are in the tensor. */
+static void require_aligned(const transpose_plan *p, recipe *r) {
+  int bytes = p->load * p->bytes[0];
+  const ir_form *form = p->form;
+  for (int i = 0; i < form->n_accesses; i++) {
+    recipe_tensor_rule *rule = &r->tensors[form->accesses[i].tensor];
+    if ((p->match.turned >> i & 1 || i == form->outputs[0].access) && rule->alignment < bytes)
+      rule->alignment = bytes;
+  }
+}
+
 static recipe *make_rules(const transpose_kernel *k, const recipe_expr *tiles, arena *a) {
   recipe *r = ARENA_NEW(a, recipe);
   if (!r) return NULL;
@@ -21,6 +32,7 @@ static recipe *make_rules(const transpose_kernel *k, const recipe_expr *tiles, a
   lanes_require(k->plan.form, &k->store_options, r, a);
   kernel_require(r, a, tiles, 0, INT32_MAX, "there are more tiles than a grid can have blocks");
   if (k->plan.even) require_even(&k->plan, r, a);
+  if (k->plan.shifted) require_aligned(&k->plan, r);
   return r;
 }
 
@@ -44,14 +56,14 @@ static arke_status make_way(const char *name, const transpose_plan *plan, const 
                        .emit = transpose_emit,
                        .user = k};
   k->load_options = (lanes_options){.loop = p->match.u,
-                                    .width = p->load,
+                                    .width = p->shifted ? 1 : p->load,
                                     .dense = p->dense,
                                     .wide_offsets = p->wide_offsets,
                                     .fast_math = o && o->fast_math,
                                     .check_indices = o && o->check_indices};
   k->load_options.wide = lanes_wide(p->form, &k->load_options) & p->match.turned;
   k->store_options = (lanes_options){.loop = p->match.v,
-                                     .width = p->store,
+                                     .width = p->shifted ? 1 : p->store,
                                      .dense = p->dense,
                                      .wide_offsets = p->wide_offsets,
                                      .fast_math = k->load_options.fast_math,
@@ -71,6 +83,10 @@ static arke_status make_way(const char *name, const transpose_plan *plan, const 
     const recipe_expr *extent = kernel_extent(p->form, p->outer[i], a);
     tiles = recipe_binary(a, RECIPE_MUL, tiles, extent);
     k->outer[i] = kernel_args_i32(&l->args, extent);
+  }
+  for (int i = 0; i < p->n_turned && p->shifted; i++) {
+    int tensor = p->form->accesses[p->access[i]].tensor;
+    k->span[i] = kernel_args_i64(&l->args, kernel_variable(p->form->problem->op, tensor, "span", -1, a));
   }
   l->grid[0] = tiles;
   if (p->tiles == TRANSPOSE_EACH_TILE && p->n_outer == 0) {
@@ -119,16 +135,27 @@ arke_status transpose_ways(const ir_problem *p, const target *t, const config *c
   TRY(ir_form_drop_ones(&forms[0], a, &longer, err));
   TRY(ir_form_merge(&longer, a, &forms[1], err));
   *n = 0;
+  transpose_plan plan;
+  config straight = *c;
+  if (c->values[TRANSPOSE_SHIFT] && transpose_match_form(&forms[1], &match[1], NULL)) {
+    template_reason reason =
+        transpose_make_plan(&forms[1], &match[1], t, c, true, c->values[TRANSPOSE_VECTOR], &plan);
+    if (reason != TEMPLATE_OK)
+      return error_set(err, ARKE_ERR_UNSUPPORTED, "generate", "%s", template_reason_text(reason));
+    TRY(make_way("transpose_shifted", &plan, t, o, a, &ways[(*n)++], err));
+    /* The others are for what is not aligned: their tiles have room in any case. */
+    straight = any_config;
+    straight.values[TRANSPOSE_VECTOR] = c->values[TRANSPOSE_VECTOR];
+  }
   for (size_t i = 0; i < COUNT_OF(variants); i++) {
-    transpose_plan plan;
     int merged = variants[i].dense;
     /* Merging may turn what is no transpose into one (size-1 neighbours), never the other way round; and what
      * has nothing wide is the same as its element-wise way. */
     if (!transpose_match_form(&forms[merged], &match[merged], NULL)) continue;
     bool wide = variants[i].wide;
     template_reason reason =
-        transpose_make_plan(&forms[merged], &match[merged], t, wide ? c : &any_config, variants[i].dense,
-                            wide ? c->values[TRANSPOSE_VECTOR] : 0, &plan);
+        transpose_make_plan(&forms[merged], &match[merged], t, wide ? &straight : &any_config,
+                            variants[i].dense, wide ? straight.values[TRANSPOSE_VECTOR] : 0, &plan);
     if (i > 0 && variants[i].wide && plan.load == 1 && plan.store == 1) continue;
     if (i > 0 && reason != TEMPLATE_OK) continue;
     if (reason != TEMPLATE_OK)

@@ -1,5 +1,5 @@
 /* What follows from a form and a configuration: widths, the tile's layout, who loads what. */
-#include "templates/transpose.h"
+#include "templates/transpose_emit.h"
 
 static int element_bytes(const ir_form *form, int access) {
   return dtype_bits(ir_tensor_dtype(form->problem, form->accesses[access].tensor)) / 8;
@@ -55,6 +55,77 @@ static void lay_out(transpose_plan *p) {
   p->unit = 128 / most(8, p->lanes_v);
 }
 
+/* Rows of shared memory are what they are in memory: aligned words, one more than the tile's row fills. One
+ * word is left free after every `store` rows: those that a warp reads at one u are then an odd number of
+ * words apart. */
+static void lay_out_shifted(transpose_plan *p) {
+  const ir_form *form = p->form;
+  int bytes = element_bytes(form, form->outputs[0].access), word = p->load * bytes, offset = 0;
+  for (int i = 0; i < form->n_accesses; i++) {
+    if (!(p->match.turned >> i & 1)) continue;
+    int k = p->n_turned++;
+    p->access[k] = i;
+    p->bytes[k] = bytes;
+    p->offset[k] = offset;
+    offset += ((p->rows * p->row_words + p->rows / p->store + 1) * word + 127) / 128 * 128;
+  }
+  p->smem_bytes = offset;
+  p->lanes_v = least(128 / word, p->tile_v / p->store);
+}
+
+/* Whether the access moves on with each step of a loop: rows follow one another as they do in the tensor. */
+static bool goes_along(const ir_form *form, int access, int loop) {
+  const ir_access *x = &form->accesses[access];
+  for (int s = 0; s < x->n; s++) {
+    if (x->subscripts[s].e->node == IR_INDEX && x->subscripts[s].e->id == loop) return true;
+  }
+  return false;
+}
+
+bool transpose_can_shift(const ir_form *form, const transpose_match *match) {
+  if (form->n_outputs != 1) return false;
+  int written = form->outputs[0].access, bytes = element_bytes(form, written);
+  if (form->accesses[written].conditional) return false;
+  for (int i = 0; i < form->n_accesses; i++) {
+    if (i != written && !(match->turned >> i & 1)) continue;
+    if (element_bytes(form, i) != bytes || !goes_along(form, i, match->v)) return false;
+    for (int l = 0; l < form->n_loops; l++) {
+      if (ir_form_motion(form, i, l) == IR_MOTION_IRREGULAR) return false;
+    }
+  }
+  return true;
+}
+
+/* The same thread's places are to begin at the same place of a word. */
+static bool places_agree(const transpose_plan *p) {
+  for (int i = 0; i < p->stores; i++) {
+    transpose_offset more = transpose_store_offset(p, i);
+    if (more.u % p->store != 0 || more.v % p->store != 0) return false;
+  }
+  return true;
+}
+
+static template_reason make_shifted(transpose_plan *p, const target *t, int vector) {
+  const ir_form *form = p->form;
+  if (!transpose_can_shift(form, &p->match)) return TEMPLATE_SCHEDULE;
+  int width = vector / element_bytes(form, form->outputs[0].access),
+      n_turned = __builtin_popcountll(p->match.turned);
+  if (width < 2 || p->tile_u % width != 0 || p->tile_v % width != 0) return TEMPLATE_TILE;
+  p->load = p->store = width;
+  p->row_words = p->tile_u / width + 1;
+  p->rows = p->tile_v + width - 1;
+  p->loads = (p->rows * p->row_words + p->threads - 1) / p->threads;
+  p->stores = p->tile_u * p->tile_v / (width * p->threads);
+  if (p->stores * width * p->threads != p->tile_u * p->tile_v) return TEMPLATE_TILE;
+  if (p->tiles != TRANSPOSE_EACH_TILE) return TEMPLATE_SCHEDULE;
+  if (p->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
+  lay_out_shifted(p);
+  if (!places_agree(p)) return TEMPLATE_TILE;
+  if (p->loads * n_turned > 32 || p->stores * width > 64 || transpose_words(p) > TRANSPOSE_MAX_WORDS)
+    return TEMPLATE_REGISTERS;
+  return p->smem_bytes > t->smem_per_block_bytes ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
+}
+
 int transpose_words(const transpose_plan *p) {
   int words = 0;
   for (int k = 0; k < p->n_turned; k++) {
@@ -97,13 +168,15 @@ template_reason transpose_make_plan(const ir_form *form, const transpose_match *
   int n_turned = __builtin_popcountll(match->turned);
   if (n_turned > (int)COUNT_OF(p->access)) return TEMPLATE_SHARED_MEMORY;
   p->wide_offsets = lanes_need_wide_offsets(form);
+  for (int l = 0; l < form->n_loops; l++) {
+    if (l != match->u && l != match->v) p->outer[p->n_outer++] = l;
+  }
+  p->shifted = c->values[TRANSPOSE_SHIFT] && dense && vector;
+  if (p->shifted) return make_shifted(p, t, vector);
   lanes_options along = {.loop = match->u, .dense = dense, .wide_offsets = p->wide_offsets};
   p->load = least(vector ? widest(form, match->turned, &along, vector) : 1, p->tile_u);
   along.loop = match->v;
   p->store = least(vector ? widest(form, outputs_of(form), &along, vector) : 1, p->tile_v);
-  for (int l = 0; l < form->n_loops; l++) {
-    if (l != match->u && l != match->v) p->outer[p->n_outer++] = l;
-  }
   int elements = p->tile_u * p->tile_v;
   p->loads = elements / (p->load * p->threads);
   p->stores = elements / (p->store * p->threads);
@@ -126,7 +199,8 @@ bool transpose_make_even(const transpose_plan *plan, transpose_plan *even) {
   int64_t u = ir_form_extent(plan->form, plan->match.u), v = ir_form_extent(plan->form, plan->match.v);
   int64_t slow = plan->along_u ? v / plan->tile_v : u / plan->tile_u;
   bool in_grid = plan->tiles == TRANSPOSE_EACH_TILE && plan->n_outer == 0;
-  if (u % plan->tile_u != 0 || v % plan->tile_v != 0 || (in_grid && slow > TRANSPOSE_GRID_Y)) return false;
+  if (plan->shifted || u % plan->tile_u != 0 || v % plan->tile_v != 0 || (in_grid && slow > TRANSPOSE_GRID_Y))
+    return false;
   *even = *plan;
   even->even = true;
   even->apart = false;

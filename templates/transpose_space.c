@@ -21,6 +21,10 @@ static const space_param params[TRANSPOSE_N_PARAMS] = {
                           "neighbouring CTAs are neighbours along the outputs' rows (0) or the inputs' (1)",
                           2,
                           {0, 1}},
+    [TRANSPOSE_SHIFT] = {"SHIFT",
+                         "1: rows that begin anywhere are moved in aligned words of VECTOR bytes",
+                         2,
+                         {0, 1}},
 };
 static const space transpose_space = {"transpose", TRANSPOSE_N_PARAMS, params};
 
@@ -38,6 +42,17 @@ static int64_t power_above(int64_t x, int64_t most) {
 /* Twice a tile's size covers a short axis in one tile: more is idle threads. */
 static bool too_large(const ir_form *form, int loop, int tile) {
   return tile > 8 && tile >= 2 * power_above(ir_form_extent(form, loop), 256);
+}
+
+/* Rows begin where accesses of VECTOR bytes may: there is nothing to shift. */
+static bool all_are_wide(const ir_form *form, const transpose_match *match, const target *t,
+                         const config *c) {
+  config straight = *c;
+  straight.values[TRANSPOSE_SHIFT] = 0;
+  transpose_plan p;
+  if (transpose_make_plan(form, match, t, &straight, true, c->values[TRANSPOSE_VECTOR], &p) != TEMPLATE_OK)
+    return false;
+  return p.load * p.bytes[0] == c->values[TRANSPOSE_VECTOR] && p.store == p.load;
 }
 
 typedef struct prepared {
@@ -67,6 +82,7 @@ template_reason transpose_judge(const void *of, const target *t, const target_ra
     if (without == TEMPLATE_OK && narrower.load == plan.load && narrower.store == plan.store)
       reason = TEMPLATE_REDUNDANT;
   }
+  if (reason == TEMPLATE_OK && plan.shifted && all_are_wide(form, match, t, c)) reason = TEMPLATE_REDUNDANT;
   if (reason == TEMPLATE_OK &&
       (too_large(form, match->u, plan.tile_u) || too_large(form, match->v, plan.tile_v)))
     reason = TEMPLATE_REDUNDANT;
@@ -113,19 +129,20 @@ static int64_t evenness(int64_t x) {
   return e;
 }
 
-/* A tile and a half, as even as the size it stands for. */
-static int64_t ragged(int64_t size, int tile) {
+/* A tile and a half, as even as the size it stands for. `shifted`: two words more are behind a whole tile. */
+static int64_t ragged(int64_t size, int tile, bool shifted) {
   int64_t e = evenness(size);
-  return tile + (tile / 2 > e ? (tile / 2 + 15) / 16 * 16 : 0) + e;
+  return (shifted ? 32 : 0) + tile + (tile / 2 > e ? (tile / 2 + 15) / 16 * 16 : 0) + e;
 }
 
 /* `even`: the kernel is made for whole tiles. */
-static void reduce_loop(const ir_form *form, int loop, int tile, bool even, ir_problem *reduced, bool *set) {
+static void reduce_loop(const ir_form *form, int loop, int tile, bool even, bool shifted, ir_problem *reduced,
+                        bool *set) {
   const ir_loop *l = &form->loops[loop];
   for (int i = l->n_dims - 1; i >= 0 && tile > 0; i--) {
     int axis = l->dims[i].axis;
     if (axis < 0) continue;
-    int64_t size = even ? 2 * (int64_t)tile : ragged(form->problem->sizes[axis], tile);
+    int64_t size = even ? 2 * (int64_t)tile : ragged(form->problem->sizes[axis], tile, shifted);
     if (!set[axis] || reduced->sizes[axis] < size) reduced->sizes[axis] = size;
     set[axis] = true;
     tile = 0;
@@ -141,11 +158,12 @@ void transpose_reduced_problem(const ir_problem *p, const target *t, const confi
   bool set[LIMIT_AXES] = {false};
   *reduced = *p;
   if (transpose_fit(p, true, &a, &form, &match, NULL) == TEMPLATE_OK) {
+    bool shifted = c->values[TRANSPOSE_SHIFT];
     bool even =
         transpose_make_plan(&form, &match, t, c, true, c->values[TRANSPOSE_VECTOR], &plan) == TEMPLATE_OK &&
         transpose_make_even(&plan, &whole);
-    reduce_loop(&form, match.v, c->values[TRANSPOSE_TILE_X], even, reduced, set);
-    reduce_loop(&form, match.u, c->values[TRANSPOSE_TILE_Y], even, reduced, set);
+    reduce_loop(&form, match.v, c->values[TRANSPOSE_TILE_X], even, shifted, reduced, set);
+    reduce_loop(&form, match.u, c->values[TRANSPOSE_TILE_Y], even, shifted, reduced, set);
     int64_t most = 3;
     for (int i = 0; i < p->op->n_axes; i++) {
       int64_t e = evenness(p->sizes[i]);

@@ -22,6 +22,9 @@ static const char both[] =
 static const char around[] = "t(X: T[A,B,C,D]) -> (Y: T[C,D,A,B]) { Y[c,d,a,b] = X[a,b,c,d] }";
 static const char fixed[] = "t(X: T[M,24]) -> (Y: T[24,M]) { Y[j,i] = X[i,j] }";
 
+static const char sum[] = "t(X: T[M,N], Z: T[M,N]) -> (Y: T[N,M]) { Y[j,i] = X[i,j] + Z[i,j] }";
+static const char halves[] = "t(X: T[M,2*N]) -> (Y: T[N,M]) { Y[j,i] = silu(X[i,j]) * X[i,j+N] }";
+
 static const template_class classes[] = {
     {plain, "T=bf16 M=256 N=264", ""},
     {plain, "T=f32 M=100 N=68", "TILE_X=32,TILE_Y=32"},
@@ -72,6 +75,27 @@ static const template_class classes[] = {
     {copied, "T=bf16 M=72 N=104", ""},
     {both, "T=bf16 M=72 N=40", ""},
     {fixed, "T=bf16 M=72", ""},
+    /* rows that begin anywhere, in aligned words: whole tiles, ragged ones, less than a tile, and tensors
+     * that end within a word */
+    {plain, "T=bf16 M=203 N=263", "TILE_X=64,TILE_Y=64,VECTOR=4,SHIFT=1"},
+    {plain, "T=bf16 M=201 N=201", "TILE_X=64,TILE_Y=64,VECTOR=8,SHIFT=1,RASTER=0"},
+    {plain, "T=f16 M=213 N=203", "TILE_X=64,TILE_Y=128,VECTOR=16,SHIFT=1,RASTER=0"},
+    {plain, "T=bf16 M=3 N=5", "TILE_X=16,TILE_Y=64,VECTOR=16,THREADS=128,SHIFT=1"},
+    {plain, "T=bf16 M=130 N=67", "TILE_X=128,TILE_Y=64,VECTOR=16,SHIFT=1"},
+    {plain, "T=i8 M=99 N=1001", "TILE_X=32,TILE_Y=64,VECTOR=16,THREADS=128,SHIFT=1"},
+    {plain, "T=e4m3 M=205 N=143", "TILE_X=128,TILE_Y=32,VECTOR=4,SHIFT=1"},
+    {plain, "T=bool M=67 N=71", "TILE_X=64,TILE_Y=64,VECTOR=8,SHIFT=1"},
+    {plain, "T=f32 M=103 N=77", "TILE_X=64,TILE_Y=32,VECTOR=8,SHIFT=1"},
+    {plain, "T=f32 M=77 N=131", "TILE_X=32,TILE_Y=64,VECTOR=16,SHIFT=1"},
+    {plain, "T=f64 M=41 N=67", "TILE_X=32,TILE_Y=32,VECTOR=16,SHIFT=1"},
+    {plain, "T=f16 M=66 N=130", "TILE_X=32,TILE_Y=32,VECTOR=16,THREADS=128,SHIFT=1"},
+    {batched, "T=bf16 B=3 M=71 N=103", "TILE_X=32,TILE_Y=64,VECTOR=8,SHIFT=1"},
+    {batched, "T=i8 B=5 M=7 N=9", "TILE_X=16,TILE_Y=128,VECTOR=16,THREADS=128,SHIFT=1"},
+    {fused, "T=bf16 M=129 N=67", "TILE_X=64,TILE_Y=32,VECTOR=16,THREADS=128,SHIFT=1"},
+    {shuffle, "T=bf16 A=3 B=2 C=23 D=41", "TILE_X=16,TILE_Y=16,VECTOR=4,THREADS=128,SHIFT=1"},
+    {sum, "T=f16 M=101 N=67", "TILE_X=64,TILE_Y=32,VECTOR=8,SHIFT=1"},
+    {halves, "T=bf16 M=101 N=67", "TILE_X=64,TILE_Y=64,VECTOR=16,SHIFT=1"},
+    {copied, "T=bf16 M=71 N=103", "TILE_X=64,TILE_Y=64,VECTOR=16,SHIFT=1"},
     /* whole tiles alone */
     {plain, "T=bf16 M=128 N=192", "TILE_X=64,TILE_Y=64"},
     {plain, "T=f32 M=64 N=96", "TILE_X=32,TILE_Y=32,RASTER=0,PERSISTENT=1"},
@@ -102,6 +126,52 @@ START_TEST(views_are_right) {
   template_case_run(&a, &c, views, 2);
   run_view shifted[4] = {{.offset = 1}, {0}, {0}, {.offset = 3}};
   template_case_run(&a, &c, shifted, 2);
+  arena_release(&a);
+}
+END_TEST
+
+/* Rows that begin anywhere: words are aligned where the tensors are; other views have ways without. */
+START_TEST(shifted_rows_are_aligned_in_memory) {
+  arena a = ARENA_INIT;
+  template_case c = template_case_bind(&a, transpose(), plain, "T=bf16 M=71 N=103",
+                                       "TILE_X=32,TILE_Y=32,VECTOR=16,THREADS=128,SHIFT=1");
+  template_case_run(&a, &c, NULL, 0);
+  run_view read[2] = {{.offset = 8}}, written[2] = {{0}, {.offset = 3}}, apart[2] = {{0}};
+  template_case_run(&a, &c, read, 0);
+  read[0].offset = 4;
+  template_case_run(&a, &c, read, 1);
+  template_case_run(&a, &c, written, 1);
+  run_view_permuted(&c.p, 0, (int[]){1, 0}, 3, &apart[0]);
+  template_case_run(&a, &c, apart, 2);
+  arena_release(&a);
+}
+END_TEST
+
+/* What cannot be shifted: elements that are one as wide as another, places that are no sums, two outputs,
+ * words of one element; and where there is nothing to shift. */
+START_TEST(what_is_not_shifted_is_refused) {
+  static const struct {
+    const char *text, *bindings, *settings;
+    template_reason reason;
+  } others[] = {
+      {narrows, "M=71 N=103", "SHIFT=1", TEMPLATE_SCHEDULE},
+      {both, "T=f32 M=71 N=103", "SHIFT=1", TEMPLATE_SCHEDULE},
+      {plain, "T=bf16 M=71 N=103", "SHIFT=1,PERSISTENT=1", TEMPLATE_SCHEDULE},
+      {plain, "T=f32 M=71 N=103", "SHIFT=1,VECTOR=4", TEMPLATE_TILE},
+      {plain, "T=i8 M=71 N=103", "SHIFT=1,VECTOR=16,TILE_X=8", TEMPLATE_TILE},
+      {"t(X: T[M,N]) -> (Y: T[N,M]) { Y[j,i] = X[M-1-i,j] }", "T=bf16 M=71 N=103", "SHIFT=1",
+       TEMPLATE_SCHEDULE},
+      {plain, "T=bf16 M=72 N=104", "SHIFT=1,VECTOR=16", TEMPLATE_REDUNDANT},
+      {plain, "T=bf16 M=72 N=103", "SHIFT=1,VECTOR=16", TEMPLATE_OK},
+  };
+  arena a = ARENA_INIT;
+  for (size_t i = 0; i < COUNT_OF(others); i++) {
+    template_case c = template_case_bind(&a, transpose(), others[i].text, others[i].bindings, "");
+    config shifted;
+    ck_assert_int_eq(config_parse(transpose()->space(c.t), others[i].settings, &c.c, &shifted, NULL),
+                     ARKE_OK);
+    ck_assert_int_eq(template_feasible(transpose(), &c.p, c.t, &shifted), others[i].reason);
+  }
   arena_release(&a);
 }
 END_TEST
@@ -214,6 +284,8 @@ int main(void) {
   TCase *tests = template_tests("transpose");
   tcase_add_loop_test(tests, classes_are_right_and_assemble, 0, (int)COUNT_OF(classes));
   tcase_add_test(tests, views_are_right);
+  tcase_add_test(tests, shifted_rows_are_aligned_in_memory);
+  tcase_add_test(tests, what_is_not_shifted_is_refused);
   tcase_add_test(tests, elements_move_as_bits);
   tcase_add_test(tests, large_tensors_have_wide_offsets);
   tcase_add_test(tests, whole_tiles_are_required);
