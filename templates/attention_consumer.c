@@ -128,7 +128,7 @@ static arke_status first_step(attention_consumer *c, gen_value key, gen_value *w
   TRY(attention_scores(e, &c->at, &c->rows, key, s, c->n_scores, err));
   attention_mask(e, &c->rows, key, s, c->n_scores);
   if (e->p->gathered) hide_unseen(c, s);
-  attention_softmax(e, s, c->n_scores, &c->state, NULL);
+  attention_softmax(e, &c->rows, s, c->n_scores, &c->state, NULL);
   attention_pack_weights(c, s, words);
   return ARKE_OK;
 }
@@ -163,7 +163,7 @@ static arke_status next_step(attention_consumer *c, gen_value key, gen_value *wo
   TRY(attention_scores(e, &c->at, &c->rows, key, s, c->n_scores, err));
   attention_mask_where_needed(c, key, s);
   if (e->p->gathered) hide_unseen(c, s);
-  attention_softmax(e, s, c->n_scores, &c->state, &rescale);
+  attention_softmax(e, &c->rows, s, c->n_scores, &c->state, &rescale);
   if (overlap) {
     wait_for_sums(c);
     release_v(c);
@@ -250,6 +250,7 @@ static arke_status consume_steps(attention_consumer *c, arke_error *err) {
 static arke_status consume_tile(attention_consumer *c, arke_error *err) {
   attention_emitter *e = c->e;
   attention_find_rows(c);
+  TRY(attention_find_factors(e, &c->at, &c->rows, err));
   if (!e->p->packed) gen_pipeline_wait(e->b, &e->of_q, c->q);
   if (e->p->makes_queries) TRY(attention_make_queries(c, err));
   if (e->p->hold_q) attention_hold_queries(c);

@@ -37,8 +37,8 @@ typedef struct attention_emitter {
   gen_value map_q[ATTENTION_PARTS], map_k[ATTENTION_PARTS], map_v, map_o; /* i64 */
   gen_value smem_q, smem_k, smem_v;
   gen_pipeline of_q, of_k, of_v; /* of_v where values are not keys */
-  lanes *l;                      /* of scores; its loops of the batch are those of the tile at hand */
-  gen_value *score;              /* what `product` is, for the element at hand */
+  lanes *l;            /* of scores; its loops of the batch are those of the tile at hand */
+  gen_value *score;    /* what `product` is, for the element at hand */
   gen_value seen;      /* shared: of keys at gathered places, who is seen, by stages of K; words of 0 or 1 */
   gen_value exchanged; /* shared: what groups that exchange weights know of rows */
   gen_value requests;  /* shared: what consumers are told of tiles of packed requests, by stages of Q */
@@ -139,18 +139,25 @@ typedef struct attention_rows {
   gen_value head[ATTENTION_ROWS];  /* where heads are packed; may be past the last, too */
   gen_value from[ATTENTION_ROWS], below[ATTENTION_ROWS]; /* keys they see */
   gen_value column;                                      /* of its first key in a step */
+  /* Where scores are the products times something of the row: what weights multiply by, in base 2. Where it
+   * is not above 0 for all rows of the warp (`unusual`, i1), scores are multiplied by `own_factor` before,
+   * and `factor` is 1. */
+  gen_value factor[ATTENTION_ROWS], own_factor[ATTENTION_ROWS], unusual;
 } attention_rows;
 
 /* Products of a step become weights (attention_softmax.c). `n` accumulators of a step that begins at `key`.
  */
 arke_status attention_scores(attention_emitter *e, const attention_place *place, const attention_rows *rows,
                              gen_value key, gen_value *s, int n, arke_error *err);
+/* The factors of the rows, whose queries and heads are known. */
+arke_status attention_find_factors(attention_emitter *e, const attention_place *place, attention_rows *rows,
+                                   arke_error *err);
 void attention_mask(attention_emitter *e, const attention_rows *rows, gen_value key, gen_value *s, int n);
 /* Hides keys at gathered places that are not seen, of a stage of K. */
 void attention_hide(attention_emitter *e, const attention_rows *rows, gen_value stage, gen_value *s, int n);
 /* `rescale` is NULL where there is no step before. */
-void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_state *state,
-                       attention_rescale *rescale);
+void attention_softmax(attention_emitter *e, const attention_rows *rows, gen_value *s, int n,
+                       attention_state *state, attention_rescale *rescale);
 /* The state becomes relative to what another group's is, which has seen more. */
 void attention_adopt(attention_emitter *e, attention_state *state, const gen_value *largest,
                      const gen_value *base, attention_rescale *rescale);

@@ -109,7 +109,7 @@ static arke_status weigh(attention_consumer *c, gen_value key, gen_value stage, 
     attention_hide(e, &c->rows, stage, s, c->n_scores);
     gen_named_sync(e->b, gen_add_imm(e->b, c->group, ATTENTION_GROUP_BARRIER), 128);
   }
-  attention_softmax(e, s, c->n_scores, &c->state, rescale);
+  attention_softmax(e, &c->rows, s, c->n_scores, &c->state, rescale);
   attention_pack_weights(c, s, words);
   return ARKE_OK;
 }

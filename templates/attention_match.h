@@ -15,6 +15,7 @@ enum {
   ATTENTION_SHARES = 2,
   ATTENTION_PARTS = 2,
   ATTENTION_SCALES = 2,
+  ATTENTION_ROW_FACTORS = 4,
   ATTENTION_CONDITIONS = 4
 };
 
@@ -98,6 +99,12 @@ typedef struct attention_match {
    * Q * K, or an expression over it, in which a part's node is factor * the sum of Q * K. */
   double scale, factor;
   const ir_expr *body;
+  /* The score is scale * row_factor * (the bare sum of Q * K) times `row_factors`, which are the same for all
+   * keys of a query, and may be anything: scales of 8-bit elements. */
+  bool by_row;
+  double row_factor;
+  int n_row_factors;
+  const ir_expr *row_factors[ATTENTION_ROW_FACTORS];
   bool base2;   /* weights are exp2 of scores, else exp */
   bool guarded; /* a largest score of -inf counts as 0: queries that see nothing have weights of 0 */
   attention_bounds bounds;

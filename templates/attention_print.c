@@ -74,7 +74,10 @@ void attention_print(const attention_match *m, strbuf *out) {
   }
   print_read(m, "V", &m->v, out);
   strbuf_addf(out, "; O %s; %s; scale %g", tensor_name(m, m->o), dtype_name(m->type), m->scale);
-  if (m->body != m->product) strbuf_add(out, " of an expression");
+  if (m->body != m->product && m->by_row)
+    strbuf_addf(out, " times %d factors of rows", m->n_row_factors);
+  else if (m->body != m->product)
+    strbuf_add(out, " of an expression");
   if (m->n_scales > 0) strbuf_addf(out, "; %d factors of values", m->n_scales);
   if (m->base2) strbuf_add(out, "; base 2");
   if (m->guarded) strbuf_add(out, "; guarded");

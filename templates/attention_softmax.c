@@ -1,6 +1,7 @@
 /* Products of a step become weights, in registers. A thread has two rows of a tile: accumulator i is of row
  * (i / 2) % 2, column 8 (i / 4) + i % 2; four neighbouring lanes share a row. Weights are powers of two: the
- * score's factor and log2(e) are one multiplication, which the exponent's subtraction takes along. */
+ * score's factors and log2(e) are one multiplication, which the exponent's subtraction takes along. */
+#include <float.h>
 #include <math.h>
 
 #include "generator/gen_memory.h"
@@ -17,11 +18,54 @@ static int column_of(int i) {
 
 /* --- scores --- */
 
+/* Weights are those of the largest product times the row's factor, which holds for factors above 0 alone. */
+static void multiply_where_needed(attention_emitter *e, const attention_rows *rows, gen_value *s, int n) {
+  gen_builder *b = e->b;
+  gen_branch unusual;
+  if (e->m->n_row_factors == 0) return;
+  gen_if(b, &unusual, rows->unusual, s, n);
+  for (int i = 0; i < n; i++) s[i] = gen_fmul(b, s[i], rows->own_factor[row_of(i)]);
+  gen_if_end(b, &unusual);
+}
+
+arke_status attention_find_factors(attention_emitter *e, const attention_place *place, attention_rows *rows,
+                                   arke_error *err) {
+  gen_builder *b = e->b;
+  const attention_match *m = e->m;
+  double constant = attention_exponent_factor(m) * m->row_factor;
+  gen_value usual = gen_bool(b, true), last_query = gen_add_imm(b, attention_extent(e, m->query), -1);
+  lanes_forget(e->l);
+  for (int r = 0; r < ATTENTION_ROWS; r++) {
+    gen_value factor = gen_f32(b, constant), v[LANES_MAX];
+    int n;
+    lanes_set(e->l, m->query, attention_index(e, gen_umin(b, rows->query[r], last_query)));
+    if (e->p->pack.loop >= 0)
+      lanes_set(e->l, e->p->pack.loop, attention_index(e, gen_umin(b, rows->head[r], place->last_head)));
+    for (int i = 0; i < m->n_row_factors; i++) {
+      TRY(lanes_load(e->l, m->row_factors[i], err));
+      TRY(lanes_eval(e->l, m->row_factors[i], v, &n, err));
+      factor = gen_fmul(b, factor, v[0]);
+    }
+    rows->factor[r] = rows->own_factor[r] = factor;
+    usual = gen_and(b, usual, gen_compare(b, GEN_SGE, factor, gen_f32(b, FLT_MIN)));
+    usual = gen_and(b, usual, gen_compare(b, GEN_SLE, factor, gen_f32(b, FLT_MAX)));
+  }
+  lanes_forget(e->l);
+  if (m->n_row_factors == 0) return ARKE_OK;
+  rows->unusual = gen_warp_any(b, gen_xor(b, usual, gen_bool(b, true)));
+  for (int r = 0; r < ATTENTION_ROWS; r++)
+    rows->factor[r] = gen_select(b, rows->unusual, gen_f32(b, 1), rows->factor[r]);
+  return ARKE_OK;
+}
+
 arke_status attention_scores(attention_emitter *e, const attention_place *place, const attention_rows *rows,
                              gen_value key, gen_value *s, int n, arke_error *err) {
   gen_builder *b = e->b;
   const attention_match *m = e->m;
-  if (m->body == m->product) return ARKE_OK;
+  if (m->by_row) {
+    multiply_where_needed(e, rows, s, n);
+    return ARKE_OK;
+  }
   /* Past the edges the last query and key are looked at, whose place in memory exists. */
   gen_value last_key = gen_add_imm(b, attention_extent(e, m->key), -1);
   gen_value last_query = gen_add_imm(b, attention_extent(e, m->query), -1);
@@ -111,14 +155,14 @@ static gen_value largest_of(attention_emitter *e, const gen_value *s, int n, int
   return factor ? gen_fmul(b, v, factor) : v;
 }
 
-void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_state *state,
-                       attention_rescale *rescale) {
+void attention_softmax(attention_emitter *e, const attention_rows *rows, gen_value *s, int n,
+                       attention_state *state, attention_rescale *rescale) {
   gen_builder *b = e->b;
   gen_value none = gen_f32(b, -(double)INFINITY), zero = gen_f32(b, 0);
-  gen_value factor = e->m->body == e->m->product ? gen_f32(b, attention_exponent_factor(e->m)) : NULL;
+  bool by_row = e->m->by_row;
   gen_value before[ATTENTION_ROWS];
   for (int r = 0; r < ATTENTION_ROWS; r++) {
-    gen_value largest = largest_of(e, s, n, r, factor);
+    gen_value largest = largest_of(e, s, n, r, by_row ? rows->factor[r] : NULL);
     before[r] = state->base[r];
     state->largest[r] = rescale ? gen_maximum(b, largest, state->largest[r]) : largest;
     if (!rescale) state->base[r] = largest;
@@ -136,7 +180,7 @@ void attention_softmax(attention_emitter *e, gen_value *s, int n, attention_stat
     gen_value minus = gen_select(b, nothing, zero, gen_fneg(b, state->base[r]));
     for (int i = 0; i < n; i++) {
       if (row_of(i) != r) continue;
-      s[i] = exp2_of(b, factor ? gen_fma(b, s[i], factor, minus) : gen_fadd(b, s[i], minus));
+      s[i] = exp2_of(b, by_row ? gen_fma(b, s[i], rows->factor[r], minus) : gen_fadd(b, s[i], minus));
     }
     gen_value total = over_row(b, s, n, r, gen_fadd);
     if (rescale) {

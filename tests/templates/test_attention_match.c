@@ -121,8 +121,8 @@ static const struct {
      "batch b q; query h; key k; wide e; depth d; Q Q; K K anywhere; V V anywhere; O O; bf16; scale 0.125; "
      "guarded; 1 conditions; packs h"},
     {scaled, "T=bf16 U=e4m3 B=1 H=2 S=8 R=8 D=64 E=64",
-     "batch b h; query q; key k; wide e; depth d; Q Q; K K; V V; O O; bf16; scale 1 of an expression; 1 "
-     "factors of values; guarded; packs q"},
+     "batch b h; query q; key k; wide e; depth d; Q Q; K K; V V; O O; bf16; scale 1 times 1 factors "
+     "of rows; 1 factors of values; guarded; packs q"},
 };
 
 #define HEAD "f(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,E]) -> (O: T[B,H,S,E]) { "
