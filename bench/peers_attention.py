@@ -125,12 +125,12 @@ class Request:
 
 
 def scaled(row, x, name, b):
-    """Rows [S, H, D] of 8-bit floats times their request's scales, rounded to O's type; others as they are."""
+    """Rows [S, H, D] of 8-bit floats times their request's scales; others as they are."""
     t = row.tensors
     if name not in t or t[name].dim() < 2:
         return x
     scales = t[name][b].float()
-    return (x.float() * scales.repeat_interleave(x.shape[1] // scales.shape[0])[:, None]).to(t["O"].dtype)
+    return x.float() * scales.repeat_interleave(x.shape[1] // scales.shape[0])[:, None]
 
 
 def request_of(row, b):

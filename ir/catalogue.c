@@ -477,35 +477,32 @@
     "attention to 8-bit floats with a scale for each head of keys",                                          \
     "grouped_query_fp8_attention(Q: U[B,S,H,D], K: U[B,R,G,D], V: U[B,R,G,E], sq: "                          \
     "f32[B,G], sk: f32[B,G], sv: f32[B,G]) -> (O: T[B,S,H,E], lse: f32[B,S,H]) scale: "                      \
-    "float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: int = -1, softcap: "                  \
-    "float = 0.0, base2: bool = false { Qt[b,q,h,d] = cast<T>(Q[b,q,h,d] * sq[b,h / (H / "                   \
-    "G)]); Kt[b,k,j,d] = cast<T>(K[b,k,j,d] * sk[b,j]); Vt[b,k,j,e] = cast<T>(V[b,k,j,e] "                   \
-    "* sv[b,j]); P[b,q,h,k] = scale * sum(d) Qt[b,q,h,d] * Kt[b,k,h / (H / G),d]; "                          \
-    "A[b,q,h,k] = softcap == 0 ? P[b,q,h,k] : softcap * tanh(P[b,q,h,k] / softcap); "                        \
-    "v[q,k] = (!causal || k <= q + R - S) && (left < 0 || k >= q + R - S - left) && "                        \
-    "(right < 0 || k <= q + R - S + right); x[b,q,h] = max(k: v[q,k]) A[b,q,h,k]; "                          \
-    "m[b,q,h] = x[b,q,h] == -inf ? 0 : x[b,q,h]; s[b,q,h] = sum(k: v[q,k]) exp(A[b,q,h,k] "                  \
-    "- m[b,q,h]); O[b,q,h,e] = s[b,q,h] == 0 ? 0 : (sum(k: v[q,k]) cast<T>(exp(A[b,q,h,k] "                  \
-    "- m[b,q,h])) * Vt[b,k,h / (H / G),e]) / s[b,q,h]; l[b,q,h] = m[b,q,h] + "                               \
-    "log(s[b,q,h]); lse[b,q,h] = base2 ? l[b,q,h] * 1.4426950408889634 : l[b,q,h] }")                        \
+    "float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: int = -1, "                           \
+    "softcap: float = 0.0, base2: bool = false { P[b,q,h,k] = scale * (sq[b,h / (H / G)] "                   \
+    "* sk[b,h / (H / G)]) * sum(d) Q[b,q,h,d] * K[b,k,h / (H / G),d]; A[b,q,h,k] = "                         \
+    "softcap == 0 ? P[b,q,h,k] : softcap * tanh(P[b,q,h,k] / softcap); v[q,k] = (!causal "                   \
+    "|| k <= q + R - S) && (left < 0 || k >= q + R - S - left) && (right < 0 || k <= q + "                   \
+    "R - S + right); x[b,q,h] = max(k: v[q,k]) A[b,q,h,k]; m[b,q,h] = x[b,q,h] == -inf ? "                   \
+    "0 : x[b,q,h]; s[b,q,h] = sum(k: v[q,k]) exp(A[b,q,h,k] - m[b,q,h]); O[b,q,h,e] = "                      \
+    "s[b,q,h] == 0 ? 0 : (sum(k: v[q,k]) cast<f16>(exp(A[b,q,h,k] - m[b,q,h])) * V[b,k,h "                   \
+    "/ (H / G),e]) / s[b,q,h] * sv[b,h / (H / G)]; l[b,q,h] = m[b,q,h] + log(s[b,q,h]); "                    \
+    "lse[b,q,h] = base2 ? l[b,q,h] * 1.4426950408889634 : l[b,q,h] }")                                       \
   X(varlen_fp8_attention, "attention", "N,H,M,G,D,E,B", "e4m3 e5m2|f16 bf16",                                \
     "varlen_attention to 8-bit floats with a scale for each sequence and head of keys",                      \
     "varlen_fp8_attention(Q: U[N,H,D], K: U[M,G,D], V: U[M,G,E], sq: f32[B,G], sk: "                         \
     "f32[B,G], sv: f32[B,G], cu_q: i32[B+1], cu_k: i32[B+1]) -> (O: T[N,H,E], lse: "                         \
     "f32[N,H]) scale: float = 1 / sqrt(D), causal: bool = false, left: int = -1, right: "                    \
     "int = -1, softcap: float = 0.0, base2: bool = false { g[n] = sum(b: cu_q[b + 1] <= "                    \
-    "n) 1; f[i] = sum(b: cu_k[b + 1] <= i) 1; Qt[n,h,d] = cast<T>(g[n] == B ? 0 : "                          \
-    "Q[n,h,d] * sq[g[n],h / (H / G)]); Kt[i,j,d] = cast<T>(f[i] == B ? 0 : K[i,j,d] * "                      \
-    "sk[f[i],j]); Vt[i,j,e] = cast<T>(f[i] == B ? 0 : V[i,j,e] * sv[f[i],j]); P[n,h,k] = "                   \
-    "scale * sum(d) Qt[n,h,d] * Kt[k,h / (H / G),d]; A[n,h,k] = softcap == 0 ? P[n,h,k] : "                  \
-    "softcap * tanh(P[n,h,k] / softcap); v[n,k] = g[n] < B && k >= cu_k[g[n]] && k < "                       \
-    "cu_k[g[n] + 1] && (!causal || k <= n + cu_k[g[n] + 1] - cu_q[g[n] + 1]) && (left < 0 "                  \
-    "|| k >= n + cu_k[g[n] + 1] - cu_q[g[n] + 1] - left) && (right < 0 || k <= n + "                         \
-    "cu_k[g[n] + 1] - cu_q[g[n] + 1] + right); x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = "                  \
-    "x[n,h] == -inf ? 0 : x[n,h]; s[n,h] = sum(k: v[n,k]) exp(A[n,h,k] - m[n,h]); "                          \
-    "O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) cast<T>(exp(A[n,h,k] - m[n,h])) * "                        \
-    "Vt[k,h / (H / G),e]) / s[n,h]; l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? "                      \
-    "l[n,h] * 1.4426950408889634 : l[n,h] }")                                                                \
+    "n) 1; P[n,h,k] = scale * (sq[g[n],h / (H / G)] * sk[g[n],h / (H / G)]) * sum(d) "                       \
+    "Q[n,h,d] * K[k,h / (H / G),d]; A[n,h,k] = softcap == 0 ? P[n,h,k] : softcap * "                         \
+    "tanh(P[n,h,k] / softcap); v[n,k] = g[n] < B && k >= cu_k[g[n]] && k < cu_k[g[n] + "                     \
+    "1] && (!causal || k <= n + cu_k[g[n] + 1] - cu_q[g[n] + 1]) && (left < 0 || k >= n "                    \
+    "+ cu_k[g[n] + 1] - cu_q[g[n] + 1] - left) && (right < 0 || k <= n + cu_k[g[n] + 1] "                    \
+    "- cu_q[g[n] + 1] + right); x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = x[n,h] == "                       \
+    "-inf ? 0 : x[n,h]; s[n,h] = sum(k: v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = "                         \
+    "s[n,h] == 0 ? 0 : (sum(k: v[n,k]) cast<f16>(exp(A[n,h,k] - m[n,h])) * V[k,h / (H / "                    \
+    "G),e]) / s[n,h] * sv[g[n],h / (H / G)]; l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = "                     \
+    "base2 ? l[n,h] * 1.4426950408889634 : l[n,h] }")                                                        \
   X(paged_varlen_append_attention, "attention", "N,H,G,D,E,P,Z,B,W", "f16 bf16",                             \
     "paged_varlen_attention that writes the new keys and values to their places in the pages first",         \
     "paged_varlen_append_attention(Q: T[N,H,D], K: T[N,G,D], V: T[N,G,E], Kp: T[P,Z,G,D], Vp: "              \

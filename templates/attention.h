@@ -54,6 +54,8 @@ extern const space attention_space;
 
 /* Copies of a step of K, in pages; elements of a loop. */
 enum { ATTENTION_MOST_BOXES = 24, ATTENTION_MOST_EXTENT = (1 << 30) - 4096 };
+/* Columns of V from which on two warp groups share those of O. */
+enum { ATTENTION_HALVES_FROM = 256 };
 /* Columns of Q that stay in registers, at most; columns of O that a thread combines, and runs at once. */
 enum {
   ATTENTION_HELD_DEPTH = 256,
@@ -102,7 +104,13 @@ typedef struct attention_plan {
   int live_registers; /* of a consumer thread, about */
   int resident; /* CTAs of an SM: 2 small ones, of which one works while the other starts or ends a tile */
   attention_tile q, k, v; /* values that are keys: v is the first panels of k */
-  int q_stages;           /* 2 where they fit: the next tile's queries are copied under this one */
+  /* Q, K and V are of 8 bits: scores are products of those, and V, which is copied to stages of its own
+   * (`copied_v`), is converted to `v` by warps beside the producer (attention_convert.c). */
+  bool narrow;
+  attention_tile copied_v;
+  int v_stages;      /* of copied_v */
+  int q_stages;      /* 2 where they fit: the next tile's queries are copied under this one */
+  int q_stage_bytes; /* from one to the next: queries, or what leaves from their place */
   bool copied; /* O leaves through the place of the tile's queries, by a tensor copy; else from registers */
   int smem_bytes;
   bool wide_offsets;
@@ -141,6 +149,13 @@ int attention_registers(const attention_plan *p);
 /* The plan of a configuration, or why the hardware cannot run it. */
 template_reason attention_plan_make(const attention_match *m, const target *t, const config *c,
                                     attention_plan *plan);
+
+/* --- what it is for (attention_fit.c) --- */
+
+bool attention_is_narrow(const attention_match *m); /* Q, K and V are of 8 bits */
+/* The first panels of a tile of keys are those of values, if values are keys: they belong to this part. */
+const attention_part *attention_first_part(const attention_match *m);
+bool attention_values_are_keys(const attention_match *m, const attention_part *part);
 
 /* --- keys at gathered places (attention_gather.c) --- */
 

@@ -12,7 +12,8 @@ static const double tile_ns =
 static const double next_tile_ns = 2000; /* of one that a CTA has after others, whose copies ran ahead; an
                                           * SM's other CTA goes on meanwhile */
 static const double sustained = 0.85;    /* of the matrix units' rate, which lasts a few milliseconds */
-static const double exp_per_clock = 16;  /* of an SM */
+static const double converted_instructions = 0.8; /* of a value of 8 bits: reckoned, not fitted */
+static const double exp_per_clock = 16;           /* of an SM */
 static const double softmax_instructions = 5.2, lanes_per_clock = 128; /* of an element; of an SM */
 static const double step_ns = 30;
 /* Of packed requests, whose tiles are in order of their lengths among the heads that are walked together: of
@@ -74,10 +75,14 @@ static double step_time(const attention_plan *p, const target_rates *rates, int 
   double ns_per_clock = 1e9 / rates->clock_hz, sms = rates->sm_count;
   double scores = (double)p->block_m * p->block_n;
   int times = p->exchange ? 1 : p->halves; /* that all scores are multiplied */
-  double flops = 2 * scores * (times * p->q.columns + p->v.columns);
+  /* Of 8 bits the scores' products take half of the time. */
+  double depth = p->q.columns * p->q.element_bytes / 2.0, flops = 2 * scores * (times * depth + p->v.columns);
   double math = flops / (rates->f16_flops_per_s * sustained / sms) * 1e9 * (1 + 6.0 / p->block_n);
-  double instructions = 0.3 * softmax_instructions + attend_body_instructions(p->match);
+  double instructions = 0.3 * softmax_instructions;
+  if (!p->match->by_row) instructions += attend_body_instructions(p->match);
   double softmax = (scores / exp_per_clock + scores * instructions / lanes_per_clock) * ns_per_clock * times;
+  if (p->narrow)
+    softmax += (double)p->block_n * p->v.columns * converted_instructions / lanes_per_clock * ns_per_clock;
   double least = fmin(math, softmax), most = fmax(math, softmax);
   double shown =
       (0.25 + 0.3 * least / most) * groups[p->consumers * resident] * (p->turns || p->late_wait ? 1 : 1.1);
@@ -91,9 +96,9 @@ static double step_time(const attention_plan *p, const target_rates *rates, int 
 static double memory_time(const attention_plan *p, const target_rates *rates, double heads, double sharing,
                           double tiles, double steps, double keys) {
   double columns = p->k.columns + (p->values_are_keys ? 0 : p->v.columns);
-  double sms = rates->sm_count, row = 2 * columns, traffic = steps * p->block_n * row;
+  double sms = rates->sm_count, row = p->k.element_bytes * columns, traffic = steps * p->block_n * row;
   double together = p->group == 0 ? heads : fmin(heads, p->group);
-  double at_work = fmin(heads, together + sms / tiles), once = heads * tiles * p->block_m * row / 2;
+  double at_work = fmin(heads, together + sms / tiles), once = heads * tiles * p->block_m * columns;
   double alike = fmax(1, fmin(tiles * sharing, sms / fmax(1, together / sharing)));
   bool fits = fmax(1, at_work / sharing) * keys * row < 0.8 * (double)rates->l2_bytes;
   double memory = once + (fits ? heads / sharing * keys * row : traffic / alike);

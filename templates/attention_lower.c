@@ -56,12 +56,14 @@ static int subscript_of(const ir_form *form, int access, int loop) {
 }
 
 /* Over the whole tensor of an access, a box of `rows` along subscript `row`, of so many heads where those are
- * packed, and of 64 elements of a row. */
+ * packed, and of 128 bytes of a row. */
 static int add_map(const attention_plan *p, int access, int row, int rows, int heads, arena *a,
                    kernel_args *args) {
   const ir_form *form = &p->match->form;
   const ir_op *op = form->problem->op;
   const ir_access *x = &form->accesses[access];
+  uint32_t columns =
+      ATTENTION_PANEL_BYTES * 8 / (uint32_t)dtype_bits(ir_tensor_dtype(form->problem, x->tensor));
   recipe_tensormap map = {.rank = x->n, .swizzle = SWIZZLE_128, .l2_promotion = L2_PROMOTION_256};
   for (int s = 0; s < x->n; s++) {
     int to = attention_map_dimension(p, access, s);
@@ -69,7 +71,7 @@ static int add_map(const attention_plan *p, int access, int row, int rows, int h
         p->pack.heads > 1 && x->subscripts[s].e->node == IR_INDEX && x->subscripts[s].e->id == p->pack.loop;
     map.dim[to] = kernel_dim(op, op->tensors[x->tensor].dims[s], a);
     map.stride[to] = to == 0 ? NULL : kernel_stride(form, x, s, false, a);
-    map.box[to] = to == 0 ? 64 : s == row ? (uint32_t)rows : packs ? (uint32_t)heads : 1;
+    map.box[to] = to == 0 ? columns : s == row ? (uint32_t)rows : packs ? (uint32_t)heads : 1;
   }
   return kernel_args_tensormap(args, x->tensor, &map);
 }
@@ -112,7 +114,8 @@ static void make_rules(const attention_plan *p, const counts *c, arena *a, recip
   }
   int columns = p->q.columns;
   for (int i = 0; i < p->n_parts; i++) {
-    int most = i + 1 < p->n_parts ? 64 * p->part_panels[i] : columns, depth = p->parts[i]->depth;
+    int most = i + 1 < p->n_parts ? attention_panel_columns(&p->q) * p->part_panels[i] : columns,
+        depth = p->parts[i]->depth;
     const recipe_expr *own = kernel_extent(&m->form, depth, a);
     static const char why[] = "the kernel is made for heads of another size";
     /* Tensor copies put zeros behind shorter rows; the producer's own would read what follows. */

@@ -1,4 +1,4 @@
-/* What the template can do with an operator, and what a point of its space then is. */
+/* What a point of the space is for an operator. */
 #include "generator/gen_tma.h"
 #include "templates/attention.h"
 
@@ -12,21 +12,8 @@ static const int fewer_registers[] = {0, 200, 224, 152}, gathering_registers[] =
 
 /* Keys of a step whose weights fill a panel of 64 rows, and its bytes. */
 enum { MOST_EXCHANGED = 64, WEIGHTS_BYTES = 64 * 128 };
-enum { BLOCK_COLUMNS = 8, DEPTH_OF_COMPUTED = 16 };
-enum { MOST_DEPTH = 576, MOST_COLUMNS = 512, HALVES_FROM = 256, MOST_PAGE = 4096 };
-
-/* --- parts --- */
-
-static bool are_values(const attention_match *m, const attention_part *part) {
-  return attention_has_values(m, part) &&
-         ir_form_extent(&m->form, m->wide) <= ir_form_extent(&m->form, part->depth);
-}
-
-/* The first panels of a tile are those of values, if values are keys. */
-static const attention_part *first_part(const attention_match *m) {
-  bool second = m->n_parts > 1 && are_values(m, &m->parts[1]) && !are_values(m, &m->parts[0]);
-  return &m->parts[second];
-}
+enum { MOST_PAGE = 4096 };
+enum { COPIED_STAGES = 2 }; /* of values that are converted: one is copied while another is */
 
 static int ceil_to(int64_t x, int step) {
   return (int)((x + step - 1) / step * step);
@@ -34,131 +21,17 @@ static int ceil_to(int64_t x, int step) {
 
 /* Columns of the tiles of Q and K. */
 static int set_parts(const attention_match *m, attention_plan *plan) {
-  int columns = 0;
+  int columns = 0, bytes = plan->narrow ? 1 : 2;
   plan->n_parts = m->n_parts;
-  plan->parts[0] = first_part(m);
+  plan->parts[0] = attention_first_part(m);
   if (m->n_parts > 1) plan->parts[1] = &m->parts[plan->parts[0] == &m->parts[0]];
   for (int i = 0; i < m->n_parts; i++) {
-    int depth = ceil_to(ir_form_extent(&m->form, plan->parts[i]->depth), 16);
-    plan->part_panels[i] = (depth + 63) / 64;
+    int depth = ceil_to(ir_form_extent(&m->form, plan->parts[i]->depth), 32 / bytes);
+    plan->part_panels[i] = attention_tile_make_of(1, depth, bytes).panels;
     columns += depth;
   }
-  plan->values_are_keys = are_values(m, plan->parts[0]);
+  plan->values_are_keys = attention_values_are_keys(m, plan->parts[0]);
   return columns;
-}
-
-/* --- fitting --- */
-
-/* What the match takes and this template does not. */
-static template_reason fit_form(const attention_match *m, strbuf *detail) {
-  const char *why = NULL;
-  const attention_read *v = &m->v;
-  bool gathered = v->keys == ATTENTION_KEYS_ANY;
-  for (int i = 0; i < m->n_parts; i++)
-    if ((m->parts[i].k.keys == ATTENTION_KEYS_ANY) != gathered || m->parts[i].k.page != v->page)
-      why = "keys and values at gathered places where not both are, or in pages of unlike sizes";
-  if (gathered && m->groups.of) why = "keys and values of packed requests at gathered places";
-  if (m->n_parts > 1 && v->page && !attention_same_pages(m))
-    why = "scores of two products with keys in pages of different tables";
-  if (m->n_scales > 0) why = "values with factors";
-  for (int i = 0; i < m->bounds.n_conditions; i++) {
-    bool shared = !(ir_form_free(&m->form, m->bounds.conditions[i]) >> m->query & 1);
-    if (!gathered || !shared) why = "keys that are seen by other conditions than bounds of their indices";
-  }
-  for (int i = 0; i < m->n_parts; i++)
-    if (m->form.accesses[m->parts[i].q].n > GEN_TMA_MAX_RANK ||
-        m->form.accesses[m->parts[i].k.access].n > GEN_TMA_MAX_RANK)
-      why = "tensors of more than 5 axes";
-  if (m->form.accesses[m->v.access].n > GEN_TMA_MAX_RANK) why = "tensors of more than 5 axes";
-  if (attention_makes_queries(m) && (m->n_parts > 1 || gathered))
-    why = "computed queries with two products, or keys at gathered places";
-  if (!why) return TEMPLATE_OK;
-  template_say(detail, "the attention template does not take %s", why);
-  return TEMPLATE_OPERATOR;
-}
-
-static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
-  const ir_problem *p = m->form.problem;
-  for (int l = 0; l < m->form.n_loops; l++) {
-    int64_t n = ir_form_extent(&m->form, l);
-    if (n >= 1 && n <= ATTENTION_MOST_EXTENT) continue;
-    template_say(detail, "an axis (%s) has %lld elements; the attention template takes 1 to %d",
-                 m->form.loops[l].name, (long long)n, ATTENTION_MOST_EXTENT);
-    return TEMPLATE_SIZE;
-  }
-  if (!attention_shares_divide(p, &m->bounds)) {
-    template_say(detail, "the query heads are not a multiple of those of keys and values");
-    return TEMPLATE_SIZE;
-  }
-  int64_t depth = 0, wide = ir_form_extent(&m->form, m->wide);
-  for (int i = 0; i < m->n_parts; i++) depth += ir_form_extent(&m->form, m->parts[i].depth);
-  if (depth > MOST_DEPTH || wide > MOST_COLUMNS) {
-    template_say(detail, "heads of %lld and %lld elements; the attention template takes up to %d and %d",
-                 (long long)depth, (long long)wide, MOST_DEPTH, MOST_COLUMNS);
-    return TEMPLATE_SIZE;
-  }
-  if (wide > HALVES_FROM && wide % 128) {
-    template_say(detail,
-                 "values of %lld elements; of more than %d the attention template takes multiples of 128",
-                 (long long)wide, HALVES_FROM);
-    return TEMPLATE_ALIGNMENT;
-  }
-  if (depth % 8 || wide % 8) {
-    template_say(detail, "heads of %lld and %lld elements; the attention template takes multiples of 8",
-                 (long long)depth, (long long)wide);
-    return TEMPLATE_ALIGNMENT;
-  }
-  int64_t first = ir_form_extent(&m->form, first_part(m)->depth);
-  if (m->n_parts > 1 && first % 64) {
-    template_say(detail,
-                 "scores of two products; the attention template takes the one whose keys are values, or the "
-                 "first one, of multiples of 64 elements, but here it has %lld",
-                 (long long)first);
-    return TEMPLATE_ALIGNMENT;
-  }
-  return TEMPLATE_OK;
-}
-
-static template_reason fit_computed(const attention_match *m, strbuf *detail) {
-  if (!attention_makes_queries(m)) return TEMPLATE_OK;
-  if (ir_cast_dtype(m->form.problem, m->parts[0].made) != m->type) {
-    template_say(detail, "queries are computed as another type than weights are");
-    return TEMPLATE_DTYPE;
-  }
-  if (ir_form_extent(&m->form, m->wide) > HALVES_FROM) {
-    template_say(detail, "the attention template does not compute queries where values are wide");
-    return TEMPLATE_SIZE;
-  }
-  if (attention_block_columns(m) % BLOCK_COLUMNS == 0 &&
-      ir_form_extent(&m->form, m->parts[0].depth) % DEPTH_OF_COMPUTED == 0)
-    return TEMPLATE_OK;
-  template_say(detail, "the attention template computes queries of multiples of %d elements, by %d",
-               DEPTH_OF_COMPUTED, BLOCK_COLUMNS);
-  return TEMPLATE_ALIGNMENT;
-}
-
-template_reason attention_fit(const ir_problem *p, const target *t, arena *a, attention_match *m,
-                              strbuf *detail, arke_status *status) {
-  template_reason reason = attention_match_op(p, a, m, detail, status);
-  if (reason != TEMPLATE_OK) return reason;
-  if (!t->has.tma || !t->has.wgmma || !t->has.setmaxnreg) {
-    template_say(detail, "%s has no warp-group matrix unit with tensor copies", t->name);
-    return TEMPLATE_TARGET;
-  }
-  reason = fit_form(m, detail);
-  if (reason != TEMPLATE_OK) return reason;
-  const ir_access *x = m->form.accesses;
-  dtype type = ir_tensor_dtype(p, x[m->parts[0].q].tensor);
-  if ((type != DTYPE_BF16 && type != DTYPE_F16) ||
-      ir_tensor_dtype(p, x[m->parts[0].k.access].tensor) != type ||
-      ir_tensor_dtype(p, x[m->v.access].tensor) != type || m->type != type) {
-    template_say(
-        detail,
-        "the attention template takes bf16 or f16, the same for Q, K, V and what weights are cast to");
-    return TEMPLATE_DTYPE;
-  }
-  reason = fit_sizes(m, detail);
-  return reason == TEMPLATE_OK ? fit_computed(m, detail) : reason;
 }
 
 /* --- plans --- */
@@ -194,7 +67,7 @@ bool attention_has_origin(const attention_plan *p) {
 
 int attention_registers(const attention_plan *p) {
   if (p->gathered) return gathering_registers[p->consumers];
-  return (p->packed || p->page ? fewer_registers : consumer_registers)[p->consumers];
+  return (p->packed || p->page || p->narrow ? fewer_registers : consumer_registers)[p->consumers];
 }
 
 static int common_divisor(int x, int y) {
@@ -224,10 +97,40 @@ static bool has_unlike_keys(const attention_plan *p) {
   return unlike;
 }
 
+/* Whether O leaves through the place of its queries: of 8 bits they have one that is large enough. */
+static bool is_copied(const attention_plan *p) {
+  const ir_access *o = &p->match->form.accesses[p->match->o];
+  dtype stored = ir_tensor_dtype(p->match->form.problem, o->tensor);
+  return (stored == DTYPE_BF16 || stored == DTYPE_F16) && o->n <= GEN_TMA_MAX_RANK &&
+         (p->narrow || p->v.panels <= p->q.panels) && !p->split;
+}
+
+/* Where everything lies in shared memory. */
+static template_reason place(attention_plan *p, const target *t) {
+  int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
+  if (p->gathered) available -= attention_seen_bytes(p);
+  if (p->exchange) available -= attention_exchanged_bytes();
+  p->copied = is_copied(p);
+  p->q_stage_bytes = p->q.bytes;
+  if (p->copied && p->v.panels > p->q.panels) p->q_stage_bytes = p->v.panels * p->q.panel_bytes;
+  if (p->narrow) {
+    p->copied_v = attention_tile_make_of(p->block_n, p->v.columns, 1);
+    p->v_stages = COPIED_STAGES;
+  }
+  int steps = p->stages * attention_step_bytes(p) + p->v_stages * p->copied_v.bytes;
+  int half = available / 2 - 2 * STATIC_SMEM_BYTES;
+  p->resident = p->consumers == 1 && steps + p->q_stage_bytes <= half ? 2 : 1;
+  int most = p->resident == 2 ? half : available;
+  p->q_stages = p->persistent && steps + 2 * p->q_stage_bytes <= most ? 2 : 1;
+  p->smem_bytes = p->q_stages * p->q_stage_bytes + steps;
+  return p->smem_bytes > most ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
+}
+
 template_reason attention_plan_make(const attention_match *m, const target *t, const config *c,
                                     attention_plan *plan) {
   const int *v = c->values;
-  int wide = (int)ir_form_extent(&m->form, m->wide), halves = wide > HALVES_FROM ? 2 : 1;
+  template_reason reason;
+  int wide = (int)ir_form_extent(&m->form, m->wide), halves = wide > ATTENTION_HALVES_FROM ? 2 : 1;
   *plan = (attention_plan){.match = m,
                            .consumers = v[ATTENTION_CONSUMERS],
                            .block_m = 64 * v[ATTENTION_CONSUMERS] / halves,
@@ -245,6 +148,7 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .persistent = v[ATTENTION_PERSISTENT],
                            .split = v[ATTENTION_SPLIT],
                            .masked = m->bounds.n > 0,
+                           .narrow = attention_is_narrow(m),
                            .packed = m->groups.of != NULL,
                            .page = page_of(m),
                            .threads = 128 * (v[ATTENTION_CONSUMERS] + 1)};
@@ -271,28 +175,17 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   if ((plan->overlap || plan->values_are_keys) && plan->stages < 2) return TEMPLATE_STAGES;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   plan->live_registers = plan->sum_columns / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
-  if (plan->hold_q) plan->live_registers += depth / 4;
+  int bytes = plan->narrow ? 1 : 2;
+  if (plan->hold_q) plan->live_registers += depth * bytes / 8;
   if (plan->live_registers > attention_registers(plan)) return TEMPLATE_REGISTERS;
   if (plan->hold_q && depth > ATTENTION_HELD_DEPTH) return TEMPLATE_REGISTERS;
-  plan->q = attention_tile_make(plan->block_m, depth);
-  plan->k = attention_tile_make(plan->block_n, depth);
+  plan->q = attention_tile_make_of(plan->block_m, depth, bytes);
+  plan->k = attention_tile_make_of(plan->block_n, depth, bytes);
   plan->v = attention_tile_make(plan->block_n, wide);
   plan->k_stage_bytes = plan->k.bytes;
   if (plan->exchange) set_exchange(plan);
-  int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
-  if (plan->gathered) available -= attention_seen_bytes(plan);
-  if (plan->exchange) available -= attention_exchanged_bytes();
-  int steps = plan->stages * attention_step_bytes(plan);
-  int half = available / 2 - 2 * STATIC_SMEM_BYTES;
-  plan->resident = plan->consumers == 1 && steps + plan->q.bytes <= half ? 2 : 1;
-  int most = plan->resident == 2 ? half : available;
-  plan->q_stages = plan->persistent && steps + 2 * plan->q.bytes <= most ? 2 : 1;
-  plan->smem_bytes = plan->q_stages * plan->q.bytes + steps;
-  if (plan->smem_bytes > most) return TEMPLATE_SHARED_MEMORY;
-  const ir_access *o = &m->form.accesses[m->o];
-  dtype stored = ir_tensor_dtype(m->form.problem, o->tensor);
-  plan->copied = (stored == DTYPE_BF16 || stored == DTYPE_F16) && o->n <= GEN_TMA_MAX_RANK &&
-                 plan->v.panels <= plan->q.panels && !plan->split;
+  reason = place(plan, t);
+  if (reason != TEMPLATE_OK) return reason;
   plan->wide_offsets = lanes_need_wide_offsets(&m->form);
   plan->scores = (lanes_options){.loop = -1, .width = 1, .wide_offsets = plan->wide_offsets};
   plan->epilogue = (lanes_options){.loop = m->wide, .width = 2, .wide_offsets = plan->wide_offsets};

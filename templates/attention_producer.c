@@ -34,7 +34,7 @@ typedef struct source {
 static void copy_panels(attention_emitter *e, const source *of, gen_value *at, int rank, gen_value shared,
                         gen_value full, unsigned mask) {
   for (int i = 0; i < of->panels; i++) {
-    at[0] = gen_i32(e->b, (int64_t)i * 64);
+    at[0] = gen_i32(e->b, (int64_t)i * attention_panel_columns(of->tile));
     gen_value to = gen_add_imm(e->b, shared, (int64_t)(of->first + i) * of->tile->panel_bytes);
     gen_tma_load(e->b, to, of->map, at, rank, full, mask);
   }
@@ -43,7 +43,7 @@ static void copy_panels(attention_emitter *e, const source *of, gen_value *at, i
 /* Consumers, who compute queries of what lies there, find it in the L2 cache. */
 static void ask_for_panels(attention_emitter *e, const source *of, gen_value *at, int rank) {
   for (int i = 0; i < of->panels; i++) {
-    at[0] = gen_i32(e->b, (int64_t)i * 64);
+    at[0] = gen_i32(e->b, (int64_t)i * attention_panel_columns(of->tile));
     gen_tma_prefetch(e->b, of->map, at, rank);
   }
 }
@@ -162,7 +162,8 @@ static arke_status load_operand(attention_emitter *e, const source *sources, int
   gen_builder *b = e->b;
   const attention_tile *tile = sources[0].tile;
   int bytes = tile == &e->p->k ? e->p->k_stage_bytes : tile->bytes;
-  gen_value full = gen_pipeline_acquire(b, of, *stage, tile->bytes);
+  gen_value full = of == &e->of_copied_v ? attention_acquire_values(e, *stage)
+                                         : gen_pipeline_acquire(b, of, *stage, tile->bytes);
   gen_value shared = gen_add(b, smem, gen_mul_imm(b, stage->index, bytes));
   for (int i = 0; i < n; i++) {
     if (e->p->page)
@@ -189,6 +190,11 @@ static arke_status load_step(attention_emitter *e, const attention_place *at, st
   }
   TRY(load_operand(e, k, p->n_parts, key, &of_k, &e->of_k, e->smem_k, &s->k, err));
   if (p->values_are_keys) return ARKE_OK;
+  if (p->narrow) {
+    v.tile = &p->copied_v;
+    v.panels = p->copied_v.panels;
+    return load_operand(e, &v, 1, key, &of_v, &e->of_copied_v, e->smem_copied_v, &s->v, err);
+  }
   return load_operand(e, &v, 1, key, &of_v, &e->of_v, e->smem_v, &s->v, err);
 }
 
@@ -233,7 +239,7 @@ static arke_status gather_tile(attention_emitter *e, gen_value thread, const att
   gen_stage q = {c[Q_INDEX], c[Q_PARITY]}, k = {c[K_INDEX], c[K_PARITY]}, v = {c[V_INDEX], c[V_PARITY]};
   gen_branch first;
   gen_if(b, &first, gen_compare_imm(b, GEN_EQ, thread, 0), NULL, 0);
-  gen_value shared = gen_add(b, e->smem_q, gen_mul_imm(b, q.index, e->p->q.bytes));
+  gen_value shared = gen_add(b, e->smem_q, gen_mul_imm(b, q.index, e->p->q_stage_bytes));
   TRY(load_queries(e, at->first, shared, gen_pipeline_acquire(b, &e->of_q, q, e->p->q.bytes), err));
   gen_if_end(b, &first);
   TRY(attention_gather_steps(e, thread, at, &k, &v, err));
@@ -246,7 +252,7 @@ static arke_status gather_tile(attention_emitter *e, gen_value thread, const att
 static arke_status load_tile(attention_emitter *e, const attention_place *at, gen_value *c, arke_error *err) {
   gen_builder *b = e->b;
   gen_stage q = {c[Q_INDEX], c[Q_PARITY]};
-  gen_value shared = gen_add(b, e->smem_q, gen_mul_imm(b, q.index, e->p->q.bytes)), full;
+  gen_value shared = gen_add(b, e->smem_q, gen_mul_imm(b, q.index, e->p->q_stage_bytes)), full;
   if (e->p->packed) { /* the barrier that the queries complete lets consumers read what is told before */
     gen_pipeline_wait_free(b, &e->of_q, q);
     attention_tell_request(e, q.index, at);
@@ -295,6 +301,7 @@ static arke_status walk(attention_emitter *e, gen_value thread, arke_error *err)
     TRY(load_tile(e, &at, c, err));
   c[ITEM] = attention_next_item(e, c[ITEM]);
   gen_loop_end(b, &items);
+  if (e->p->narrow) attention_end_values(e, (gen_stage){c[V_INDEX], c[V_PARITY]});
   return ARKE_OK;
 }
 
@@ -330,6 +337,7 @@ static arke_status walk_requests(attention_emitter *e, gen_value first_lane, ark
   gen_pipeline_wait_free(b, &e->of_q, q);
   attention_tell_end(e, q.index);
   gen_pipeline_expect(b, &e->of_q, q, 0);
+  if (e->p->narrow) attention_end_values(e, (gen_stage){c[V_INDEX], c[V_PARITY]});
   gen_if_end(b, &leader);
   return ARKE_OK;
 }

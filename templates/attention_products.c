@@ -17,11 +17,13 @@ void attention_set_up(attention_consumer *c) {
   if (p->halves == 2)
     smem_v = gen_add(e->b, smem_v, gen_mul_imm(e->b, c->group, p->sum_columns / 64 * p->v.panel_bytes));
   c->v_descriptor = attention_tile_descriptor(e->b, smem_v, p->v.panel_bytes);
-  c->scores = (gen_wgmma){.type = e->m->type,
-                          .b_type = e->m->type,
+  const ir_form *form = &e->m->form;
+  const attention_part *part = p->parts[0];
+  c->scores = (gen_wgmma){.type = ir_tensor_dtype(form->problem, form->accesses[part->q].tensor),
+                          .b_type = ir_tensor_dtype(form->problem, form->accesses[part->k.access].tensor),
                           .n = p->block_n,
                           .tiles = 1,
-                          .k_steps = p->q.columns / 16,
+                          .k_steps = attention_tile_steps(&p->q),
                           .a = attention_tile_rows(&p->q),
                           .b = attention_tile_rows(&p->k)};
   c->values = (gen_wgmma){.type = e->m->type,
@@ -55,7 +57,7 @@ void attention_hold_queries(attention_consumer *c) {
   gen_value row = gen_add(b, gen_mul_imm(b, warp, 16), gen_and(b, lane, gen_i32(b, 15)));
   gen_value phase = gen_xor(b, gen_lshr(b, lane, gen_i32(b, 4)), gen_and(b, row, gen_i32(b, 7)));
   gen_value first = gen_add(b, c->rows.shared, gen_mul_imm(b, row, 128));
-  for (int step = 0; step < e->p->q.columns / 16; step++) {
+  for (int step = 0; step < attention_tile_steps(&e->p->q); step++) {
     gen_value chunk = gen_mul_imm(b, gen_xor(b, phase, gen_i32(b, step % 4 * 2)), 16);
     gen_value at = gen_add_imm(b, gen_add(b, first, chunk), (int64_t)(step / 4) * e->p->q.panel_bytes);
     gen_ldmatrix_x4(b, false, at, &c->queries[4 * step]);
@@ -117,7 +119,7 @@ void attention_find_rows(attention_consumer *c) {
   gen_value row = gen_add(b, first, gen_mul_imm(b, warp, 16));
   row = gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2)));
   c->rows.shared = gen_add(b, e->smem_q, gen_mul_imm(b, first, 128));
-  c->rows.shared = gen_add(b, c->rows.shared, gen_mul_imm(b, c->q.index, e->p->q.bytes));
+  c->rows.shared = gen_add(b, c->rows.shared, gen_mul_imm(b, c->q.index, e->p->q_stage_bytes));
   c->rows.first_column = c->first_column;
   c->rows.place = c->rows.shared;
   if (e->p->halves == 2) {

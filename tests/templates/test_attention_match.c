@@ -123,6 +123,12 @@ static const struct {
     {scaled, "T=bf16 U=e4m3 B=1 H=2 S=8 R=8 D=64 E=64",
      "batch b h; query q; key k; wide e; depth d; Q Q; K K; V V; O O; bf16; scale 1 times 1 factors "
      "of rows; 1 factors of values; guarded; packs q"},
+    {"varlen_fp8_attention", "T=bf16 U=e4m3 N=10 M=20 H=4 G=2 D=64 E=64 B=3",
+     "batch h; query n; key k; wide e; depth d; Q Q; K K; V V; O O; f16; scale 1 times 1 factors of "
+     "rows; guarded; requests by cu_q; from +1 cu_k +0; below +1 cu_k +0; G divides H; packs n some h"},
+    {"grouped_query_fp8_attention", "T=bf16 U=e4m3 B=1 S=10 R=20 H=4 G=2 D=64 E=64 softcap=2",
+     "batch b h; query q; key k; wide e; depth d; Q Q; K K; V V; O O; f16; scale 2 of an expression; "
+     "guarded; G divides H; packs q some h"},
 };
 
 #define HEAD "f(Q: T[B,H,S,D], K: T[B,H,R,D], V: T[B,H,R,E]) -> (O: T[B,H,S,E]) { "

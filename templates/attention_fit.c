@@ -1,0 +1,160 @@
+/* What the template can do with an operator. */
+#include "generator/gen_tma.h"
+#include "templates/attention.h"
+
+enum { BLOCK_COLUMNS = 8, DEPTH_OF_COMPUTED = 16, ALIGNED_BYTES = 16 };
+/* Of 8 bits: what may be added up in the matrix unit, which keeps 13 digits behind the first of a sum. */
+enum { MOST_DEPTH = 576, MOST_NARROW_DEPTH = 128, MOST_COLUMNS = 512 };
+
+static bool is_narrow(dtype t) {
+  return t == DTYPE_E4M3 || t == DTYPE_E5M2;
+}
+
+static dtype type_of(const attention_match *m, int access) {
+  return ir_tensor_dtype(m->form.problem, m->form.accesses[access].tensor);
+}
+
+bool attention_is_narrow(const attention_match *m) {
+  return is_narrow(type_of(m, m->parts[0].q));
+}
+
+bool attention_values_are_keys(const attention_match *m, const attention_part *part) {
+  return !attention_is_narrow(m) && attention_has_values(m, part) &&
+         ir_form_extent(&m->form, m->wide) <= ir_form_extent(&m->form, part->depth);
+}
+
+/* The first panels of a tile are those of values, if values are keys. */
+const attention_part *attention_first_part(const attention_match *m) {
+  bool second = m->n_parts > 1 && attention_values_are_keys(m, &m->parts[1]) &&
+                !attention_values_are_keys(m, &m->parts[0]);
+  return &m->parts[second];
+}
+
+/* What the match takes and this template does not. */
+static template_reason fit_form(const attention_match *m, strbuf *detail) {
+  const char *why = NULL;
+  const attention_read *v = &m->v;
+  bool gathered = v->keys == ATTENTION_KEYS_ANY;
+  for (int i = 0; i < m->n_parts; i++)
+    if ((m->parts[i].k.keys == ATTENTION_KEYS_ANY) != gathered || m->parts[i].k.page != v->page)
+      why = "keys and values at gathered places where not both are, or in pages of unlike sizes";
+  if (gathered && m->groups.of) why = "keys and values of packed requests at gathered places";
+  if (m->n_parts > 1 && v->page && !attention_same_pages(m))
+    why = "scores of two products with keys in pages of different tables";
+  if (m->n_scales > 0) why = "values with factors";
+  for (int i = 0; i < m->bounds.n_conditions; i++) {
+    bool shared = !(ir_form_free(&m->form, m->bounds.conditions[i]) >> m->query & 1);
+    if (!gathered || !shared) why = "keys that are seen by other conditions than bounds of their indices";
+  }
+  for (int i = 0; i < m->n_parts; i++)
+    if (m->form.accesses[m->parts[i].q].n > GEN_TMA_MAX_RANK ||
+        m->form.accesses[m->parts[i].k.access].n > GEN_TMA_MAX_RANK)
+      why = "tensors of more than 5 axes";
+  if (m->form.accesses[m->v.access].n > GEN_TMA_MAX_RANK) why = "tensors of more than 5 axes";
+  if (attention_makes_queries(m) && (m->n_parts > 1 || gathered))
+    why = "computed queries with two products, or keys at gathered places";
+  if (attention_is_narrow(m) && gathered) why = "keys and values of 8 bits at gathered places";
+  if (!why) return TEMPLATE_OK;
+  template_say(detail, "the attention template does not take %s", why);
+  return TEMPLATE_OPERATOR;
+}
+
+static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
+  const ir_problem *p = m->form.problem;
+  for (int l = 0; l < m->form.n_loops; l++) {
+    int64_t n = ir_form_extent(&m->form, l);
+    if (n >= 1 && n <= ATTENTION_MOST_EXTENT) continue;
+    template_say(detail, "an axis (%s) has %lld elements; the attention template takes 1 to %d",
+                 m->form.loops[l].name, (long long)n, ATTENTION_MOST_EXTENT);
+    return TEMPLATE_SIZE;
+  }
+  if (!attention_shares_divide(p, &m->bounds)) {
+    template_say(detail, "the query heads are not a multiple of those of keys and values");
+    return TEMPLATE_SIZE;
+  }
+  int64_t depth = 0, wide = ir_form_extent(&m->form, m->wide);
+  for (int i = 0; i < m->n_parts; i++) depth += ir_form_extent(&m->form, m->parts[i].depth);
+  bool narrow = attention_is_narrow(m);
+  int most = narrow ? MOST_NARROW_DEPTH : MOST_DEPTH, aligned = narrow ? ALIGNED_BYTES : ALIGNED_BYTES / 2,
+      panel = narrow ? ATTENTION_PANEL_BYTES : ATTENTION_PANEL_BYTES / 2;
+  if (depth > most || wide > MOST_COLUMNS) {
+    template_say(detail, "heads of %lld and %lld elements; the attention template takes up to %d and %d",
+                 (long long)depth, (long long)wide, most, MOST_COLUMNS);
+    return TEMPLATE_SIZE;
+  }
+  if (wide > ATTENTION_HALVES_FROM && wide % 128) {
+    template_say(detail,
+                 "values of %lld elements; of more than %d the attention template takes multiples of 128",
+                 (long long)wide, ATTENTION_HALVES_FROM);
+    return TEMPLATE_ALIGNMENT;
+  }
+  bool is_aligned = wide % aligned == 0;
+  for (int i = 0; i < m->n_parts; i++)
+    is_aligned = is_aligned && ir_form_extent(&m->form, m->parts[i].depth) % aligned == 0;
+  if (!is_aligned) {
+    template_say(detail, "heads of %lld and %lld elements; the attention template takes multiples of %d",
+                 (long long)depth, (long long)wide, aligned);
+    return TEMPLATE_ALIGNMENT;
+  }
+  int64_t first = ir_form_extent(&m->form, attention_first_part(m)->depth);
+  if (m->n_parts > 1 && first % panel) {
+    template_say(detail,
+                 "scores of two products; the attention template takes the one whose keys are values, or the "
+                 "first one, of multiples of %d elements, but here it has %lld",
+                 panel, (long long)first);
+    return TEMPLATE_ALIGNMENT;
+  }
+  return TEMPLATE_OK;
+}
+
+static template_reason fit_computed(const attention_match *m, strbuf *detail) {
+  if (!attention_makes_queries(m)) return TEMPLATE_OK;
+  if (ir_cast_dtype(m->form.problem, m->parts[0].made) != m->type) {
+    template_say(detail, "queries are computed as another type than weights are");
+    return TEMPLATE_DTYPE;
+  }
+  if (ir_form_extent(&m->form, m->wide) > ATTENTION_HALVES_FROM) {
+    template_say(detail, "the attention template does not compute queries where values are wide");
+    return TEMPLATE_SIZE;
+  }
+  if (attention_block_columns(m) % BLOCK_COLUMNS == 0 &&
+      ir_form_extent(&m->form, m->parts[0].depth) % DEPTH_OF_COMPUTED == 0)
+    return TEMPLATE_OK;
+  template_say(detail, "the attention template computes queries of multiples of %d elements, by %d",
+               DEPTH_OF_COMPUTED, BLOCK_COLUMNS);
+  return TEMPLATE_ALIGNMENT;
+}
+
+/* 16 bits, which are alike; or 8 bits, where weights are f16, which holds all values that they multiply. */
+static bool types_fit(const attention_match *m) {
+  bool narrow = is_narrow(type_of(m, m->v.access)), fits = narrow ? m->type == DTYPE_F16 : true;
+  if (!narrow) fits = (m->type == DTYPE_BF16 || m->type == DTYPE_F16) && type_of(m, m->v.access) == m->type;
+  for (int i = 0; i < m->n_parts; i++) {
+    dtype q = type_of(m, m->parts[i].q), k = type_of(m, m->parts[i].k.access),
+          first = type_of(m, m->parts[0].q);
+    bool alike = q == first && k == type_of(m, m->parts[0].k.access);
+    fits = fits && alike && (narrow ? is_narrow(q) && is_narrow(k) : q == m->type && k == m->type);
+  }
+  return fits && !(narrow && attention_makes_queries(m));
+}
+
+template_reason attention_fit(const ir_problem *p, const target *t, arena *a, attention_match *m,
+                              strbuf *detail, arke_status *status) {
+  template_reason reason = attention_match_op(p, a, m, detail, status);
+  if (reason != TEMPLATE_OK) return reason;
+  if (!t->has.tma || !t->has.wgmma || !t->has.setmaxnreg) {
+    template_say(detail, "%s has no warp-group matrix unit with tensor copies", t->name);
+    return TEMPLATE_TARGET;
+  }
+  reason = fit_form(m, detail);
+  if (reason != TEMPLATE_OK) return reason;
+  if (!types_fit(m)) {
+    template_say(
+        detail,
+        "the attention template takes bf16 or f16, the same for Q, K, V and what weights are cast to, "
+        "or 8-bit floats and weights of f16");
+    return TEMPLATE_DTYPE;
+  }
+  reason = fit_sizes(m, detail);
+  return reason == TEMPLATE_OK ? fit_computed(m, detail) : reason;
+}
