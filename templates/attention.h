@@ -39,7 +39,8 @@
   X(SPLIT,                                                                                                   \
     "CTAs of an SM that there are about, since several share the keys of a tile, which a second kernel "     \
     "combines; 0: none do",                                                                                  \
-    0, 1, 2)
+    0, 1, 2)                                                                                                 \
+  X(CTAS, "CTAs on an SM; 0: two of one consumer where shared memory allows, else one", 0, 3, 4)
 
 typedef enum attention_param {
 #define X(NAME, ...) ATTENTION_##NAME,
@@ -102,7 +103,8 @@ typedef struct attention_plan {
   int box_n;   /* keys of a copy: of a page, or a CTA's share of a step */
   int threads;
   int live_registers; /* of a consumer thread, about */
-  int resident; /* CTAs of an SM: 2 small ones, of which one works while the other starts or ends a tile */
+  int resident; /* CTAs of an SM: several small ones, of which some work while another starts or ends a tile
+                 */
   attention_tile q, k, v; /* values that are keys: v is the first panels of k */
   /* Q, K and V are of 8 bits: scores are products of those, and V, which is copied to stages of its own
    * (`copied_v`), is converted to `v` by warps beside the producer (attention_convert.c). */
@@ -146,6 +148,10 @@ int attention_step_bytes(const attention_plan *p);
 bool attention_has_origin(const attention_plan *p);
 /* Registers of a consumer thread, at most. */
 int attention_registers(const attention_plan *p);
+int attention_producer_registers(const attention_plan *p);
+
+/* What a few parameters alone have against a configuration; attention_plan_make says the same. */
+template_reason attention_check_numbers(const config *c);
 /* The plan of a configuration, or why the hardware cannot run it. */
 template_reason attention_plan_make(const attention_match *m, const target *t, const config *c,
                                     attention_plan *plan);
@@ -185,6 +191,8 @@ template_reason attention_fits(const ir_problem *p, const target *t, strbuf *det
 const space *attention_space_of(const target *t);
 void attention_defaults(const ir_problem *p, const target *t, config *c);
 const void *attention_prepare(const ir_problem *p, const target *t, arena *a);
+template_reason attention_check_schedule(const void *prepared, const target *t, const config *c);
+template_reason attention_check_tiles(const void *prepared, const target *t, const config *c);
 template_reason attention_judge(const void *prepared, const target *t, const target_rates *rates,
                                 const config *c, double *ns);
 double attention_plan_cost_ns(const attention_plan *plan, const target *t, const target_rates *rates);

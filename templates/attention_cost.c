@@ -65,7 +65,7 @@ static double steps_of(const attention_plan *p, double first, request_size size)
 
 /* A step of all consumer groups: products and softmax, of which the shorter is hidden for the most part. */
 static double step_time(const attention_plan *p, const target_rates *rates, int resident) {
-  static const double groups[] = {0, 1.6, 1, 0.6}; /* more groups leave less of it */
+  static const double groups[] = {0, 1.6, 1, 0.6, 0.5}; /* more groups leave less of it */
   static const double overlaps[3][3] = {{1.04, 1, 1.03}, {1.03, 1, 0.985}, {1.04, 1, 1.01}};
   bool deep = p->q.columns > 64;
   const double *overlap = overlaps[p->consumers == 3 ? 2 : deep];

@@ -12,11 +12,10 @@ typedef struct register_split {
 } register_split;
 
 static register_split split_registers(const attention_plan *p) {
-  if (p->gathered) return (register_split){p->consumers == 2 ? 72 : 80, attention_registers(p)};
-  if (p->packed || p->page || p->narrow) return (register_split){56, attention_registers(p)};
-  if (p->consumers == 1) return (register_split){24, 232}; /* of 128 each, beside another CTA */
-  if (p->consumers == 3) return (register_split){32, 160};
-  return p->live_registers > 232 ? (register_split){24, 240} : (register_split){40, 232};
+  register_split split = {attention_producer_registers(p), attention_registers(p)};
+  bool plain = !p->gathered && !p->packed && !p->page && !p->narrow;
+  if (plain && p->consumers == 2 && p->live_registers <= 232) split.consumer = 232; /* beside 40 */
+  return split;
 }
 
 static arke_status score(void *user, const ir_expr *x, gen_value *values, arke_error *err) {

@@ -5,7 +5,7 @@
 /* Static shared memory (barriers), rounded up to the alignment of the dynamic part. */
 enum { STATIC_SMEM_BYTES = 1024 };
 /* Registers a consumer thread needs beside sums, scores and weights. */
-enum { OVERHEAD_REGISTERS = 32 };
+enum { OVERHEAD_REGISTERS = 32, REGISTERS_PER_SM = 65536 };
 static const int consumer_registers[] = {0, 232, 240, 160};
 /* A producer that looks for requests or pages needs more itself. */
 static const int fewer_registers[] = {0, 200, 224, 152}, gathering_registers[] = {0, 176, 216, 144};
@@ -65,7 +65,22 @@ bool attention_has_origin(const attention_plan *p) {
   return p->masked || p->split;
 }
 
+int attention_producer_registers(const attention_plan *p) {
+  if (p->gathered) return p->consumers == 2 ? 72 : 80;
+  if (p->packed || p->page || p->narrow) return 56;
+  if (p->consumers == 1) return 24;
+  if (p->consumers == 3) return 32;
+  return p->live_registers > 232 ? 24 : 40;
+}
+
+/* Those of many CTAs on an SM are started with an equal share for each thread, in steps of 8, of which a
+ * consumer's has what a producer's leaves. */
+static int shared_registers(const attention_plan *p) {
+  return 2 * (REGISTERS_PER_SM / (p->resident * p->threads) / 8 * 8) - attention_producer_registers(p);
+}
+
 int attention_registers(const attention_plan *p) {
+  if (p->resident > 2) return shared_registers(p);
   if (p->gathered) return gathering_registers[p->consumers];
   return (p->packed || p->page || p->narrow ? fewer_registers : consumer_registers)[p->consumers];
 }
@@ -118,18 +133,28 @@ static template_reason place(attention_plan *p, const target *t) {
     p->v_stages = COPIED_STAGES;
   }
   int steps = p->stages * attention_step_bytes(p) + p->v_stages * p->copied_v.bytes;
-  int half = available / 2 - 2 * STATIC_SMEM_BYTES;
-  p->resident = p->consumers == 1 && steps + p->q_stage_bytes <= half ? 2 : 1;
-  int most = p->resident == 2 ? half : available;
+  int shared = p->resident ? p->resident : 2;
+  int share = available / shared - 2 * STATIC_SMEM_BYTES;
+  if (!p->resident) p->resident = p->consumers == 1 && steps + p->q_stage_bytes <= share ? 2 : 1;
+  int most = p->resident > 1 ? share : available;
   p->q_stages = p->persistent && steps + 2 * p->q_stage_bytes <= most ? 2 : 1;
   p->smem_bytes = p->q_stages * p->q_stage_bytes + steps;
   return p->smem_bytes > most ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
 }
 
+template_reason attention_check_numbers(const config *c) {
+  const int *v = c->values;
+  bool alone = v[ATTENTION_CONSUMERS] == 1, later = v[ATTENTION_OVERLAP] == 1 || v[ATTENTION_OVERLAP] == 2;
+  if (v[ATTENTION_CTAS] && !alone) return TEMPLATE_SCHEDULE;
+  if (v[ATTENTION_TURNS] && alone) return TEMPLATE_SCHEDULE;
+  if (v[ATTENTION_SPLIT] && v[ATTENTION_PERSISTENT]) return TEMPLATE_SCHEDULE;
+  /* The stage of values is held while the next step's keys come. */
+  return later && v[ATTENTION_STAGES] < 2 ? TEMPLATE_STAGES : TEMPLATE_OK;
+}
+
 template_reason attention_plan_make(const attention_match *m, const target *t, const config *c,
                                     attention_plan *plan) {
   const int *v = c->values;
-  template_reason reason;
   int wide = (int)ir_form_extent(&m->form, m->wide), halves = wide > ATTENTION_HALVES_FROM ? 2 : 1;
   *plan = (attention_plan){.match = m,
                            .consumers = v[ATTENTION_CONSUMERS],
@@ -152,7 +177,10 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .packed = m->groups.of != NULL,
                            .page = page_of(m),
                            .threads = 128 * (v[ATTENTION_CONSUMERS] + 1)};
-  if (plan->split && (plan->persistent || plan->packed)) return TEMPLATE_SCHEDULE;
+  template_reason reason = attention_check_numbers(c);
+  if (reason != TEMPLATE_OK) return reason;
+  if (plan->split && plan->packed) return TEMPLATE_SCHEDULE;
+  plan->resident = v[ATTENTION_CTAS];
   int depth = set_parts(m, plan);
   /* CTAs that share loads go through the same keys: of neighbouring queries all of them, else of heads. */
   plan->gathered = m->v.keys == ATTENTION_KEYS_ANY;
@@ -168,11 +196,10 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   if (plan->page && (plan->box_n % 8 || plan->block_n / plan->box_n > ATTENTION_MOST_BOXES))
     return TEMPLATE_TILE;
   if (halves == 2 && (plan->consumers != 2 || plan->hold_q)) return TEMPLATE_REGISTERS;
-  if (plan->turns && plan->consumers < 2) return TEMPLATE_SCHEDULE;
   if (plan->exchange && (halves < 2 || plan->turns || !plan->values_are_keys)) return TEMPLATE_SCHEDULE;
   if (plan->exchange && plan->block_n > MOST_EXCHANGED) return TEMPLATE_TILE;
   /* The stage of values is held while the next step's keys come. */
-  if ((plan->overlap || plan->values_are_keys) && plan->stages < 2) return TEMPLATE_STAGES;
+  if (plan->values_are_keys && plan->stages < 2) return TEMPLATE_STAGES;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   plan->live_registers = plan->sum_columns / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
   int bytes = plan->narrow ? 1 : 2;

@@ -60,11 +60,24 @@ const void *attention_prepare(const ir_problem *p, const target *t, arena *a) {
   return status == ARKE_ERR_MEMORY ? NULL : x;
 }
 
+template_reason attention_check_schedule(const void *of, const target *t, const config *c) {
+  const prepared *x = of;
+  (void)t;
+  return x->reason == TEMPLATE_OK ? attention_check_numbers(c) : x->reason;
+}
+
+template_reason attention_check_tiles(const void *of, const target *t, const config *c) {
+  const prepared *x = of;
+  attention_plan plan;
+  return x->reason == TEMPLATE_OK ? attention_plan_make(&x->m, t, c, &plan) : x->reason;
+}
+
 template_reason attention_judge(const void *of, const target *t, const target_rates *rates, const config *c,
                                 double *ns) {
   const prepared *x = of;
   attention_plan plan;
   template_reason reason = x->reason;
+  if (reason == TEMPLATE_OK) reason = attention_check_numbers(c); /* first: it costs least, most end here */
   if (reason == TEMPLATE_OK) reason = attention_plan_make(&x->m, t, c, &plan);
   if (reason == TEMPLATE_OK) reason = check_sizes(&plan, t->rates.sm_count);
   if (template_is_built(reason)) *ns = attention_plan_cost_ns(&plan, t, rates);

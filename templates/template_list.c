@@ -46,6 +46,11 @@ static const kernel_template templates[] = {
      .fits = attention_fits,
      .space = attention_space_of,
      .defaults = attention_defaults,
+     .checks = {{PARAM(ATTENTION_CONSUMERS) | PARAM(ATTENTION_CTAS) | PARAM(ATTENTION_TURNS) |
+                     PARAM(ATTENTION_STAGES) | PARAM(ATTENTION_OVERLAP) | PARAM(ATTENTION_SPLIT) |
+                     PARAM(ATTENTION_PERSISTENT),
+                 attention_check_schedule},
+                {ALL_BUT(PARAM(ATTENTION_GROUP)), attention_check_tiles}},
      .prepare = attention_prepare,
      .judge = attention_judge,
      .lower = attention_lower,

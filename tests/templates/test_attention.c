@@ -82,7 +82,7 @@ static const template_class cases[] = {
     {flash, "T=f16 B=1 H=1 S=70 R=70 D=208",
      "CONSUMERS=2,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0,HOLD_Q=1,CLUSTER=1"},
     {flash, "T=bf16 B=1 H=5 S=100 R=100 D=64 causal=true",
-     "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=0,CLUSTER=1,PERSISTENT=1,GROUP=2"},
+     "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=0,CLUSTER=1,PERSISTENT=1,GROUP=2,CTAS=3"},
     /* Two warp groups with the same queries. */
     {flash, "T=bf16 B=1 H=1 S=70 R=70 D=512 causal=true",
      "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=1,OVERLAP=1,HOLD_Q=0,CLUSTER=1,PERSISTENT=1"},
