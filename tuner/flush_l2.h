@@ -4,12 +4,8 @@
 
 #include "tuner/measure.h"
 
-/* tune_meter_flush_before with twice the L2's size, reads, and a kernel that does nothing; without those
- * where the driver has no compiler for them. */
+/* tune_meter_flush_before with twice the L2's size, and a kernel that does nothing; without that where the
+ * driver has no compiler for it. */
 arke_status tune_flush_l2(tune_meter *m, int64_t l2_bytes, arke_error *err);
-
-/* A reader of memory, but for what is left of a multiple of 64 KiB. The device must outlive it; the caller
- * releases it. */
-arke_status tune_flush_reader_open(device *dev, tune_flush_reader *reader, arke_error *err);
 
 #endif

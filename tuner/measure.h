@@ -15,13 +15,6 @@ typedef struct tune_runnable {
   bool cold;  /* timed run by run on set 0, each after a flush: the meter needs tune_meter_flush_before */
 } tune_runnable;
 
-/* Enqueues reads of a range of memory. No `read`: there is none. */
-typedef struct tune_flush_reader {
-  arke_status (*read)(void *user, device_ptr p, size_t bytes, void *stream, arke_error *err);
-  void (*release)(void *user);
-  void *user;
-} tune_flush_reader;
-
 #define TUNE_COLD_RUNS 9 /* most cold runs that are enqueued at once */
 
 typedef struct tune_meter {
@@ -32,19 +25,17 @@ typedef struct tune_meter {
   /* For cold runs; `flush` is 0 until they are asked for. */
   device_ptr flush;
   size_t flush_bytes;
-  tune_flush_reader flush_reader;
   double flush_ns;    /* device time of one flush */
   double overhead_ns; /* what two events read beyond a launch between them; subtracted from every cold run */
   void *before[TUNE_COLD_RUNS], *after[TUNE_COLD_RUNS];
 } tune_meter;
 
 arke_status tune_meter_open(device *dev, uint64_t seed, tune_meter *m, arke_error *err);
-/* Makes the meter able to time cold runs: each finds an L2 through which a fill of `flush_bytes`, twice its
- * size, and then reads of them have gone. Without a `reader`, which is the meter's from now on, the fill's
- * lines lie there dirty, and a short run is charged with writing them back. `nothing` launches a kernel that
- * does nothing, which tells what events and a launch cost; NULL: only what events cost is known. */
-arke_status tune_meter_flush_before(tune_meter *m, size_t flush_bytes, tune_flush_reader reader,
-                                    const tune_runnable *nothing, arke_error *err);
+/* Makes the meter able to time cold runs: each finds an L2 that a fill of `flush_bytes`, twice its size, has
+ * left full of dirty lines. `nothing` launches a kernel that does nothing, which tells what events and a
+ * launch cost; NULL: only what events cost is known. */
+arke_status tune_meter_flush_before(tune_meter *m, size_t flush_bytes, const tune_runnable *nothing,
+                                    arke_error *err);
 void tune_meter_close(tune_meter *m);
 /* A new random order of the contestants of a round, from the meter's seed. */
 void tune_meter_shuffle(tune_meter *m, int *order, int n);

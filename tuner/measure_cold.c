@@ -7,12 +7,8 @@
 #define FLUSHES  4   /* whose time is taken together */
 #define LEAST_NS 1.0 /* a time that ratios can be made of, whatever the overhead was */
 
-/* Writing drives out what was there, whatever the cache's policy; reading the same again leaves clean lines
- * in place of dirty ones. */
 static arke_status flush(tune_meter *m, arke_error *err) {
-  const tune_flush_reader *r = &m->flush_reader;
-  TRY(m->dev->ops->stream_fill(m->dev, m->flush, 0, m->flush_bytes, m->stream, err));
-  return r->read ? r->read(r->user, m->flush, m->flush_bytes, m->stream, err) : ARKE_OK;
+  return m->dev->ops->stream_fill(m->dev, m->flush, 0, m->flush_bytes, m->stream, err);
 }
 
 /* Nothing waits for the host between the runs: while the device flushes, which takes tens of microseconds,
@@ -91,10 +87,9 @@ static arke_status create(tune_meter *m, arke_error *err) {
   return ops->mem_alloc(m->dev, m->flush_bytes, "flush", &m->flush, err);
 }
 
-arke_status tune_meter_flush_before(tune_meter *m, size_t flush_bytes, tune_flush_reader reader,
-                                    const tune_runnable *nothing, arke_error *err) {
+arke_status tune_meter_flush_before(tune_meter *m, size_t flush_bytes, const tune_runnable *nothing,
+                                    arke_error *err) {
   m->flush_bytes = flush_bytes;
-  m->flush_reader = reader;
   arke_status status = create(m, err);
   if (status == ARKE_OK) status = time_flushes(m, err);
   if (status == ARKE_OK) status = measure_overhead(m, nothing, err);
@@ -111,6 +106,4 @@ void tune_cold_close(tune_meter *m) {
   }
   if (m->flush) ops->mem_free(m->dev, m->flush);
   m->flush = 0;
-  if (m->flush_reader.release) m->flush_reader.release(m->flush_reader.user);
-  m->flush_reader = (tune_flush_reader){0};
 }

@@ -330,9 +330,8 @@ arke_status tune_runner_trial(tune_loaded **loaded, double reject_ns, tune_quick
 void tune_runner_policy(const tune_runner *r, strbuf *out) {
   bool cold = tune_tensors_are_cold(&r->tensors, r->info.l2_bytes);
   strbuf_addf(out, "l2=%s sets=%d timer=%s clocks=as-found",
-              r->cold && r->meter.flush_reader.read ? "flushed+read"
-              : r->cold                             ? "flushed"
-              : cold                                ? "cold"
-                                                    : "warm",
+              r->cold ? "flushed"
+              : cold  ? "cold"
+                      : "warm",
               r->tensors.n_sets, r->cold ? "events" : "events+graph");
 }

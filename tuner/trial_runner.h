@@ -87,8 +87,7 @@ arke_status tune_runner_trial(tune_loaded **l, double reject_ns, tune_quick *q, 
 /* Binds all input sets and captures a burst, or prepares cold runs, for finals. The meter is opened when
  * first needed. */
 arke_status tune_runner_burst(tune_loaded *l, tune_burst *b, tune_verdict *v, arke_error *err);
-/* "l2=cold sets=3 timer=events+graph clocks=as-found" for the record; "l2=flushed+read …" of cold runs
- * (measure.h), "l2=flushed …" where nothing reads after the fill. */
+/* "l2=cold sets=3 timer=events+graph clocks=as-found" for the record; "l2=flushed …" of cold runs. */
 void tune_runner_policy(const tune_runner *r, strbuf *out);
 
 #endif

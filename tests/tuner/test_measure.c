@@ -3,9 +3,7 @@
 #include <stdlib.h>
 
 #include "base/random.h"
-#include "emulator/emulator.h"
 #include "tests/tuner/fake_device.h"
-#include "tuner/flush_l2.h"
 #include "tuner/measure.h"
 #include "tuner/statistics.h"
 
@@ -141,8 +139,7 @@ static void open_cold(setup *s, const double *true_ns, const double *filled_ns, 
   s->nothing = (fake_kernel){.true_ns = 1e3};
   void *pair[2] = {&s->dev.base, &s->nothing};
   tune_runnable nothing = {.enqueue = enqueue, .user = pair, .n_sets = 1};
-  ck_assert_int_eq(tune_meter_flush_before(&s->meter, FLUSH_BYTES, (tune_flush_reader){0}, &nothing, NULL),
-                   ARKE_OK);
+  ck_assert_int_eq(tune_meter_flush_before(&s->meter, FLUSH_BYTES, &nothing, NULL), ARKE_OK);
   for (int i = 0; i < n; i++) {
     s->kernels[i].filled_ns = filled_ns[i];
     tune_runnable r = {.enqueue = enqueue, .user = s->pairs[i], .n_sets = 1, .cold = true};
@@ -171,8 +168,7 @@ START_TEST(without_an_empty_kernel_only_events_do_not_count) {
   open_setup(&s, true_ns, 1, 12);
   s.dev.event_ns = 1200;
   s.dev.drift = s.dev.noise = 0;
-  ck_assert_int_eq(tune_meter_flush_before(&s.meter, FLUSH_BYTES, (tune_flush_reader){0}, NULL, NULL),
-                   ARKE_OK);
+  ck_assert_int_eq(tune_meter_flush_before(&s.meter, FLUSH_BYTES, NULL, NULL), ARKE_OK);
   ck_assert_double_eq_tol(s.meter.overhead_ns, s.dev.event_ns, 1e-6);
   tune_runnable r = {.enqueue = enqueue, .user = s.pairs[0], .n_sets = 1, .cold = true};
   ck_assert_int_eq(tune_burst_capture(&s.meter, &r, &s.list[0].burst, NULL), ARKE_OK);
@@ -223,66 +219,6 @@ START_TEST(cold_runs_each_follow_a_flush) {
   ck_assert_double_eq_tol(s.meter.spent_ns - before, s.dev.now_ns - begin, 2 * s.dev.event_ns);
   ck_assert_double_eq_tol(s.meter.flush_ns, FLUSH_BYTES / 3000.0, s.dev.event_ns);
   close_setup(&s);
-}
-END_TEST
-
-typedef struct counted_reads {
-  fake_device *dev;
-  long reads, fills_before; /* the last one: that came right before */
-  int released;
-} counted_reads;
-
-static arke_status count_read(void *user, device_ptr p, size_t bytes, void *stream, arke_error *err) {
-  (void)p, (void)stream, (void)err;
-  counted_reads *r = user;
-  ck_assert_uint_eq(bytes, FLUSH_BYTES);
-  ck_assert_int_eq(r->dev->fills, r->fills_before + 1);
-  r->fills_before = r->dev->fills;
-  r->reads++;
-  return ARKE_OK;
-}
-
-static void count_release(void *user) {
-  ((counted_reads *)user)->released++;
-}
-
-/* So that a run finds no dirty lines that it would be charged for. */
-START_TEST(reads_follow_each_fill) {
-  double true_ns[] = {20e3}, ns;
-  setup s;
-  open_setup(&s, true_ns, 1, 17);
-  counted_reads reads = {.dev = &s.dev};
-  tune_flush_reader reader = {count_read, count_release, &reads};
-  ck_assert_int_eq(tune_meter_flush_before(&s.meter, FLUSH_BYTES, reader, NULL, NULL), ARKE_OK);
-  tune_runnable r = {.enqueue = enqueue, .user = s.pairs[0], .n_sets = 1, .cold = true};
-  ck_assert_int_eq(tune_burst_capture(&s.meter, &r, &s.list[0].burst, NULL), ARKE_OK);
-  ck_assert_int_eq(tune_burst_sample(&s.meter, &s.list[0].burst, 5, &ns, NULL), ARKE_OK);
-  ck_assert_int_eq(reads.reads, s.dev.fills);
-  close_setup(&s);
-  ck_assert_int_eq(reads.released, 1);
-}
-END_TEST
-
-/* The kernel itself: every byte of whole CTAs, and nothing beyond. */
-START_TEST(a_reader_reads_all_of_a_buffer) {
-  enum { CTA = 1 << 16 };
-  device *d;
-  device_ptr p;
-  tune_flush_reader reader;
-  arke_error err = ARKE_ERROR_INIT;
-  ck_assert_int_eq(device_open_emulator("sm_90a", 1, &d, &err), ARKE_OK);
-  ck_assert_msg(tune_flush_reader_open(d, &reader, &err) == ARKE_OK, "%s", err.text);
-  ck_assert_int_eq(d->ops->mem_alloc(d, 3 * CTA, "flush", &p, &err), ARKE_OK);
-  ck_assert_int_eq(d->ops->fill(d, p, 0, 3 * CTA - 16, &err), ARKE_OK);
-  ck_assert_int_eq(reader.read(reader.user, p, 3 * CTA - 1, NULL, &err), ARKE_OK); /* two of them */
-  ck_assert_msg(d->ops->synchronize(d, &err) == ARKE_OK, "%s", err.text);
-  /* The emulator stops what reads bytes that nothing wrote: the last 16 are read, too. */
-  arke_status status = reader.read(reader.user, p, 3 * CTA, NULL, &err);
-  if (status == ARKE_OK) status = d->ops->synchronize(d, &err);
-  ck_assert_int_eq(status, ARKE_ERR_FAULT);
-  reader.release(reader.user);
-  d->ops->mem_free(d, p);
-  d->ops->close(d);
 }
 END_TEST
 
@@ -456,8 +392,6 @@ int main(void) {
   tcase_add_loop_test(c, what_lies_between_two_ticks_is_told_apart, 0, 10);
   tcase_add_loop_test(c, what_leads_back_to_back_loses_cold, 0, 10);
   tcase_add_test(c, cold_runs_each_follow_a_flush);
-  tcase_add_test(c, reads_follow_each_fill);
-  tcase_add_test(c, a_reader_reads_all_of_a_buffer);
   tcase_add_test(c, quick_rejects_cold_runs_too);
   tcase_add_test(c, a_failed_cold_run_leaks_nothing);
   tcase_add_test(c, cold_runs_need_something_to_flush_with);
