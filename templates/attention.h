@@ -57,6 +57,9 @@ extern const space attention_space;
 enum { ATTENTION_MOST_BOXES = 24, ATTENTION_MOST_EXTENT = (1 << 30) - 4096 };
 /* Columns of V from which on two warp groups share those of O. */
 enum { ATTENTION_HALVES_FROM = 256 };
+/* Columns of 8 bits that are added up in the matrix unit, which keeps 13 fraction bits of such a sum; and the
+ * most runs of so many, which are added in f32. */
+enum { ATTENTION_RUN_COLUMNS = 128, ATTENTION_SCORE_RUNS = 2 };
 /* Columns of Q that stay in registers, at most; columns of O that a thread combines, and runs at once. */
 enum {
   ATTENTION_HELD_DEPTH = 256,
@@ -109,6 +112,7 @@ typedef struct attention_plan {
   /* Q, K and V are of 8 bits: scores are products of those, and V, which is copied to stages of its own
    * (`copied_v`), is converted to `v` by warps beside the producer (attention_convert.c). */
   bool narrow;
+  int score_runs; /* sums that a score is added up from; else 1 */
   attention_tile copied_v;
   int v_stages;      /* of copied_v */
   int q_stages;      /* 2 where they fit: the next tile's queries are copied under this one */

@@ -122,7 +122,7 @@ static arke_status first_step(attention_consumer *c, gen_value key, gen_value *w
   pass_turn(c);
   if (e->p->copied && e->p->q_stages == 2)
     attention_release_q(c, gen_xor(b, c->q.index, gen_i32(b, 1)), c->before);
-  gen_wgmma_wait(b, 0, s, c->n_scores);
+  attention_wait_for_scores(c, 0, s);
   if (e->p->hold_q && !e->p->copied) attention_release_q(c, c->q.index, NULL);
   if (!e->p->gathered) release_k(c);
   TRY(attention_scores(e, &c->at, &c->rows, key, s, c->n_scores, err));
@@ -152,12 +152,12 @@ static arke_status next_step(attention_consumer *c, gen_value key, gen_value *wo
   }
   pass_turn(c);
   if (overlap) {
-    gen_wgmma_wait(b, 1, s, c->n_scores);
+    attention_wait_for_scores(c, 1, s);
   } else {
     /* The stage goes back while the scores are still multiplied. */
-    gen_wgmma_wait(b, 1, c->sums, c->n_sums);
+    gen_wgmma_wait(b, e->p->score_runs, c->sums, c->n_sums);
     release_v(c);
-    gen_wgmma_wait(b, 0, s, c->n_scores);
+    attention_wait_for_scores(c, 0, s);
   }
   if (!e->p->gathered) release_k(c);
   TRY(attention_scores(e, &c->at, &c->rows, key, s, c->n_scores, err));

@@ -7,8 +7,9 @@
 #include "templates/attention_emit.h"
 
 enum {
-  ATTENTION_SCORES = 96,
-  ATTENTION_WORDS = ATTENTION_SCORES / 2,
+  ATTENTION_STEP_SCORES = 96, /* of a thread in a step */
+  ATTENTION_SCORES = ATTENTION_STEP_SCORES * ATTENTION_SCORE_RUNS,
+  ATTENTION_WORDS = ATTENTION_STEP_SCORES / 2,
   ATTENTION_QUERY_WORDS = ATTENTION_HELD_DEPTH / 4
 };
 
@@ -19,8 +20,9 @@ typedef struct attention_consumer {
   attention_rows rows;
   gen_value q_descriptor, k_descriptor, v_descriptor; /* of the first stage; i64 */
   gen_value first_column;                             /* of O, that the group has */
-  gen_wgmma scores, values, given; /* the two products; the second with weights in shared memory */
-  int role;                        /* of groups that exchange weights: who has the first step of a pair */
+  /* The two products, the first by the runs of its sums; and the second with weights in shared memory. */
+  gen_wgmma scores[ATTENTION_SCORE_RUNS], values, given;
+  int role; /* of groups that exchange weights: who has the first step of a pair */
   int n_scores, n_words, n_sums;
   gen_stage q, k, v;
   gen_value before; /* i1: there was a tile before */
@@ -37,8 +39,11 @@ void attention_set_up(attention_consumer *c);
 void attention_find_rows(attention_consumer *c);
 /* HOLD_Q: the group's queries become registers. */
 void attention_hold_queries(attention_consumer *c);
-/* Issue a product with the keys, or the values, of a stage; each is a group of its own. */
+/* Issue a product with the keys, or the values, of a stage; each is a group of its own, and so is each run of
+ * the scores' sums. */
 void attention_issue_scores(attention_consumer *c, gen_value stage, gen_value *s);
+/* Waits until at most `pending` groups are in flight, none of them of the scores, which are s[0], … then. */
+void attention_wait_for_scores(attention_consumer *c, int pending, gen_value *s);
 void attention_issue_values(attention_consumer *c, gen_value stage, const gen_value *words);
 gen_value attention_values_descriptor(attention_consumer *c, gen_value stage);
 /* The place of the queries goes back to the producer, where `predicate` (NULL: always) holds. */

@@ -138,7 +138,7 @@ static arke_status lead(attention_consumer *c, const pair *p, arke_error *err) {
   attention_rescale own, given;
   attention_wait_for_tile(c, &c->e->of_k, p->stages[0]);
   attention_issue_scores(c, p->stages[0].index, s);
-  gen_wgmma_wait(b, 0, s, c->n_scores);
+  attention_wait_for_scores(c, 0, s);
   clear(c, p);
   TRY(weigh(c, p->keys[0], p->stages[0].index, p->first, s, p->first ? NULL : &own, words, err));
   give(c, p->stages[0].index, words);
@@ -162,14 +162,14 @@ static arke_status follow(attention_consumer *c, const pair *p, arke_error *err)
   attention_wait_for_tile(c, &c->e->of_k, p->stages[1]);
   attention_issue_scores(c, p->stages[1].index, s);
   if (p->first) {
-    gen_wgmma_wait(b, 0, s, c->n_scores);
+    attention_wait_for_scores(c, 0, s);
     clear(c, p);
   }
   attention_wait_for_tile(c, &c->e->of_k, p->stages[0]);
   get(c, &given);
   attention_rescale_sums(c, &given);
   issue_given(c, p->stages[0].index);
-  if (!p->first) gen_wgmma_wait(b, 1, s, c->n_scores);
+  if (!p->first) attention_wait_for_scores(c, 1, s);
   TRY(weigh(c, p->keys[1], p->stages[1].index, p->first, s, &own, words, err));
   give(c, p->stages[1].index, words);
   gen_wgmma_wait(b, 0, c->sums, c->n_sums);

@@ -3,8 +3,11 @@
 #include "templates/attention.h"
 
 enum { BLOCK_COLUMNS = 8, DEPTH_OF_COMPUTED = 16, ALIGNED_BYTES = 16 };
-/* Of 8 bits: what may be added up in the matrix unit, which keeps 13 digits behind the first of a sum. */
-enum { MOST_DEPTH = 576, MOST_NARROW_DEPTH = 128, MOST_COLUMNS = 512 };
+enum {
+  MOST_DEPTH = 576,
+  MOST_NARROW_DEPTH = ATTENTION_RUN_COLUMNS * ATTENTION_SCORE_RUNS,
+  MOST_COLUMNS = 512
+};
 
 static bool is_narrow(dtype t) {
   return t == DTYPE_E4M3 || t == DTYPE_E5M2;

@@ -201,7 +201,9 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
   /* The stage of values is held while the next step's keys come. */
   if (plan->values_are_keys && plan->stages < 2) return TEMPLATE_STAGES;
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
-  plan->live_registers = plan->sum_columns / 2 + plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
+  plan->score_runs = plan->narrow && depth > ATTENTION_RUN_COLUMNS ? ATTENTION_SCORE_RUNS : 1;
+  plan->live_registers =
+      plan->sum_columns / 2 + plan->score_runs * plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
   int bytes = plan->narrow ? 1 : 2;
   if (plan->hold_q) plan->live_registers += depth * bytes / 8;
   if (plan->live_registers > attention_registers(plan)) return TEMPLATE_REGISTERS;

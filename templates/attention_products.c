@@ -8,6 +8,21 @@
 
 /* --- products --- */
 
+enum { STEPS_OF_RUN = ATTENTION_RUN_COLUMNS / 32 }; /* of 32 columns of 8 bits */
+
+/* Of the steps of a product those of run `number`. */
+static gen_wgmma run_of(const gen_wgmma *all, const attention_plan *p, int number) {
+  gen_wgmma w = *all;
+  int first = number * STEPS_OF_RUN;
+  if (p->score_runs == 1) return w;
+  w.k_steps = all->k_steps - first < STEPS_OF_RUN ? all->k_steps - first : STEPS_OF_RUN;
+  for (int i = 0; i < w.k_steps; i++) {
+    w.a.step_offset[i] = all->a.step_offset[first + i];
+    w.b.step_offset[i] = all->b.step_offset[first + i];
+  }
+  return w;
+}
+
 void attention_set_up(attention_consumer *c) {
   attention_emitter *e = c->e;
   const attention_plan *p = e->p;
@@ -19,13 +34,14 @@ void attention_set_up(attention_consumer *c) {
   c->v_descriptor = attention_tile_descriptor(e->b, smem_v, p->v.panel_bytes);
   const ir_form *form = &e->m->form;
   const attention_part *part = p->parts[0];
-  c->scores = (gen_wgmma){.type = ir_tensor_dtype(form->problem, form->accesses[part->q].tensor),
-                          .b_type = ir_tensor_dtype(form->problem, form->accesses[part->k.access].tensor),
-                          .n = p->block_n,
-                          .tiles = 1,
-                          .k_steps = attention_tile_steps(&p->q),
-                          .a = attention_tile_rows(&p->q),
-                          .b = attention_tile_rows(&p->k)};
+  gen_wgmma all = {.type = ir_tensor_dtype(form->problem, form->accesses[part->q].tensor),
+                   .b_type = ir_tensor_dtype(form->problem, form->accesses[part->k.access].tensor),
+                   .n = p->block_n,
+                   .tiles = 1,
+                   .k_steps = attention_tile_steps(&p->q),
+                   .a = attention_tile_rows(&p->q),
+                   .b = attention_tile_rows(&p->k)};
+  for (int i = 0; i < p->score_runs; i++) c->scores[i] = run_of(&all, p, i);
   c->values = (gen_wgmma){.type = e->m->type,
                           .b_type = e->m->type,
                           .n = p->sum_columns,
@@ -66,13 +82,22 @@ void attention_hold_queries(attention_consumer *c) {
 
 void attention_issue_scores(attention_consumer *c, gen_value stage, gen_value *s) {
   gen_builder *b = c->e->b;
-  for (int i = 0; i < c->n_scores; i++) s[i] = gen_undefined(b, GEN_F32);
   gen_value k = stage_of(b, c->k_descriptor, stage, c->e->p->k_stage_bytes);
-  if (c->e->p->hold_q) {
-    gen_wgmma_issue_registers(b, &c->scores, c->queries, k, gen_bool(b, false), s);
-  } else {
-    gen_wgmma_issue(b, &c->scores, c->q_descriptor, k, gen_bool(b, false), s);
+  for (int i = 0; i < c->n_scores * c->e->p->score_runs; i++) s[i] = gen_undefined(b, GEN_F32);
+  for (int run = 0; run < c->e->p->score_runs; run++) {
+    const gen_wgmma *w = &c->scores[run];
+    gen_value *sums = s + run * c->n_scores;
+    if (c->e->p->hold_q)
+      gen_wgmma_issue_registers(b, w, c->queries + run * STEPS_OF_RUN * 4, k, gen_bool(b, false), sums);
+    else
+      gen_wgmma_issue(b, w, c->q_descriptor, k, gen_bool(b, false), sums);
   }
+}
+
+void attention_wait_for_scores(attention_consumer *c, int pending, gen_value *s) {
+  gen_wgmma_wait(c->e->b, pending, s, c->n_scores * c->e->p->score_runs);
+  for (int i = c->n_scores; i < c->n_scores * c->e->p->score_runs; i++)
+    s[i - c->n_scores] = gen_fadd(c->e->b, s[i - c->n_scores], s[i]);
 }
 
 gen_value attention_values_descriptor(attention_consumer *c, gen_value stage) {

@@ -23,7 +23,7 @@ static const char paged[] =
     "O[b,q,h,e] = s[b,q,h] == 0 ? 0 : (sum(k: k < n[b] && k <= q + n[b] - S) cast<f16>(exp(A[b,q,h,k] - "
     "m[b,q,h])) * V[t[b,k / Z],k % Z,h / (H / G),e]) / s[b,q,h]; lse[b,q,h] = m[b,q,h] + log(s[b,q,h]) }";
 
-/* The first one's rows would have to fill panels of 128 bytes. */
+/* Both products of 8-bit floats, no factor but a number. */
 static const char two_products[] =
     "f(Q: U[B,H,S,D], K: U[B,H,R,D], Qr: U[B,S,H,F], Kr: U[B,R,F], V: U[B,H,R,E]) -> (O: T[B,H,S,E]) { "
     "A[b,h,q,k] = 0.1 * ((sum(d) Q[b,h,q,d] * K[b,h,k,d]) + sum(d) Qr[b,q,h,d] * Kr[b,k,d]); m[b,h,q] = "
@@ -51,6 +51,13 @@ static const template_class cases[] = {
      "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1"},
     {dense, "T=f16 U=e4m3 B=1 H=2 G=2 S=1 R=1 D=32 E=48",
      "CONSUMERS=1,BLOCK_N=160,STAGES=1,TURNS=0,OVERLAP=0"},
+    /* Heads whose scores are added up from two runs. */
+    {dense, "T=bf16 U=e4m3 B=1 H=2 G=1 S=70 R=130 D=256 E=256 causal=true",
+     "CONSUMERS=2,BLOCK_N=48,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1"},
+    {dense, "T=f16 U=e5m2 B=1 H=1 G=1 S=33 R=99 D=144 E=64",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0,HOLD_Q=1"},
+    {two_products, "T=f16 U=e4m3 B=1 H=2 S=70 R=90 D=128 F=48 E=48",
+     "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=2"},
 };
 
 START_TEST(cases_are_right) {
@@ -159,6 +166,8 @@ static const template_class large[] = {
      "CONSUMERS=3,BLOCK_N=112,STAGES=2,TURNS=1,OVERLAP=2"},
     {dense, "T=f16 U=e4m3 B=1 H=8 G=2 S=256 R=1792 D=128 E=128 causal=true",
      "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=1,SPLIT=2"},
+    {dense, "T=bf16 U=e4m3 B=1 H=8 G=2 S=4096 R=4096 D=256 E=256 causal=true",
+     "CONSUMERS=2,BLOCK_N=48,STAGES=2,TURNS=1,OVERLAP=1"},
 };
 
 START_TEST(large_tiles_do_not_spill) {
@@ -173,7 +182,7 @@ END_TEST
 /* --- what it is for --- */
 
 START_TEST(near_misses_are_refused) {
-  template_refuses(attention(), template_text_of(dense), "T=f16 U=e4m3 B=1 H=1 G=1 S=8 R=8 D=144 E=64",
+  template_refuses(attention(), template_text_of(dense), "T=f16 U=e4m3 B=1 H=1 G=1 S=8 R=8 D=272 E=64",
                    TEMPLATE_SIZE);
   template_refuses(attention(), template_text_of(dense), "T=f16 U=e4m3 B=1 H=1 G=1 S=8 R=8 D=64 E=56",
                    TEMPLATE_ALIGNMENT);
