@@ -98,6 +98,7 @@ typedef struct compose_block {
 } compose_block;
 
 typedef struct compose_stage {
+  const char *text; /* of the operator */
   ir_problem problem;
   const kernel_template *k;
   config c;                     /* its template's default */
@@ -112,6 +113,7 @@ typedef struct compose_stage {
 
 typedef struct compose_plan {
   const ir_problem *p;
+  const char *text; /* of its operator */
   arena *a;
   ir_form form;
   bool keep;    /* the parameter */
@@ -145,11 +147,16 @@ double compose_crossing_bytes(const compose_plan *plan, int64_t size);
  * none. */
 arke_status compose_require_blocks(const compose_block *block, arena *a, kernel_way *way, arke_error *err);
 bool compose_block_axes(const compose_block *block, const ir_op *op, int *axis, int *part);
+/* What splits of one problem have found of stages, in their arena; empty: {NULL}. */
+typedef struct compose_known {
+  struct compose_best *list;
+} compose_known;
 /* Splits the operator; all memory is the arena's. Where there is nothing to slice plan->slices.loop is -1,
  * and the rest is as without it. `reason` is OK or why not, with a sentence in `detail`. Fails for want of
  * memory alone. */
-arke_status compose_split(const ir_problem *p, const target *t, compose_how how, arena *a, compose_plan *plan,
-                          template_reason *reason, strbuf *detail, arke_error *err);
+arke_status compose_split(const ir_problem *p, const target *t, compose_how how, compose_known *known,
+                          arena *a, compose_plan *plan, template_reason *reason, strbuf *detail,
+                          arke_error *err);
 double compose_all_ns(const compose_plan *plan); /* of its stages' defaults */
 /* What the stages may be configured as: what their templates judge with, their best points by the model, and
  * of the stage that costs most the best points with other values of a parameter, the cheapest of them. */

@@ -287,8 +287,8 @@ static bool add_stages(compose_splitter *s, const ir_problem *p, const int *argu
   template_reason reason = TEMPLATE_OPERATOR;
   int before = plan->n_cuts;
   strbuf_clear(&s->last);
-  if (!own || compose_split(p, s->t, (compose_how){.slice = 0, .keep = true}, plan->a, own, &reason, &s->last,
-                            s->err) != ARKE_OK) {
+  if (!own || compose_split(p, s->t, (compose_how){.slice = 0, .keep = true}, s->known, plan->a, own, &reason,
+                            &s->last, s->err) != ARKE_OK) {
     s->status = ARKE_ERR_MEMORY;
     return false;
   }
@@ -331,8 +331,9 @@ static compose_stage *make_stage(keeper *k, const part *x) {
   arke_error why = ARKE_ERROR_INIT;
   write_part(k, x, &text);
   bool failed = !stage || strbuf_failed(&text);
-  arke_status status = failed ? ARKE_ERR_MEMORY : ir_op_parse(plan->a, strbuf_text(&text), &op, &why);
+  if (!failed) failed = !(stage->text = arena_strdup(plan->a, strbuf_text(&text)));
   strbuf_free(&text);
+  arke_status status = failed ? ARKE_ERR_MEMORY : ir_op_parse(plan->a, stage->text, &op, &why);
   if (status == ARKE_ERR_MEMORY) s->status = error_memory(s->err, STAGE);
   if (status != ARKE_OK) {
     strbuf_addf(&s->last, "a part does not stand alone: %s", why.text);

@@ -11,16 +11,69 @@ typedef struct priced {
   double ns;
 } priced;
 
+/* What points of a space cost, by their number: descents from many places meet at the same ones. */
+typedef struct price_table {
+  size_t n, n_slots; /* a power of two; 0: none yet */
+  struct price_slot {
+    int64_t point; /* and one; 0: free */
+    double ns;     /* NAN: none was said */
+    bool feasible;
+  } * slots;
+} price_table;
+
 /* A stage under choice. */
 typedef struct choice {
   const compose_stage *s;
   const target *t;
   const void *prepared;
+  price_table *known;
 } choice;
 
+/* The slot of a point, or the free one where it belongs. */
+static struct price_slot *find_slot(const price_table *table, int64_t point) {
+  size_t at = (size_t)((uint64_t)point * 0x9E3779B97F4A7C15u >> 32) & (table->n_slots - 1);
+  while (table->slots[at].point != 0 && table->slots[at].point != point + 1)
+    at = (at + 1) & (table->n_slots - 1);
+  return &table->slots[at];
+}
+
+/* Leaves at least half of the slots free; false: out of memory, and the table is as it was. */
+static bool make_room(price_table *table) {
+  if (table->n * 2 < table->n_slots) return true;
+  price_table larger = {table->n, table->n_slots > 0 ? table->n_slots * 2 : 256, NULL};
+  larger.slots = calloc(larger.n_slots, sizeof *larger.slots);
+  if (!larger.slots) return false;
+  for (size_t i = 0; i < table->n_slots; i++)
+    if (table->slots[i].point != 0) *find_slot(&larger, table->slots[i].point - 1) = table->slots[i];
+  free(table->slots);
+  *table = larger;
+  return true;
+}
+
+static struct price_slot judge_point(const choice *of, int64_t point, const config *c) {
+  struct price_slot found = {point + 1, NAN, false};
+  template_reason reason = of->s->k->judge(of->prepared, of->t, &of->t->rates, c, &found.ns);
+  found.feasible = reason == TEMPLATE_OK && found.ns >= 0;
+  return found;
+}
+
+/* *ns stays as it is where the template says none. */
 static bool price(const void *user, const config *c, double *ns) {
   const choice *of = user;
-  return of->s->k->judge(of->prepared, of->t, &of->t->rates, c, ns) == TEMPLATE_OK && *ns >= 0;
+  int64_t point = space_index(of->s->k->space(of->t), c);
+  struct price_slot found = {0};
+  if (!make_room(of->known)) {
+    found = judge_point(of, point, c);
+  } else {
+    struct price_slot *slot = find_slot(of->known, point);
+    if (slot->point == 0) {
+      *slot = judge_point(of, point, c);
+      of->known->n++;
+    }
+    found = *slot;
+  }
+  if (!isnan(found.ns)) *ns = found.ns;
+  return found.feasible;
 }
 
 /* From the default to where no step improves what the model says. */
@@ -118,52 +171,65 @@ static double small_size(const choice *of, const config *c) {
   return size;
 }
 
+/* Whether the table had not got the point yet. */
+static bool note_point(const space *all, price_table *seen, const config *c) {
+  int64_t point = space_index(all, c);
+  if (!make_room(seen)) return true;
+  struct price_slot *slot = find_slot(seen, point);
+  if (slot->point != 0) return false;
+  slot->point = point + 1;
+  seen->n++;
+  return true;
+}
+
 /* Of what takes at most `more_ns` longer than `at`, a point whose small problem is smaller: kernels that are
  * made for as many elements as a row has here want that many of the axis from all other stages, and run at no
  * other size. */
 static void make_small(const choice *of, double more_ns, config *at) {
   const space *all = of->s->k->space(of->t);
   const config from = *at;
+  price_table seen = {0}; /* most values lead to the same few points; a small problem takes milliseconds */
   double ns, least = small_size(of, at);
   if (!price(of, at, &ns)) return;
   for (int i = 0; i < all->n_params; i++) {
     for (int v = 0; v < all->params[i].n_values; v++) {
       fixed f = {of, i, all->params[i].values[v]};
       priced next = best_with(all, &f, &from);
-      if (!(next.ns <= ns + more_ns)) continue;
+      if (!(next.ns <= ns + more_ns) || !note_point(all, &seen, &next.c)) continue;
       double size = small_size(of, &next.c);
       if (size >= least) continue;
       least = size;
       *at = next.c;
     }
   }
+  free(seen.slots);
 }
 
 /* Stages of less than a hundredth of the whole, which a thousandth of it does not matter to. */
-static void make_minor_small(const compose_plan *plan, const target *t, compose_choices *out) {
+static void make_minor_small(const compose_plan *plan, const target *t, price_table *known,
+                             compose_choices *out) {
   double ns[COMPOSE_STAGES] = {0}, total = 0;
   for (int i = 0; i < plan->n_stages; i++) {
-    choice of = {plan->stages[i], t, out->prepared[i]};
+    choice of = {plan->stages[i], t, out->prepared[i], &known[i]};
     if (price(&of, &out->best[i], &ns[i])) total += ns[i] * compose_times(plan, plan->stages[i]);
   }
   for (int i = 0; i < plan->n_stages; i++) {
-    choice of = {plan->stages[i], t, out->prepared[i]};
+    choice of = {plan->stages[i], t, out->prepared[i], &known[i]};
     double times = compose_times(plan, plan->stages[i]);
     out->minor[i] = ns[i] > 0 && ns[i] * times < total / 100;
     if (out->minor[i]) make_small(&of, total / 1000 / times, &out->best[i]);
   }
 }
 
-compose_choices *compose_choose(const compose_plan *plan, const target *t, arena *a) {
-  compose_choices *out = ARENA_NEW(a, compose_choices);
+/* With a table of prices for each stage; false: out of memory. */
+static bool choose(const compose_plan *plan, const target *t, price_table *known, arena *a,
+                   compose_choices *out) {
   choice dearest = {0};
   double most = -1;
-  if (!out) return NULL;
-  out->plan = plan;
   for (int i = 0; i < plan->n_stages; i++) {
     const compose_stage *s = plan->stages[i];
-    choice of = {s, t, s->k->prepare(&s->problem, t, a)};
-    if (!of.prepared) return NULL;
+    choice of = {s, t, s->k->prepare(&s->problem, t, a), &known[i]};
+    if (!of.prepared) return false;
     priced best = descend(&of);
     out->prepared[i] = of.prepared;
     out->best[i] = best.c;
@@ -173,10 +239,20 @@ compose_choices *compose_choose(const compose_plan *plan, const target *t, arena
     dearest = of;
     out->dearest = i;
   }
-  make_minor_small(plan, t, out);
-  if (!find_neighbours(&dearest, &out->best[out->dearest], a, out)) return NULL;
+  make_minor_small(plan, t, known, out);
+  if (!find_neighbours(&dearest, &out->best[out->dearest], a, out)) return false;
   if (!config_equal(dearest.s->k->space(t), &out->best[out->dearest], &dearest.s->c)) out->differs = true;
-  return out;
+  return true;
+}
+
+compose_choices *compose_choose(const compose_plan *plan, const target *t, arena *a) {
+  compose_choices *out = ARENA_NEW(a, compose_choices);
+  price_table known[COMPOSE_STAGES] = {{0}};
+  if (!out) return NULL;
+  out->plan = plan;
+  bool chosen = choose(plan, t, known, a, out);
+  for (int i = 0; i < COMPOSE_STAGES; i++) free(known[i].slots);
+  return chosen ? out : NULL;
 }
 
 bool compose_pick(const compose_choices *from, const config *c, config stages[COMPOSE_STAGES]) {

@@ -6,45 +6,6 @@
 
 #define STAGE "generate"
 
-/* --- templates --- */
-
-typedef enum wanted_template {
-  WANTED_STAGE, /* the cheapest of those whose kernels can be joined with others' */
-  WANTED_WHOLE, /* the cheapest */
-  WANTED_ANY    /* the first: whether one takes the operator */
-} wanted_template;
-
-/* The template, its default and what that costs, for the problem; NULL: none fits, and `detail` says why each
- * does not. */
-static const kernel_template *best_template(const ir_problem *p, const target *t, wanted_template wanted,
-                                            config *c, double *least, strbuf *detail) {
-  const kernel_template *best = NULL;
-  for (int i = 0; i < template_count(); i++) {
-    const kernel_template *k = template_get(i);
-    config defaults;
-    if (k->fits == compose_fits || (wanted == WANTED_STAGE && !k->ways)) continue;
-    size_t before = detail->length;
-    if (detail->length) strbuf_add(detail, "; ");
-    strbuf_addf(detail, "%s: ", k->name);
-    if (k->fits(p, t, detail) != TEMPLATE_OK) continue;
-    if (detail->data) detail->data[detail->length = before] = 0;
-    k->defaults(p, t, &defaults);
-    double ns = template_cost_ns(k, p, t, &t->rates, &defaults);
-    if (isinf(ns) || (best && ns >= *least)) continue;
-    best = k;
-    *least = ns;
-    *c = defaults;
-    if (wanted == WANTED_ANY) break;
-  }
-  return best;
-}
-
-bool compose_best_stage(compose_splitter *s, compose_stage *stage) {
-  stage->k = best_template(&stage->problem, s->t, WANTED_STAGE, &stage->c, &stage->ns, &s->last);
-  stage->ns = compose_price(stage->ns, &s->t->rates);
-  return stage->k != NULL;
-}
-
 bool compose_try_stage_of(compose_splitter *s, const compose_target *targets, int n, bool repeated) {
   compose_plan *plan = s->plan;
   compose_stage *stage = ARENA_NEW(plan->a, compose_stage);
@@ -209,14 +170,13 @@ static bool split_all(compose_splitter *s, strbuf *detail) {
 static bool split_apart(compose_splitter *s, const kernel_template *whole, strbuf *detail) {
   compose_plan *plan = s->plan;
   compose_target targets[COMPOSE_TARGETS];
-  config c;
-  double ns = 0;
   strbuf_addf(detail, "the %s template takes it whole", whole->name);
   if (plan->form.n_outputs == 0 || plan->form.n_outputs > COMPOSE_TARGETS) return false;
   for (int i = 0; i < plan->form.n_outputs; i++) targets[i] = (compose_target){.output = i, .temporary = -1};
   if (!compose_has_operands(s, targets, plan->form.n_outputs)) return false;
-  if (!best_template(plan->p, s->t, WANTED_WHOLE, &c, &ns, &s->last)) return false;
-  return compose_try_apart(s, targets, plan->form.n_outputs, ns) && compose_in_place_is_safe(plan);
+  const compose_best *all = compose_find_best(s, plan->p, plan->text, COMPOSE_WANTED_WHOLE);
+  return all && all->k && compose_try_apart(s, targets, plan->form.n_outputs, all->ns) &&
+         compose_in_place_is_safe(plan);
 }
 
 static void split_form(compose_splitter *s, const kernel_template *whole, template_reason *reason,
@@ -265,15 +225,28 @@ static void split_either(compose_splitter *s, const kernel_template *whole, temp
   }
 }
 
-arke_status compose_split(const ir_problem *p, const target *t, compose_how how, arena *a, compose_plan *plan,
-                          template_reason *reason, strbuf *detail, arke_error *err) {
-  compose_splitter s = {.plan = plan, .t = t, .last = STRBUF_INIT, .err = err, .status = ARKE_OK};
+static const char *print_op(const ir_op *op, arena *a) {
+  strbuf text = STRBUF_INIT;
+  ir_op_print(op, &text);
+  const char *kept = strbuf_failed(&text) ? NULL : arena_strdup(a, strbuf_text(&text));
+  strbuf_free(&text);
+  return kept;
+}
+
+arke_status compose_split(const ir_problem *p, const target *t, compose_how how, compose_known *known,
+                          arena *a, compose_plan *plan, template_reason *reason, strbuf *detail,
+                          arke_error *err) {
+  compose_splitter s = {.plan = plan, .t = t, .known = known, .last = STRBUF_INIT, .err = err};
   strbuf why = STRBUF_INIT;
-  config c;
-  double ns;
-  *plan = (compose_plan){.p = p, .a = a, .keep = how.keep, .slices = {.size = how.slice, .loop = -1}};
+  *plan = (compose_plan){.p = p,
+                         .text = print_op(p->op, a),
+                         .a = a,
+                         .keep = how.keep,
+                         .slices = {.size = how.slice, .loop = -1}};
   *reason = TEMPLATE_OPERATOR;
-  const kernel_template *whole = best_template(p, t, WANTED_ANY, &c, &ns, &s.last);
+  if (!plan->text) return error_memory(err, STAGE);
+  const compose_best *any = compose_find_best(&s, p, plan->text, COMPOSE_WANTED_ANY);
+  const kernel_template *whole = any ? any->k : NULL;
   plan->slices.names = compose_slice_names(p->op, a);
   if (!plan->slices.names.axis || !plan->slices.names.begin) s.status = ARKE_ERR_MEMORY;
   bool kept = s.status == ARKE_OK && !whole && how.fold && compose_fold(&s);

@@ -1,6 +1,6 @@
 /* Between the files that split an operator: compose_split.c (the order in which things are tried),
- * compose_cut.c, compose_operands.c, compose_share.c and compose_keep.c (what becomes a temporary),
- * compose_slice.c (what is sliced) and compose_uses.c (what needs what). */
+ * compose_best.c (templates of stages), compose_cut.c, compose_operands.c, compose_share.c and compose_keep.c
+ * (what becomes a temporary), compose_slice.c (what is sliced) and compose_uses.c (what needs what). */
 #ifndef ARKE_TEMPLATES_COMPOSE_SPLIT_H
 #define ARKE_TEMPLATES_COMPOSE_SPLIT_H
 
@@ -9,6 +9,7 @@
 typedef struct compose_splitter {
   compose_plan *plan;
   const target *t;
+  compose_known *known;
   strbuf last; /* why the last stage that was tried fits nothing */
   arke_error *err;
   arke_status status; /* for want of memory */
@@ -93,11 +94,34 @@ bool compose_fold(compose_splitter *s);
 arke_status compose_in_blocks(const ir_problem *p, const bool *definitions, bool reduced, arena *a,
                               compose_block *block, const ir_op **op, arke_error *err);
 
-/* --- stages (compose_split.c) --- */
+/* --- templates of stages (compose_best.c) --- */
 
-/* The cheapest template for a stage's problem, its default and what that costs; false: none takes it, and
- * s->last says why each does not. */
+typedef enum compose_wanted {
+  COMPOSE_WANTED_STAGE, /* the cheapest of those whose kernels can be joined with others' */
+  COMPOSE_WANTED_WHOLE, /* the cheapest */
+  COMPOSE_WANTED_ANY    /* the first: whether one takes the operator */
+} compose_wanted;
+
+/* What is known of one problem. */
+typedef struct compose_best {
+  struct compose_best *next;
+  compose_wanted wanted;
+  const char *text;
+  int64_t sizes[LIMIT_AXES];
+  const kernel_template *k; /* NULL: none fits */
+  config c;                 /* its default, and what that costs */
+  double ns;
+  const char *why; /* those that were tried do not fit */
+} compose_best;
+
+/* The template for a problem, whose operator is `text`; why others do not fit is added to s->last. NULL: out
+ * of memory. */
+const compose_best *compose_find_best(compose_splitter *s, const ir_problem *p, const char *text,
+                                      compose_wanted wanted);
+/* The same for a stage; false: none takes it, or memory ran out. */
 bool compose_best_stage(compose_splitter *s, compose_stage *stage);
+
+/* --- stages (compose_split.c) --- */
 
 /* One stage for the targets; false: no template takes it. */
 bool compose_try_whole(compose_splitter *s, const compose_target *targets, int n);

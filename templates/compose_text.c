@@ -521,7 +521,8 @@ static bool find_arguments(const writer *w, compose_stage *s) {
 static arke_status parse(const writer *w, const char *text, compose_stage *s, arke_error *err) {
   const ir_op *op;
   arke_error why = ARKE_ERROR_INIT;
-  arke_status status = ir_op_parse(w->plan->a, text, &op, &why);
+  s->text = arena_strdup(w->plan->a, text);
+  arke_status status = s->text ? ir_op_parse(w->plan->a, s->text, &op, &why) : ARKE_ERR_MEMORY;
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   if (status != ARKE_OK)
     return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "a stage does not stand alone: %s", why.text);

@@ -1,0 +1,74 @@
+/* The template that is cheapest for a stage. Splitting tries the same stages again and again: with other
+ * temporaries, and for every value of SLICE, KEEP and FOLD. What was found of one is remembered. */
+#include <math.h>
+#include <string.h>
+
+#include "templates/compose_split.h"
+
+#define STAGE "generate"
+
+/* Why templates do not fit is added to `why`. */
+static void search(const ir_problem *p, const target *t, compose_wanted wanted, compose_best *best,
+                   strbuf *why) {
+  for (int i = 0; i < template_count(); i++) {
+    const kernel_template *k = template_get(i);
+    config defaults;
+    if (k->fits == compose_fits || (wanted == COMPOSE_WANTED_STAGE && !k->ways)) continue;
+    size_t before = why->length;
+    if (before) strbuf_add(why, "; ");
+    strbuf_addf(why, "%s: ", k->name);
+    if (k->fits(p, t, why) != TEMPLATE_OK) continue;
+    if (why->data) why->data[why->length = before] = 0;
+    k->defaults(p, t, &defaults);
+    double ns = template_cost_ns(k, p, t, &t->rates, &defaults);
+    if (isinf(ns) || (best->k && ns >= best->ns)) continue;
+    best->k = k;
+    best->ns = ns;
+    best->c = defaults;
+    if (wanted == COMPOSE_WANTED_ANY) break;
+  }
+}
+
+static compose_best *find_known(const compose_known *known, const ir_problem *p, const char *text,
+                                compose_wanted wanted) {
+  for (compose_best *b = known->list; b; b = b->next) {
+    if (b->wanted != wanted || strcmp(b->text, text) != 0) continue;
+    if (memcmp(b->sizes, p->sizes, (size_t)p->op->n_axes * sizeof *p->sizes) == 0) return b;
+  }
+  return NULL;
+}
+
+static compose_best *make_best(compose_splitter *s, const ir_problem *p, const char *text,
+                               compose_wanted wanted) {
+  arena *a = s->plan->a;
+  strbuf why = STRBUF_INIT;
+  compose_best *best = ARENA_NEW(a, compose_best);
+  if (best) {
+    *best = (compose_best){.wanted = wanted, .next = s->known->list};
+    memcpy(best->sizes, p->sizes, sizeof best->sizes);
+    search(p, s->t, wanted, best, &why);
+    best->text = arena_strdup(a, text);
+    best->why = strbuf_failed(&why) ? NULL : arena_strdup(a, strbuf_text(&why));
+  }
+  strbuf_free(&why);
+  if (best && best->text && best->why) return s->known->list = best;
+  s->status = error_memory(s->err, STAGE);
+  return NULL;
+}
+
+const compose_best *compose_find_best(compose_splitter *s, const ir_problem *p, const char *text,
+                                      compose_wanted wanted) {
+  const compose_best *best = find_known(s->known, p, text, wanted);
+  if (!best) best = make_best(s, p, text, wanted);
+  if (best && best->why[0]) strbuf_addf(&s->last, "%s%s", s->last.length ? "; " : "", best->why);
+  return best;
+}
+
+bool compose_best_stage(compose_splitter *s, compose_stage *stage) {
+  const compose_best *best = compose_find_best(s, &stage->problem, stage->text, COMPOSE_WANTED_STAGE);
+  if (!best || !best->k) return false;
+  stage->k = best->k;
+  stage->c = best->c;
+  stage->ns = compose_price(best->ns, &s->t->rates);
+  return true;
+}

@@ -1,0 +1,22 @@
+/* Plans with what their stages may be configured as: between compose_judge.c, which makes and prices them,
+ * compose_lower.c and compose_reduce.c. */
+#ifndef ARKE_TEMPLATES_COMPOSE_JUDGE_H
+#define ARKE_TEMPLATES_COMPOSE_JUDGE_H
+
+#include "templates/compose.h"
+
+/* For one value of SLICE, KEEP and FOLD. */
+typedef struct compose_prepared {
+  template_reason reason; /* not OK: there is no plan, and NULL for choices */
+  compose_plan plan;
+  compose_choices *choices;
+} compose_prepared;
+
+/* What a configuration stands for; all memory is the arena's. NULL: there is none. */
+const compose_prepared *compose_prepare_config(const ir_problem *p, const target *t, const config *c,
+                                               arena *a);
+/* Its stages, in the order they run, as `c` picks their configurations; how many. */
+int compose_list_parts(const compose_prepared *made, const target *t, const config *c, template_part *parts);
+bool compose_is_sliced(const compose_plan *plan);
+
+#endif
