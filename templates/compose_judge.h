@@ -17,6 +17,10 @@ const compose_prepared *compose_prepare_config(const ir_problem *p, const target
                                                arena *a);
 /* Its stages, in the order they run, as `c` picks their configurations; how many. */
 int compose_list_parts(const compose_prepared *made, const target *t, const config *c, template_part *parts);
+/* The kernels of its stages, as `ways` of the template gives them, but for those behind folded ones. */
+arke_status compose_prepared_ways(const compose_prepared *made, const ir_problem *p, const target *t,
+                                  const config *c, const lower_options *options, arena *a, kernel_way *ways,
+                                  int *n, arke_error *err);
 bool compose_is_sliced(const compose_plan *plan);
 
 #endif

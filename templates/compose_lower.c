@@ -84,13 +84,19 @@ static arke_status add_kept(const ir_problem *p, const target *t, const lower_op
   return ARKE_OK;
 }
 
+arke_status compose_prepared_ways(const compose_prepared *made, const ir_problem *p, const target *t,
+                                  const config *c, const lower_options *options, arena *a, kernel_way *ways,
+                                  int *n, arke_error *err) {
+  return join_stages(p, t, c, made, "stage", options, a, ways, n, err);
+}
+
 arke_status compose_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                          arena *a, kernel_way *ways, int *n, arke_error *err) {
   const compose_prepared *made = compose_prepare_config(p, t, c, a);
   if (!made) return error_memory(err, STAGE);
   if (made->reason != TEMPLATE_OK)
     return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(made->reason));
-  TRY(join_stages(p, t, c, made, "stage", options, a, ways, n, err));
+  TRY(compose_prepared_ways(made, p, t, c, options, a, ways, n, err));
   return made->plan.folded ? add_kept(p, t, options, a, ways, n, err) : ARKE_OK;
 }
 

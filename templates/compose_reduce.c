@@ -85,21 +85,46 @@ static void keep_ones(const ir_problem *p, const reduced_axis *known, ir_problem
   }
 }
 
+/* Whether the kernels run at these sizes, as far as sizes alone decide that: some are made for the width of a
+ * head, or for the length of a row. */
+static bool runs_at(const recipe *rules, const ir_problem *p) {
+  recipe_binding env[LIMIT_AXES];
+  for (int i = 0; i < p->op->n_axes; i++) env[i] = (recipe_binding){p->op->axes[i], p->sizes[i]};
+  for (int i = 0; i < rules->n_requirements && i < RECIPE_MAX_REQUIREMENTS; i++) {
+    const recipe_requirement *r = rules->requirements ? &rules->requirements[i] : NULL;
+    int64_t value;
+    if (!r) return false; /* there was no memory for them */
+    if (recipe_expr_eval(r->expr, env, p->op->n_axes, &value, NULL) != ARKE_OK) continue; /* of strides */
+    if (r->divisor > 0 ? value % r->divisor != 0 : value > r->max || (r->exact && value != r->max))
+      return false;
+  }
+  return true;
+}
+
 /* A stage that keeps whole rows keeps an axis that is another one's tokens, and the reference of a single
  * loss over all of them would take hours: then the largest axes, except for one, have only as much as
- * whole tiles need, until it takes a second or a few, on the emulator too. Widths of heads are not among
- * them: kernels are made for those. */
-static void reduce_more(const ir_problem *p, int except, ir_problem *reduced) {
-  enum { LEAST = 256, TILE = 128, WIDEST_HEAD = 1024 };
+ * whole tiles need, until it takes a second or a few, on the emulator too. Those that kernels are made for
+ * keep what they have. */
+static void reduce_more(const compose_prepared *made, const ir_problem *p, const target *t, const config *c,
+                        int except, arena *a, ir_problem *reduced) {
+  enum { LEAST = 256, TILE = 128 };
   static const double most_flops = 1e10, few_flops = 2e8;
+  kernel_way ways[KERNEL_MAX_WAYS];
+  bool fixed[LIMIT_AXES] = {false};
+  int n;
   if (ir_flops(reduced) <= most_flops) return;
-  for (int i = 0; i < p->op->n_axes && ir_flops(reduced) > few_flops; i++) {
+  if (compose_prepared_ways(made, p, t, c, &(lower_options){0}, a, ways, &n, NULL) != ARKE_OK) return;
+  if (except >= 0) fixed[except] = true;
+  while (ir_flops(reduced) > few_flops) {
     int largest = -1;
     for (int k = 0; k < p->op->n_axes; k++)
-      if (k != except && (largest < 0 || reduced->sizes[k] > reduced->sizes[largest])) largest = k;
-    if (largest < 0 || reduced->sizes[largest] <= WIDEST_HEAD) return;
-    int64_t *size = &reduced->sizes[largest], e = evenness(*size) < TILE ? evenness(*size) : TILE;
+      if (!fixed[k] && (largest < 0 || reduced->sizes[k] > reduced->sizes[largest])) largest = k;
+    if (largest < 0 || reduced->sizes[largest] <= LEAST + TILE) return;
+    int64_t *size = &reduced->sizes[largest], before = *size,
+            e = evenness(before) < TILE ? evenness(before) : TILE;
     *size = (LEAST + e - 1) / e * e;
+    if (!runs_at(ways[0].rules, reduced)) *size = before;
+    fixed[largest] = true;
   }
 }
 
@@ -138,7 +163,7 @@ void compose_reduced_problem(const ir_problem *p, const target *t, const config 
   for (int i = 0; i < p->op->n_axes; i++)
     if (known[i].by == AXIS_UNKNOWN) reduced->sizes[i] = small_size(p->sizes[i]);
   if (made) sliced = keep_slices(p, &made->plan, reduced);
-  reduce_more(p, sliced, reduced);
+  if (made) reduce_more(made, p, t, c, sliced, &a, reduced);
   for (int i = 0; made && i < made->plan.n_stages; i++)
     reduce_block(&made->plan.stages[i]->block, known, reduced);
   for (int i = 0; i < p->lead_rank; i++) reduced->lead[i] = p->lead[i] < 3 ? p->lead[i] : 3;

@@ -250,6 +250,44 @@ START_TEST(small_problems_keep_axes_of_one_element) {
 }
 END_TEST
 
+/* Kernels that are made for whole tiles of an axis run at no other size of it: what of their requirements
+ * sizes alone decide holds at the small problem. */
+START_TEST(kernels_run_at_their_small_problems) {
+  static const char *const settings[] = {"PICK=0", "PICK=1", "PICK=2"};
+  static const struct {
+    const char *text, *bindings;
+  } large[] = {{normed, "T=bf16 M=8192 N=4096 K=4096"},
+               {quantised, "T=bf16 U=e4m3 M=8192 N=4096 K=4096"},
+               {linear_entropy, "T=bf16 N=8192 H=4096 V=128256"}};
+  for (size_t i = 0; i < COUNT_OF(large); i++) {
+    for (size_t k = 0; k < COUNT_OF(settings); k++) {
+      arena a = ARENA_INIT;
+      arke_error err = ARKE_ERROR_INIT;
+      template_case c = template_case_bind(&a, compose(), large[i].text, large[i].bindings, settings[k]);
+      ir_problem small;
+      kernel_way ways[KERNEL_MAX_WAYS];
+      int n = 0;
+      compose()->reduced_problem(&c.p, c.t, &c.c, c.t->rates.sm_count, &small);
+      ck_assert_double_lt(ir_flops(&small), 1e10);
+      ck_assert_msg(compose()->ways(&c.p, c.t, &c.c, &(lower_options){0}, &a, ways, &n, &err) == ARKE_OK,
+                    "%s", err.text);
+      recipe_binding env[LIMIT_AXES];
+      for (int axis = 0; axis < small.op->n_axes; axis++)
+        env[axis] = (recipe_binding){small.op->axes[axis], small.sizes[axis]};
+      for (int m = 0; m < ways[0].rules->n_requirements; m++) {
+        const recipe_requirement *r = &ways[0].rules->requirements[m];
+        int64_t value;
+        if (recipe_expr_eval(r->expr, env, small.op->n_axes, &value, NULL) != ARKE_OK) continue;
+        bool holds =
+            r->divisor > 0 ? value % r->divisor == 0 : value <= r->max && (!r->exact || value == r->max);
+        ck_assert_msg(holds, "%s, %s: %s", large[i].bindings, settings[k], r->why);
+      }
+      arena_release(&a);
+    }
+  }
+}
+END_TEST
+
 static int64_t workspace_of(const template_case *c, const lowered *l) {
   recipe_binding env[LIMIT_AXES];
   arke_error err = ARKE_ERROR_INIT;
@@ -493,6 +531,7 @@ int main(void) {
   tcase_add_loop_test(tests, operators_are_right, 0, (int)COUNT_OF(cases));
   tcase_add_test(tests, losses_are_verified_at_small_problems);
   tcase_add_test(tests, small_problems_keep_axes_of_one_element);
+  tcase_add_test(tests, kernels_run_at_their_small_problems);
   tcase_add_test(tests, products_are_made_once);
   tcase_add_test(tests, gradients_of_smoothed_losses_fit);
   tcase_add_test(tests, operands_are_computed_once);
