@@ -67,7 +67,7 @@ bool attention_has_origin(const attention_plan *p) {
 
 int attention_producer_registers(const attention_plan *p) {
   if (p->gathered) return p->consumers == 2 ? 72 : 80;
-  if (p->packed || p->page || p->narrow) return 56;
+  if (p->packed || p->page || p->narrow) return p->resident > 2 ? 40 : 56;
   if (p->consumers == 1) return 24;
   if (p->consumers == 3) return 32;
   return p->live_registers > 232 ? 24 : 40;

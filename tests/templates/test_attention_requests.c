@@ -41,7 +41,7 @@ static const struct {
      {{"cu_q", TEMPLATE_VALUES(offsets_of_queries)}, {"cu_k", TEMPLATE_VALUES(offsets_of_keys)}}},
     {op_varlen,
      "T=bf16 N=155 M=200 H=2 G=1 D=64 E=64 B=5",
-     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2,CTAS=3",
      {{"qe", TEMPLATE_VALUES(ends_of_queries)},
       {"kb", TEMPLATE_VALUES(begins_of_keys)},
       {"ke", TEMPLATE_VALUES(ends_of_keys)}}},
@@ -116,7 +116,7 @@ START_TEST(tiles_by_length_are_right) {
            (int)queries[REQUESTS] + 5, (int)keys[REQUESTS] + 3, REQUESTS, bounds[_i]);
   template_case c =
       template_case_bind(&a, attention(), template_text_of("varlen_attention"), bindings,
-                         "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2");
+                         "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2,CTAS=3");
   const template_input inputs[] = {{"cu_q", TEMPLATE_VALUES(queries)}, {"cu_k", TEMPLATE_VALUES(keys)}};
   template_fill_views(&c.p, inputs, 2, views);
   template_case_run(&a, &c, views, 0);
@@ -151,7 +151,7 @@ static const struct {
     {halves, "T=f16 N=155 M=200 H=1 G=1 F=8 E=64 B=5 R=99",
      "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=2,HOLD_Q=1,PERSISTENT=1"},
     {neighbours, "T=bf16 N=155 M=200 H=3 G=1 F=16 E=32 B=5 R=50",
-     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2"},
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,PERSISTENT=1,PACK=2,CTAS=3"},
     {neighbours, "T=f16 N=155 M=200 H=2 G=1 F=24 E=128 B=5 R=99",
      "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0,CLUSTER=2"},
 };
