@@ -251,12 +251,6 @@ static template_reason check_part(scatter_part *part, strbuf *detail) {
         return refuse(detail, "a tensor that is scattered into in place is read");
     }
   }
-  for (int l = 0; l < form->n_loops; l++) {
-    if (part->loops[0] >> l & 1 && ir_form_extent(form, l) < 1) {
-      refuse(detail, "an axis is empty");
-      return TEMPLATE_SIZE;
-    }
-  }
   return TEMPLATE_OK;
 }
 

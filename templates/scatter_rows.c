@@ -130,8 +130,8 @@ template_reason scatter_rows_plan_make(const scatter_rows_match *r, const target
       shared_bytes(plan) > t->smem_per_block_bytes)
     return TEMPLATE_SHARED_MEMORY;
   if (product(&r->first, r->row_first, r->n_rows) > INT32_MAX) return TEMPLATE_SIZE;
-  if (product(r->then, r->points, r->n_points) > INT32_MAX / 2) return TEMPLATE_SIZE;
-  return TEMPLATE_OK;
+  int64_t points = product(r->then, r->points, r->n_points);
+  return points < 1 || points > INT32_MAX / 2 ? TEMPLATE_SIZE : TEMPLATE_OK;
 }
 
 /* Fitted to trials on H200, timed after flushes of L2. A turn of a CTA's threads over updates, which wait for
@@ -228,6 +228,8 @@ arke_status scatter_rows_way(const scatter_rows_plan *plan, const target *t, con
   lanes_require(r->then, &k->then_options, rules, a);
   kernel_require(rules, a, l->smem_bytes, 0, t->smem_per_block_bytes, "a row does not fit in shared memory");
   kernel_require(rules, a, l->grid[0], 0, INT32_MAX, "there are more rows than a grid can have blocks");
+  kernel_require(rules, a, recipe_binary(a, RECIPE_SUB, recipe_const(a, 1), points), 0, 0,
+                 "updates behind the last one of a row are that one again");
   kernel_require(rules, a, points, 0, INT32_MAX / 2, "updates of a row are counted in 32 bits");
   if (plan->width > 1) kernel_require(rules, a, n, plan->width, 0, "elements are taken several at a time");
   if (!l->grid[0] || !l->smem_bytes) return error_memory(err, STAGE);

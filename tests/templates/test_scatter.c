@@ -47,6 +47,10 @@ static const struct {
   int at, below;
 } classes[] = {
     {assign, "T=f32 M=9 N=40 K=40", "", 1, 0},
+    {assign, "T=f32 M=9 N=40 K=0", "", 1, 40},
+    {add, "T=bf16 M=9 N=40 K=0", "DETERMINISTIC=1", 1, 40},
+    {from_nothing, "T=f32 M=50 K=0", "", 0, 50},
+    {in_place, "T=f32 M=50 K=0", "", 1, 50},
     {assign, "T=bf16 M=9 N=64 K=64", "VECTOR=4,UNROLL=2", 1, 0},
     {assign, "T=i8 M=9 N=63 K=63", "THREADS=64", 1, 0},
     {assign, "T=f64 M=3 N=40 K=40", "DETERMINISTIC=1", 1, 0},
@@ -283,7 +287,8 @@ START_TEST(rows_serve_other_sizes) {
   } others[] = {{"T=f32 M=2 N=8 K=1", 0},
                 {"T=f32 M=2 N=3000 K=700", 0},
                 {"T=f32 M=2 N=61440 K=8", 1}, /* whole tiles of the copy that comes first */
-                {"T=f32 M=1 N=61000 K=8", 2}};
+                {"T=f32 M=1 N=61000 K=8", 2},
+                {"T=f32 M=2 N=40 K=0", 2}}; /* no update, where those behind the last are the last again */
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, scatter(), assign, "T=f32 M=3 N=1024 K=20", "ROWS=1,VECTOR=4");
   lowered l = template_case_lower(&a, &c);
@@ -320,7 +325,6 @@ START_TEST(what_is_no_scatter_is_refused) {
       {"m(D: T[M], k: i64[M]) -> (D, Z: T[N]) { D[k[i]] = 1; Z[i / 2] += D[i] }", "T=f32 M=8 N=4",
        TEMPLATE_OPERATOR},
       {from_nothing, "T=u8 M=8 K=8", TEMPLATE_DTYPE},
-      {from_nothing, "T=f32 M=8 K=0", TEMPLATE_SIZE},
   };
   template_refuses_each(scatter(), others, COUNT_OF(others));
 }
