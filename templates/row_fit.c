@@ -218,8 +218,28 @@ static bool varies_with_rows(const row_match *m, int access) {
   return true;
 }
 
+/* Rows that an expression differs with, where there is more than one of them. */
+static unsigned rows_of(const row_match *m, const ir_expr *e) {
+  unsigned free = ir_form_free(&m->form, e), rows = 0;
+  for (int i = 0; i < m->n_rows; i++)
+    if (free >> m->rows[i] & 1 && ir_form_extent(&m->form, m->rows[i]) > 1) rows |= 1u << m->rows[i];
+  return rows;
+}
+
+/* A factor of the product differs with some rows alone, and what it is multiplied with with others. */
+static bool has_factors_apart(const row_match *m, const ir_expr *e, unsigned all) {
+  if (!ir_is_operator(e, IR_OP_MUL)) return false;
+  unsigned of[] = {rows_of(m, e->args[0]), rows_of(m, e->args[1])};
+  for (int i = 0; i < 2; i++) {
+    bool moves = ir_form_free(&m->form, e->args[i]) >> m->column & 1;
+    if (moves && of[i] != all && of[1 - i] & ~of[i]) return true;
+  }
+  return has_factors_apart(m, e->args[0], all) || has_factors_apart(m, e->args[1], all);
+}
+
 /* Products of matrices: several tensors move with the column, and each row needs another pair of their rows.
- * Row by row they would be read over and over. */
+ * Row by row they would be read over and over. So they are where they are not multiplied (distances of
+ * points), but those nothing else takes. */
 static bool is_contraction(const row_match *m) {
   int moving = 0;
   for (int i = 0; i < m->form.n_accesses; i++) {
@@ -227,7 +247,13 @@ static bool is_contraction(const row_match *m) {
     if (varies_with_rows(m, i)) return false;
     moving++;
   }
-  return moving > 1;
+  bool multiplied = false;
+  for (int i = 0; i < m->n_reductions; i++) {
+    const ir_expr *e = m->reductions[i].e;
+    multiplied = multiplied ||
+                 (m->reductions[i].kind == IR_RED_SUM && has_factors_apart(m, e->args[0], rows_of(m, e)));
+  }
+  return moving > 1 && multiplied;
 }
 
 static template_reason match_accesses(row_match *m, bool merged, strbuf *detail) {

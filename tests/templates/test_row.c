@@ -41,6 +41,11 @@ static const char turned_rows[] =
     "Y[b,a,c,j] = X[a,b,c,j] - m[a,b,c] }";
 static const char last_but_one[] = "last_but_one(X: T[M,N,K]) -> (Y: T[M,N,K]) { m[i,k] = max(j) X[i,j,k]; "
                                    "Y[i,j,k] = X[i,j,k] - m[i,k] }";
+/* Each row of one tensor meets each of another, but is not multiplied with it. */
+static const char distances[] = "distances(X: T[M,D], Z: T[N,D]) -> (Y: f32[M,N]) { "
+                                "Y[i,j] = sqrt(sum(d) (X[i,d] - Z[j,d]) * (X[i,d] - Z[j,d])) }";
+static const char largest_sums[] =
+    "largest_sums(A: T[M,K], B: T[N,K]) -> (Y: T[M,N]) { Y[i,j] = max(k) (A[i,k] + B[j,k]) }";
 static const char sums[] = "sums(X: T[M,N]) -> (Y: T[M]) { Y[i] = sum(j) X[i,j] }";
 static const char mean[] = "mean(X: T[M,N]) -> (Y: f32[M]) { Y[i] = (sum(j) X[i,j]) / N }";
 static const char extremes[] =
@@ -97,6 +102,9 @@ static const char alone[] = "alone(X: T[N]) -> (Y: T[]) { Y = sum(j) X[j] }";
 static const struct {
   const char *text, *bindings, *settings;
 } classes[] = {
+    {distances, "T=f32 M=9 D=36 N=7", WARPS(32, 4, 4, 1)},
+    {distances, "T=bf16 M=3 D=1000 N=5", CTAS(64, 8, 2, 2)},
+    {largest_sums, "T=f16 M=5 K=129 N=3", WARPS(32, 1, 2, 2)},
     {softmax, "T=f32 M=17 N=8", WARPS(1, 1, 4, 1)},
     {softmax, "T=bf16 M=17 N=16", WARPS(2, 2, 8, 1)},
     {softmax, "T=f32 M=17 N=31", WARPS(4, 4, 1, 1)},
@@ -505,6 +513,9 @@ START_TEST(others_are_refused) {
        "M=4 N=5"},
       {"matmul(A: f32[M,K], B: f32[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) A[m,k] * B[n,k] }",
        "M=4 N=4 K=4"},
+      {"scaled(A: f32[M,K], w: f32[K], B: f32[N,K]) -> (Y: f32[M,N]) { Y[m,n] = sum(k) A[m,k] * w[k] * "
+       "B[n,k] }",
+       "M=4 N=4 K=4"},
       {"topk(X: f32[M,N]) -> (V: f32[M,K], I: i64[M,K]) { (V[i,k], I[i,k]) = topk(j) X[i,j] }",
        "M=4 N=4 K=2"},
       {"scatters(X: f32[M,N], t: i64[M]) -> (Y: f32[M]) { Y[t[i]] += sum(j) X[i,j] }", "M=4 N=4"},
@@ -579,7 +590,7 @@ int main(void) {
   tcase_add_test(tests, other_sizes_take_the_other_way);
   tcase_add_loop_test(tests, axes_of_one_element_are_required, 0, 2);
   tcase_add_loop_test(tests, sums_follow_maxima_that_are_outputs, 0, 2);
-  tcase_add_loop_test(tests, others_are_refused, 0, 7);
+  tcase_add_loop_test(tests, others_are_refused, 0, 8);
   tcase_add_test(tests, the_first_way_takes_rows_of_no_element);
   tcase_add_test(tests, planted_faults_are_found);
   tcase_add_test(tests, allocation_failures_are_reported);
