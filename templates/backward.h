@@ -21,22 +21,29 @@ typedef struct backward_match {
   int dq, dk, dv;   /* outputs */
   int q, k, v, d_o; /* accesses that are read */
   int o;            /* what e is made of beside dO, where that is rows of 16-bit elements; else -1 */
-  int query, key, depth, wide; /* loops: rows of Q and dO; of K and V; columns of Q and K; of V and dO */
-  int head, share;             /* loops over heads of queries, and of keys that several share; -1: no such */
-  ir_dim heads[2];             /* how many there are of both */
-  contraction_loops batch[2];  /* the other loops of dQ; of dK and dV (BACKWARD_QUERIES, BACKWARD_KEYS) */
-  attention_bounds seen[2];    /* which keys a query sees; which queries see a key */
-  const ir_expr *product, *slope; /* REDUCE nodes: sum(d) Q * K; sum(x) dO * V */
-  const ir_expr *lse, *dot;       /* l, an expression over the query; e, a REDUCE node */
-  const ir_expr *sums[3];         /* REDUCE nodes of dQ, dK, dV: what outputs are expressions over */
-  double scale;                   /* of the product */
-  bool base2;                     /* P is a power of two */
-  dtype type;                     /* of Q, K, V, dO and what P and dS are rounded to */
+  int query, key, depth, wide;  /* loops: rows of Q and dO; of K and V; columns of Q and K; of V and dO */
+  int head, share;              /* loops over heads of queries, and of keys that several share; -1: no such */
+  ir_dim heads[2];              /* how many there are of both */
+  contraction_loops batch[2];   /* the other loops of dQ; of dK and dV (BACKWARD_QUERIES, BACKWARD_KEYS) */
+  contraction_groups groups[2]; /* packed requests: the request of a query; of a key */
+  attention_bounds seen[2];     /* which keys a query sees; which queries see a key */
+  const ir_expr *product, *slope;   /* REDUCE nodes: sum(d) Q * K; sum(x) dO * V */
+  const ir_expr *dot;               /* e, a REDUCE node; NULL: there is none */
+  const ir_expr *weight, *gradient; /* P and dS, before they are rounded: expressions over those */
+  const ir_expr *sums[3];           /* REDUCE nodes of dQ, dK, dV: what outputs are expressions over */
+  const ir_expr *lse; /* l, an expression over the query, of P = exp(score - l); NULL: it is not */
+  /* P is exp(scale * product - l), and dS is P * (slope - offset): of what `plain` says no more is to be
+   * known. */
+  bool plain;
+  const ir_expr *offset; /* `dot`, or an expression over the query without reductions */
+  double scale;          /* of the product */
+  bool base2;            /* P is a power of two */
+  dtype type;            /* of what P and dS are rounded to */
 } backward_match;
 
 /* TEMPLATE_OPERATOR with a sentence in `detail` (may be NULL) where the operator is no such gradient;
  * `status` (may be NULL) tells a lack of memory from that. Memory is the arena's, `p` must outlive it. Sizes
- * play no part. */
+ * play no part, and neither do dtypes. */
 template_reason backward_match_op(const ir_problem *p, arena *a, backward_match *m, strbuf *detail,
                                   arke_status *status);
 /* "batch b h; query q; key k; depth d; wide x; Q Q; …", for tests. */
@@ -130,6 +137,8 @@ const void *backward_prepare(const ir_problem *p, const target *t, arena *a);
 template_reason backward_judge(const void *prepared, const target *t, const target_rates *rates,
                                const config *c, double *ns);
 double backward_plan_cost_ns(const backward_plan *plan, const target_rates *rates);
+arke_status backward_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                          arena *a, kernel_way *ways, int *n, arke_error *err);
 arke_status backward_lower(const ir_problem *p, const target *t, const config *c,
                            const lower_options *options, arena *a, lowered *out, arke_error *err);
 void backward_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,

@@ -26,6 +26,23 @@ static bool only_reduction(const ir_expr *e, const ir_expr **found) {
   return true;
 }
 
+enum { MOST_REDUCTIONS = 3 };
+
+/* Adds the outermost reductions of e, but for a row's request; false where there are too many. */
+static bool add_reductions(const backward_match *m, const ir_expr *e, const ir_expr **list, int *n) {
+  if (e == m->groups[BACKWARD_QUERIES].of || e == m->groups[BACKWARD_KEYS].of) return true;
+  if (e->node == IR_REDUCE) {
+    for (int i = 0; i < *n; i++)
+      if (list[i] == e) return true;
+    if (*n == MOST_REDUCTIONS) return false;
+    list[(*n)++] = e;
+    return true;
+  }
+  for (int i = 0; i < e->n_args; i++)
+    if (!add_reductions(m, e->args[i], list, n)) return false;
+  return true;
+}
+
 static bool is_constant(const ir_problem *p, const ir_expr *e, double *v) {
   switch (e->node) {
   case IR_FLOAT: *v = e->number; return true;
@@ -75,46 +92,70 @@ static bool collect_sum(matcher *w, int output, outer_sum *s) {
          template_say(w->detail, "a sum is not one of rounded weights times elements");
 }
 
-/* Weights of keys are exp(scale * product - l). */
-static bool is_weight(const ir_expr *e) {
-  return e->node == IR_CALL && (e->id == IR_FN_EXP || e->id == IR_FN_EXP2) &&
-         ir_is_operator(e->args[0], IR_OP_SUB);
+/* P is made of one product of a query with a key, dS of that and another one, and of a query's own sum. */
+static bool match_products(matcher *w) {
+  backward_match *m = w->m;
+  const ir_form *form = &m->form;
+  const ir_expr *of_weight[MOST_REDUCTIONS], *of_gradient[MOST_REDUCTIONS];
+  int n = 0, n_gradient = 0;
+  if (!add_reductions(m, m->weight, of_weight, &n) || n != 1 || !is_sum(of_weight[0]))
+    return template_say(w->detail, "weights are not made of one sum");
+  m->product = of_weight[0];
+  if (!add_reductions(m, m->gradient, of_gradient, &n_gradient))
+    return template_say(w->detail, "a weight's gradient is made of more than its product and two sums");
+  for (int i = 0; i < n_gradient; i++) {
+    const ir_expr *e = of_gradient[i];
+    if (e == m->product) continue;
+    const ir_expr **place = ir_form_free(form, e) >> m->key & 1 ? &m->slope : &m->dot;
+    if (*place || !is_sum(e) || ir_reduces(e->args[0]))
+      return template_say(w->detail, "a weight's gradient is made of more than its product and two sums");
+    *place = e;
+  }
+  if (!m->slope) return template_say(w->detail, "there is no gradient of a softmax");
+  return !m->dot || !ir_condition_of(m->dot) || template_say(w->detail, "a query's sum has a condition");
 }
 
-static bool match_weight(matcher *w, const ir_expr *weight) {
-  backward_match *m = w->m;
-  const ir_expr *score = weight->args[0]->args[0];
+static bool is_of_query(const backward_match *m, const ir_expr *e) {
+  unsigned row = m->batch[BACKWARD_QUERIES].set | 1u << m->query;
+  return !(ir_form_free(&m->form, e) & ~row);
+}
+
+/* P = exp(score - l). */
+static void find_lse(backward_match *m) {
+  const ir_expr *e = m->weight;
+  if (e->node != IR_CALL || (e->id != IR_FN_EXP && e->id != IR_FN_EXP2) ||
+      !ir_is_operator(e->args[0], IR_OP_SUB))
+    return;
+  const ir_expr *l = e->args[0]->args[1];
+  if (ir_reduces(l) || !is_of_query(m, l)) return;
+  m->lse = l;
+  m->base2 = e->id == IR_FN_EXP2;
+}
+
+/* The score is a constant times the product. */
+static bool find_scale(backward_match *m) {
+  const ir_expr *score = m->weight->args[0]->args[0];
   double v;
-  m->base2 = weight->id == IR_FN_EXP2;
-  m->lse = weight->args[0]->args[1];
   m->scale = 1;
   while (ir_is_operator(score, IR_OP_MUL) || ir_is_operator(score, IR_OP_DIV)) {
     bool product = score->id == IR_OP_MUL;
     int constant = product && is_constant(m->form.problem, score->args[0], &v) ? 0 : 1;
-    if (!is_constant(m->form.problem, score->args[constant], &v)) break;
+    if (!is_constant(m->form.problem, score->args[constant], &v)) return false;
     m->scale *= product ? v : 1 / v;
     score = score->args[1 - constant];
   }
-  m->product = score;
-  if (!is_sum(score) || !isfinite(m->scale))
-    return template_say(w->detail, "a weight is not that of a constant times a sum");
-  return !ir_reduces(m->lse) || template_say(w->detail, "what weights are relative to is not given");
+  return score == m->product && isfinite(m->scale);
 }
 
 /* dS = P * (slope - e). */
-static bool match_slope(matcher *w, const ir_expr *ds, const ir_expr **weight) {
-  backward_match *m = w->m;
-  if (!ir_is_operator(ds, IR_OP_MUL)) return template_say(w->detail, "there is no gradient of a softmax");
-  int p = is_weight(ds->args[0]) ? 0 : 1;
-  const ir_expr *difference = ds->args[1 - p];
-  *weight = ds->args[p];
-  if (!is_weight(*weight) || !ir_is_operator(difference, IR_OP_SUB))
-    return template_say(w->detail, "there is no gradient of a softmax");
-  m->slope = difference->args[0];
-  m->dot = difference->args[1];
-  if (!is_sum(m->slope) || !is_sum(m->dot) || ir_reduces(m->dot->args[0]) || ir_condition_of(m->dot))
-    return template_say(w->detail, "a weight's gradient is not the difference of two sums");
-  return true;
+static bool find_offset(backward_match *m) {
+  if (!ir_is_operator(m->gradient, IR_OP_MUL)) return false;
+  int p = m->gradient->args[0] == m->weight ? 0 : 1;
+  const ir_expr *difference = m->gradient->args[1 - p];
+  if (m->gradient->args[p] != m->weight || !ir_is_operator(difference, IR_OP_SUB)) return false;
+  m->offset = difference->args[1];
+  return difference->args[0] == m->slope && is_of_query(m, m->offset) &&
+         (m->offset == m->dot || !ir_reduces(m->offset));
 }
 
 /* --- operands --- */
@@ -160,6 +201,7 @@ static bool check_operand(matcher *w, int access, unsigned plain, int last) {
 static int find_o(const backward_match *m) {
   const ir_form *form = &m->form;
   const ir_expr *reads[2];
+  if (!m->dot) return -1;
   factors_of(form, m->dot, reads);
   if (!reads[0] || !reads[1]) return -1;
   int o = reads[0]->id == m->d_o ? reads[1]->id : reads[1]->id == m->d_o ? reads[0]->id : -1;
@@ -251,86 +293,111 @@ static bool match_batch(matcher *w, const outer_sum *dq, const outer_sum *dk, co
 
 /* --- conditions --- */
 
-/* Each conjunct as a bound on keys and as one on queries; those that say that heads divide are neither. */
-static bool add_conditions(const backward_match *m, const ir_expr *c, attention_bounds seen[2]) {
-  const contraction_groups none = {0};
-  const int loops[] = {m->query, m->key};
-  for (int side = 0; side < 2; side++) {
-    attention_bounds *b = &seen[side];
-    if (!attention_add_bounds(&m->form, &none, loops[side], loops[!side], c, b) || b->n_conditions > 0)
-      return false;
-    for (int i = 0; i < b->n; i++)
-      if (b->list[i].times) return false;
-  }
+/* The conjuncts of a condition as bounds on one side's columns. */
+static bool add_conditions(const backward_match *m, const ir_expr *c, int side, attention_bounds *b) {
+  int row = side == BACKWARD_QUERIES ? m->query : m->key,
+      column = side == BACKWARD_QUERIES ? m->key : m->query;
+  if (!attention_add_bounds(&m->form, &m->groups[side], row, column, c, b)) return false;
+  for (int i = 0; i < b->n; i++)
+    if (b->list[i].times) return false;
   return true;
 }
 
-static bool match_bounds(matcher *w, const outer_sum *dq, const outer_sum *dk) {
-  backward_match *m = w->m;
-  attention_bounds other[2] = {{0}}, inner = {0};
-  const contraction_groups none = {0};
-  if (!add_conditions(m, ir_condition_of(dq->inner), m->seen) ||
-      !add_conditions(m, ir_condition_of(dk->inner), other))
-    return template_say(w->detail, "which keys a query sees is not told by comparisons of their indices");
-  if (!attention_same_bounds(&m->seen[0], &other[0]) || !attention_same_bounds(&m->seen[1], &other[1]))
-    return template_say(w->detail, "sums are over different keys");
-  const ir_expr *products[] = {m->product, m->slope};
-  for (int i = 0; i < 2; i++)
-    if (!attention_add_bounds(&m->form, &none, m->query, m->key, ir_condition_of(products[i]), &inner) ||
-        inner.n > 0 || inner.n_conditions > 0)
-      return template_say(w->detail, "an inner sum has a condition");
-  /* A tile has one set of bounds for all the heads that it sums over. */
+/* A tile has one set of bounds for all the heads that it sums over. */
+static bool check_heads(matcher *w) {
+  const backward_match *m = w->m;
+  unsigned both = m->batch[BACKWARD_QUERIES].set & m->batch[BACKWARD_KEYS].set;
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < m->seen[side].n; i++)
-      for (int t = 0; t < m->seen[side].list[i].rest.n; t++) {
-        unsigned free = ir_form_free(&m->form, m->seen[side].list[i].rest.terms[t].e);
-        if (free & ~(m->batch[BACKWARD_QUERIES].set & m->batch[BACKWARD_KEYS].set))
+      for (int t = 0; t < m->seen[side].list[i].rest.n; t++)
+        if (contraction_loops_without_group(&m->form, &m->groups[side],
+                                            m->seen[side].list[i].rest.terms[t].e) &
+            ~both)
           return template_say(w->detail, "which keys a query sees depends on its head");
-      }
   return true;
+}
+
+/* Where requests are packed, those of queries are found by other offsets than those of keys: that both sums
+ * are over the same pairs is not seen, and each is over its own. */
+static bool match_bounds(matcher *w, const outer_sum *dq, const outer_sum *dk) {
+  backward_match *m = w->m;
+  const outer_sum *of[] = {dq, dk};
+  attention_bounds inner = {0};
+  bool packed = m->groups[BACKWARD_QUERIES].of || m->groups[BACKWARD_KEYS].of;
+  for (int side = 0; side < 2; side++) {
+    attention_bounds other = {0};
+    if (!add_conditions(m, ir_condition_of(of[side]->inner), side, &m->seen[side]))
+      return template_say(w->detail, "which keys a query sees is not told by comparisons of their indices");
+    if (packed) continue;
+    if (!add_conditions(m, ir_condition_of(of[!side]->inner), side, &other) ||
+        !attention_same_bounds(&m->seen[side], &other))
+      return template_say(w->detail, "sums are over different keys");
+  }
+  const ir_expr *products[] = {m->product, m->slope};
+  for (int i = 0; i < 2; i++)
+    if (!add_conditions(m, ir_condition_of(products[i]), BACKWARD_QUERIES, &inner) || inner.n > 0 ||
+        inner.n_conditions > 0)
+      return template_say(w->detail, "an inner sum has a condition");
+  return check_heads(w);
 }
 
 /* --- all --- */
 
+/* Two sums are of one gradient, the third is of its weights. */
+static const outer_sum *sum_of_weights(const outer_sum sums[3]) {
+  for (int i = 0; i < 3; i++) {
+    const ir_expr *x = sums[(i + 1) % 3].factor, *y = sums[(i + 2) % 3].factor;
+    if (x == y && sums[i].factor != x) return &sums[i];
+  }
+  return NULL;
+}
+
+/* Values of P and dS are of a query and a key alone. */
+static bool check_loops(matcher *w) {
+  const backward_match *m = w->m;
+  unsigned pair = m->batch[BACKWARD_QUERIES].set | 1u << m->query | 1u << m->key;
+  if (m->dot && !is_of_query(m, m->dot))
+    return template_say(w->detail, "a query's sums depend on more than the query");
+  return !((ir_form_free(&m->form, m->weight) | ir_form_free(&m->form, m->gradient)) & ~pair) ||
+         template_say(w->detail, "weights have loops of their own");
+}
+
 static bool match(matcher *w) {
   backward_match *m = w->m;
   const ir_form *form = &m->form;
-  outer_sum sums[3], *of_weights = NULL, *of_slopes[2] = {NULL};
-  const ir_expr *weight = NULL;
+  outer_sum sums[3];
   if (form->n_outputs != 3) return template_say(w->detail, "there are not three outputs");
-  for (int i = 0, n = 0; i < 3; i++) {
+  for (int i = 0; i < 3; i++)
     if (!collect_sum(w, i, &sums[i])) return false;
-    if (is_weight(sums[i].factor)) {
-      of_weights = &sums[i];
-    } else if (n < 2) {
-      of_slopes[n++] = &sums[i];
-    }
+  const outer_sum *dv = sum_of_weights(sums);
+  if (!dv) return template_say(w->detail, "there are not two sums of one gradient and one of its weights");
+  const outer_sum *dk = &sums[(dv->output + 1) % 3], *dq = &sums[(dv->output + 2) % 3];
+  m->query = dv->inner->index;
+  if (dk->inner->index != m->query) {
+    const outer_sum *other = dk;
+    dk = dq;
+    dq = other;
   }
-  if (!of_weights || !of_slopes[1] || of_slopes[0]->factor != of_slopes[1]->factor)
-    return template_say(w->detail, "there are not two sums of one gradient and one of its weights");
-  if (!match_slope(w, of_slopes[0]->factor, &weight) || !match_weight(w, weight)) return false;
-  if (weight != of_weights->factor) return template_say(w->detail, "gradients are of other weights");
-  /* What weights are relative to belongs to queries, over which the gradient of the keys is a sum. */
-  unsigned owned = ir_form_free(form, m->lse);
-  bool swap = owned >> of_slopes[0]->inner->index & 1;
-  const outer_sum *dq = of_slopes[swap], *dk = of_slopes[!swap];
-  m->query = dk->inner->index;
   m->key = dq->inner->index;
-  if (dq->heads || !(owned >> m->query & 1) || (owned >> m->key & 1))
+  if (dq->heads || dk->inner->index != m->query || m->key == m->query)
     return template_say(w->detail, "queries and keys have the same loops");
+  m->groups[BACKWARD_QUERIES] = contraction_find_groups_of(form, m->query);
+  m->groups[BACKWARD_KEYS] = contraction_find_groups_of(form, m->key);
+  m->weight = dv->factor;
+  m->gradient = dq->factor;
   m->dq = dq->output;
   m->dk = dk->output;
-  m->dv = of_weights->output;
+  m->dv = dv->output;
   m->sums[0] = dq->all;
   m->sums[1] = dk->all;
-  m->sums[2] = of_weights->all;
-  if (!match_operands(w, dq, dk, of_weights) || !match_batch(w, dq, dk, of_weights)) return false;
-  unsigned row = m->batch[BACKWARD_QUERIES].set | 1u << m->query;
-  if ((ir_form_free(form, m->lse) | ir_form_free(form, m->dot)) & ~row)
-    return template_say(w->detail, "a query's sums depend on more than the query");
-  if (dq->rounded != dk->rounded || dq->rounded != of_weights->rounded)
+  m->sums[2] = dv->all;
+  if (!match_products(w) || !match_operands(w, dq, dk, dv) || !match_batch(w, dq, dk, dv) || !check_loops(w))
+    return false;
+  if (dq->rounded != dk->rounded || dq->rounded != dv->rounded)
     return template_say(w->detail, "weights and their gradients are rounded to different dtypes");
   m->type = dq->rounded;
+  find_lse(m);
+  m->plain = m->lse && find_scale(m) && find_offset(m);
   return match_bounds(w, dq, dk);
 }
 
@@ -362,6 +429,10 @@ void backward_print(const backward_match *m, strbuf *out) {
   for (int i = 0; i < 4; i++) strbuf_addf(out, "; %s", op->tensors[form->accesses[reads[i]].tensor].name);
   for (int i = 0; i < 3; i++)
     strbuf_addf(out, "; %s", op->tensors[form->accesses[form->outputs[outputs[i]].access].tensor].name);
-  strbuf_addf(out, "; %s; scale %g%s; %d bounds", dtype_name(m->type), m->scale, m->base2 ? "; base 2" : "",
-              m->seen[BACKWARD_QUERIES].n);
+  strbuf_addf(out, "; %s", dtype_name(m->type));
+  if (m->plain) strbuf_addf(out, "; scale %g", m->scale);
+  strbuf_addf(out, "%s; %d bounds", m->base2 ? "; base 2" : "", m->seen[BACKWARD_QUERIES].n);
+  if (m->seen[0].n_conditions > 0) strbuf_addf(out, "; %d conditions", m->seen[0].n_conditions);
+  if (m->groups[BACKWARD_QUERIES].of) strbuf_add(out, "; requests of queries");
+  if (m->groups[BACKWARD_KEYS].of) strbuf_add(out, "; requests of keys");
 }

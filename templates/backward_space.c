@@ -51,6 +51,12 @@ template_reason backward_fit(const ir_problem *p, const target *t, arena *a, bac
                              strbuf *detail, arke_status *status) {
   template_reason reason = backward_match_op(p, a, m, detail, status);
   if (reason != TEMPLATE_OK) return reason;
+  bool packed = m->groups[BACKWARD_QUERIES].of || m->groups[BACKWARD_KEYS].of;
+  if (!m->plain || !m->dot || packed || m->seen[BACKWARD_QUERIES].n_conditions > 0) {
+    template_say(detail,
+                 "the backward template takes scores that are products, of queries that lie together");
+    return TEMPLATE_OPERATOR;
+  }
   if (!t->has.tma || !t->has.wgmma || !t->has.setmaxnreg) {
     template_say(detail, "%s has no warp-group matrix unit with tensor copies", t->name);
     return TEMPLATE_TARGET;

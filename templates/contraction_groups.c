@@ -35,12 +35,22 @@ static bool counts_ends(const ir_form *form, const ir_expr *e, contraction_group
   return true;
 }
 
-contraction_groups contraction_find_groups(const ir_form *form) {
+/* The first that counts ends of a row `row`; -1: of any. */
+static contraction_groups find_groups(const ir_form *form, int row) {
   const ir_expr *list[64];
   contraction_groups g = {.of = NULL};
   int n = ir_form_reductions(form, list, (int)COUNT_OF(list));
-  for (int i = 0; i < n && !g.of; i++) counts_ends(form, list[i], &g);
-  return g;
+  for (int i = 0; i < n; i++)
+    if (counts_ends(form, list[i], &g) && (row < 0 || g.row == row)) return g;
+  return (contraction_groups){.of = NULL};
+}
+
+contraction_groups contraction_find_groups(const ir_form *form) {
+  return find_groups(form, -1);
+}
+
+contraction_groups contraction_find_groups_of(const ir_form *form, int row) {
+  return find_groups(form, row);
 }
 
 unsigned contraction_loops_without_group(const ir_form *form, const contraction_groups *g, const ir_expr *e) {

@@ -23,6 +23,8 @@ typedef struct contraction_groups {
 
 /* The first node of the form that counts ends. */
 contraction_groups contraction_find_groups(const ir_form *form);
+/* The first one of them that counts them for the rows of this loop. */
+contraction_groups contraction_find_groups_of(const ir_form *form, int row);
 /* Loops of an expression, but for the row where only the group depends on it. */
 unsigned contraction_loops_without_group(const ir_form *form, const contraction_groups *g, const ir_expr *e);
 /* The value of an expression in rows that are of a group, where it is 0 in all others: y of "g[r] < E ? y :

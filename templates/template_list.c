@@ -5,6 +5,7 @@
 #include "templates/attend.h"
 #include "templates/attention.h"
 #include "templates/backward.h"
+#include "templates/backward_warps.h"
 #include "templates/column.h"
 #include "templates/compose.h"
 #include "templates/gemm.h"
@@ -76,6 +77,18 @@ static const kernel_template templates[] = {
      .judge = backward_judge,
      .lower = backward_lower,
      .reduced_problem = backward_reduced_problem},
+    {.name = "backward_warps",
+     .meaning =
+         "gradients of attention of any scores, strides and packed requests, by copies and products of "
+         "warps",
+     .fits = backward_warps_fits,
+     .space = backward_warps_space_of,
+     .defaults = backward_warps_defaults,
+     .prepare = backward_warps_prepare,
+     .judge = backward_warps_judge,
+     .lower = backward_warps_lower,
+     .ways = backward_warps_ways,
+     .reduced_problem = backward_warps_reduced_problem},
     {.name = "skinny",
      .meaning = "products where one side has few rows: a stream of the other one",
      .fits = skinny_fits,

@@ -93,7 +93,7 @@ static lowered lower(arena *a, const template_case *c, bool first_way_only) {
 }
 
 lowered template_case_lower(arena *a, const template_case *c) {
-  return lower(a, c, false);
+  return lower(a, c, c->first_way);
 }
 
 static run_views_result run(const template_case *c, const lowered *l, const run_view *views) {
@@ -180,8 +180,9 @@ void template_case_fail_allocations(const template_case *c) {
     arena a = ARENA_INIT;
     arke_error err = ARKE_ERROR_INIT;
     lowered l;
+    lower_options options = {.first_way_only = c->first_way};
     failing_alloc_arm(n);
-    arke_status status = c->k->lower(&c->p, c->t, &c->c, NULL, &a, &l, &err);
+    arke_status status = c->k->lower(&c->p, c->t, &c->c, &options, &a, &l, &err);
     bool failed = failing_alloc_disarm();
     arena_release(&a);
     if (!failed) {

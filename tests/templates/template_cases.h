@@ -13,7 +13,8 @@ typedef struct template_case {
   const target *t;
   ir_problem p;
   config c;
-  int64_t sample;             /* elements compared of each output, at the least; 0: two thousand */
+  int64_t sample; /* elements compared of each output, at the least; 0: two thousand */
+  bool first_way; /* whole images are of the first way alone: the others have tests of their own */
   struct template_made *made; /* kernels of it that were lowered already, which is most of a test's time */
 } template_case;
 
