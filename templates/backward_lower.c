@@ -1,5 +1,6 @@
 /* The kernels' launches, and what they take for granted. */
 #include "templates/backward_emit.h"
+#include "templates/backward_warps.h"
 
 #define STAGE "generate"
 
@@ -80,6 +81,14 @@ static void require_heads(const backward_plan *plan, recipe *rules, arena *a) {
                  "query heads must be a multiple of those of keys and values, and of their parts");
 }
 
+/* There is no tensor map of nothing. */
+static void require_some(const backward_plan *plan, int loop, recipe *rules, arena *a) {
+  const recipe_expr *n = kernel_extent(&plan->match->form, loop, a), *one = recipe_const(a, 1);
+  const recipe_expr *some = recipe_binary(a, RECIPE_MIN, n, one);
+  kernel_require_equal(rules, a, some, 1,
+                       "the kernel reads queries and keys by tensor maps, which cannot be empty");
+}
+
 /* Rows of the workspace are counted in 32 bits. */
 static void require_rows(const backward_plan *plan, const workspace *w, recipe *rules, arena *a) {
   kernel_require(rules, a, times(a, backward_batches(plan, BACKWARD_QUERIES, a), w->pitch), 0, MOST_INDEX,
@@ -102,6 +111,8 @@ static void make_rules(const backward_plan *plan, const workspace *w, arena *a, 
   require_size(plan, m->depth, rules, a);
   require_size(plan, m->wide, rules, a);
   require_size(plan, m->dot->index, rules, a);
+  require_some(plan, m->query, rules, a);
+  require_some(plan, m->key, rules, a);
   require_heads(plan, rules, a);
   require_rows(plan, w, rules, a);
   for (int l = 0; l < m->form.n_loops; l++)
@@ -221,13 +232,15 @@ static arke_status make_launches(const backward_plan *plan, const workspace *w, 
   return ARKE_OK;
 }
 
-arke_status backward_lower(const ir_problem *p, const target *t, const config *c,
-                           const lower_options *options, arena *a, lowered *out, arke_error *err) {
+/* The way of tensor copies. */
+static arke_status make_way(const ir_problem *p, const target *t, const config *c,
+                            const lower_options *options, arena *a, kernel_way *way, arke_error *err) {
   backward_match *m = ARENA_NEW(a, backward_match);
   backward_plan *plan = ARENA_NEW(a, backward_plan);
-  kernel_launch launches[MOST_LAUNCHES];
+  kernel_launch *launches = ARENA_NEW_N(a, kernel_launch, MOST_LAUNCHES);
+  recipe *rules = ARENA_NEW(a, recipe);
   arke_status status;
-  if (!m || !plan) return error_memory(err, STAGE);
+  if (!m || !plan || !launches || !rules) return error_memory(err, STAGE);
   template_reason reason = backward_fit(p, t, a, m, NULL, &status);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
   if (reason == TEMPLATE_OK) reason = backward_plan_make(m, t, c, plan);
@@ -241,10 +254,36 @@ arke_status backward_lower(const ir_problem *p, const target *t, const config *c
     each[i]->check_indices = options->check_indices;
   }
   workspace w = make_workspace(plan, a);
-  recipe rules;
-  int n;
   if (!w.bytes) return error_memory(err, STAGE);
-  make_rules(plan, &w, a, &rules);
-  TRY(make_launches(plan, &w, a, &rules, launches, &n, err));
-  return kernel_lower(launches, n, &rules, t, options, a, out, err);
+  make_rules(plan, &w, a, rules);
+  *way = (kernel_way){.launches = launches, .rules = rules};
+  return make_launches(plan, &w, a, rules, launches, &way->n, err);
+}
+
+enum { OTHER_WAYS = 2 };
+
+/* Tensors that copies refuse have kernels that take any. */
+arke_status backward_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
+                          arena *a, kernel_way *ways, int *n, arke_error *err) {
+  config other;
+  int more = 0;
+  TRY(make_way(p, t, c, options, a, &ways[0], err));
+  backward_warps_defaults(p, t, &other);
+  TRY(backward_warps_ways(p, t, &other, options, a, ways + 1, &more, err));
+  *n = 1 + more;
+  return ARKE_OK;
+}
+
+arke_status backward_lower(const ir_problem *p, const target *t, const config *c,
+                           const lower_options *options, arena *a, lowered *out, arke_error *err) {
+  kernel_way ways[KERNEL_MAX_WAYS];
+  int n = 1;
+  bool alone = options && options->first_way_only; /* then it takes no search for the others */
+  if (alone)
+    TRY(make_way(p, t, c, options, a, &ways[0], err));
+  else
+    TRY(backward_ways(p, t, c, options, a, ways, &n, err));
+  TRY(kernel_lower_ways(ways, n, t, options, a, out, err));
+  if (alone) out->ways_left_out = OTHER_WAYS;
+  return ARKE_OK;
 }

@@ -76,6 +76,7 @@ static const kernel_template templates[] = {
      .prepare = backward_prepare,
      .judge = backward_judge,
      .lower = backward_lower,
+     .ways = backward_ways,
      .reduced_problem = backward_reduced_problem},
     {.name = "backward_warps",
      .meaning =

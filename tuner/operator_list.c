@@ -94,7 +94,7 @@ static const operator_shapes SHAPES[] = {
      "attention",
      "B,H,G,S,R,D,E",
      "1x4x2x9x20x16x24",
-     {"1x1x1x1x1x16x24", "1x2x1x70x33x16x24", "1x6x2x5x40x16x24", "0x2x1x3x4x16x24"}},
+     {"1x1x1x1x1x16x24", "1x2x1x70x33x16x24", "1x6x2x5x40x16x24", "0x2x1x3x4x16x24", "1x2x1x3x0x16x24"}},
     {"varlen_attention", NULL, NULL, "9x4x20x2x16x8x3", {"1x1x1x1x16x8x1", "33x2x40x1x16x8x5"}},
     {"varlen_attention_backward", NULL, NULL, "9x4x20x2x16x8x3", {"33x2x40x1x16x8x5", "5x2x0x1x16x8x2"}},
     {"paged_attention", NULL, NULL, "3x2x4x2x16x8x20x16x3", {"1x1x1x1x16x8x3x32x1", "2x3x2x1x16x8x9x16x4"}},
