@@ -109,7 +109,7 @@ def pages_of(row, name, request):
     used = t["table"][request].long()[: -(-int(t["lens"][request]) // row.sizes["Z"])]
     rows = raw(t[name])[used].view(t[name].dtype).flatten(0, 1)[: int(t["lens"][request])]
     scale = {"Kp": "sk", "Vp": "sv"}.get(name)
-    return (rows.float() * t[scale]).to(t["Q"].dtype) if scale in t else rows
+    return rows.float() * t[scale] if scale in t else rows
 
 
 def raw(x):

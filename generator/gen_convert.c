@@ -280,11 +280,11 @@ void gen_pack(gen_builder *b, dtype type, const gen_value *values, int n, gen_va
   }
 }
 
-void gen_fp8_to_halves(gen_builder *b, dtype type, gen_value word, gen_value halves[2]) {
-  if (type == DTYPE_E5M2) { /* the upper bytes of f16 */
+void gen_fp8_to_halves(gen_builder *b, dtype type, gen_value word, dtype to, gen_value halves[2]) {
+  if (to == DTYPE_F16 && type == DTYPE_E5M2) { /* the upper bytes of f16 */
     for (int i = 0; i < 2; i++)
       halves[i] = gen_permute_bytes(b, word, gen_i32(b, 0), gen_i32(b, i ? 0x3424 : 0x1404));
-  } else if (b->target->has.convert_fp8) {
+  } else if (to == DTYPE_F16 && b->target->has.convert_fp8) {
     for (int i = 0; i < 2; i++) {
       gen_value pair = gen_trunc(b, i ? gen_lshr(b, word, gen_i32(b, 16)) : word, GEN_I16);
       halves[i] =
@@ -293,7 +293,7 @@ void gen_fp8_to_halves(gen_builder *b, dtype type, gen_value word, gen_value hal
   } else {
     gen_value values[4];
     gen_unpack(b, type, &word, 4, values);
-    gen_pack(b, DTYPE_F16, values, 4, halves);
+    gen_pack(b, to, values, 4, halves);
   }
 }
 

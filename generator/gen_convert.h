@@ -25,8 +25,8 @@ arke_status gen_convert(gen_builder *b, gen_value v, dtype type, gen_value *valu
  * instruction for a 16- or 8-bit element, where the target converts pairs. */
 void gen_unpack(gen_builder *b, dtype type, const gen_value *words, int n, gen_value *values);
 void gen_pack(gen_builder *b, dtype type, const gen_value *values, int n, gen_value *words);
-/* The four e4m3 or e5m2 elements of a word as f16, exactly, two to a word. */
-void gen_fp8_to_halves(gen_builder *b, dtype type, gen_value word, gen_value halves[2]);
+/* The four e4m3 or e5m2 elements of a word as f16 or bf16 (`to`), exactly, two to a word. */
+void gen_fp8_to_halves(gen_builder *b, dtype type, gen_value word, dtype to, gen_value halves[2]);
 /* Words that n elements take. */
 int gen_packed_words(dtype type, int n);
 

@@ -550,23 +550,23 @@
     "1.4426950408889634 : l[n,h] }")                                                                         \
   X(paged_varlen_append_fp8_attention, "attention", "N,H,G,D,E,P,Z,B,W", "f16 bf16|e4m3 e5m2",               \
     "paged_varlen_append_attention with 8-bit pages, which have a scale for keys and one for values",        \
-    "paged_varlen_append_fp8_attention(Q: T[N,H,D], K: T[N,G,D], V: T[N,G,E], Kp: U[P,Z,G,D], "              \
-    "Vp: U[P,Z,G,E], sk: f32[], sv: f32[], table: i32[B,W], lens: i32[B], cu_q: i32[B+1]) -> "               \
-    "(O: T[N,H,E], lse: f32[N,H], Kp, Vp) scale: float = 1 / sqrt(D), causal: bool = false, "                \
-    "left: int = -1, right: int = -1, softcap: float = 0.0, base2: bool = false { g[n] = "                   \
-    "sum(b: cu_q[b + 1] <= n) 1; o[n] = n - cu_q[g[n] + 1] + lens[g[n]]; u[n] = g[n] < B && "                \
-    "o[n] >= 0 && o[n] < W * Z ? table[g[n],o[n] / Z] : -1; c[n] = g[n] < B ? o[n] % Z : 0; "                \
-    "Kp[u[n],c[n],j,d] else skip = K[n,j,d] / sk; Vp[u[n],c[n],j,e] else skip = V[n,j,e] / "                 \
-    "sv; Kt[b,w,y,j,d] = cast<T>(w * Z + y < lens[b] ? Kp'[table[b,w],y,j,d] * sk : 0); "                    \
-    "Vt[b,w,y,j,e] = cast<T>(w * Z + y < lens[b] ? Vp'[table[b,w],y,j,e] * sv : 0); p[n,h,k] "               \
-    "= scale * sum(d) Q[n,h,d] * Kt[g[n],k / Z,k % Z,h / (H / G),d]; A[n,h,k] = softcap == 0 "               \
-    "? p[n,h,k] : softcap * tanh(p[n,h,k] / softcap); v[n,k] = g[n] < B && k < lens[g[n]] && "               \
-    "(!causal || k <= n + lens[g[n]] - cu_q[g[n] + 1]) && (left < 0 || k >= n + lens[g[n]] - "               \
-    "cu_q[g[n] + 1] - left) && (right < 0 || k <= n + lens[g[n]] - cu_q[g[n] + 1] + right); "                \
-    "x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = x[n,h] == -inf ? 0 : x[n,h]; s[n,h] = sum(k: "               \
-    "v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == 0 ? 0 : (sum(k: v[n,k]) "                          \
-    "cast<T>(exp(A[n,h,k] - m[n,h])) * Vt[g[n],k / Z,k % Z,h / (H / G),e]) / s[n,h]; l[n,h] = "              \
-    "m[n,h] + log(s[n,h]); lse[n,h] = base2 ? l[n,h] * 1.4426950408889634 : l[n,h] }")                       \
+    "paged_varlen_append_fp8_attention(Q: T[N,H,D], K: T[N,G,D], V: T[N,G,E], Kp: "                          \
+    "U[P,Z,G,D], Vp: U[P,Z,G,E], sk: f32[], sv: f32[], table: i32[B,W], lens: i32[B], "                      \
+    "cu_q: i32[B+1]) -> (O: T[N,H,E], lse: f32[N,H], Kp, Vp) scale: float = 1 / sqrt(D), "                   \
+    "causal: bool = false, left: int = -1, right: int = -1, softcap: float = 0.0, base2: "                   \
+    "bool = false { g[n] = sum(b: cu_q[b + 1] <= n) 1; o[n] = n - cu_q[g[n] + 1] + "                         \
+    "lens[g[n]]; u[n] = g[n] < B && o[n] >= 0 && o[n] < W * Z ? table[g[n],o[n] / Z] : "                     \
+    "-1; c[n] = g[n] < B ? o[n] % Z : 0; Kp[u[n],c[n],j,d] else skip = K[n,j,d] / sk; "                      \
+    "Vp[u[n],c[n],j,e] else skip = V[n,j,e] / sv; p[n,h,k] = scale * sk * sum(d) "                           \
+    "Q[n,h,d] * Kp'[table[g[n],k / Z],k % Z,h / (H / G),d]; A[n,h,k] = softcap == 0 ? "                      \
+    "p[n,h,k] : softcap * tanh(p[n,h,k] / softcap); v[n,k] = g[n] < B && k < lens[g[n]] "                    \
+    "&& (!causal || k <= n + lens[g[n]] - cu_q[g[n] + 1]) && (left < 0 || k >= n + "                         \
+    "lens[g[n]] - cu_q[g[n] + 1] - left) && (right < 0 || k <= n + lens[g[n]] - "                            \
+    "cu_q[g[n] + 1] + right); x[n,h] = max(k: v[n,k]) A[n,h,k]; m[n,h] = x[n,h] == -inf "                    \
+    "? 0 : x[n,h]; s[n,h] = sum(k: v[n,k]) exp(A[n,h,k] - m[n,h]); O[n,h,e] = s[n,h] == "                    \
+    "0 ? 0 : (sum(k: v[n,k]) cast<T>(exp(A[n,h,k] - m[n,h])) * Vp'[table[g[n],k / Z],k % "                   \
+    "Z,h / (H / G),e]) / s[n,h] * sv; l[n,h] = m[n,h] + log(s[n,h]); lse[n,h] = base2 ? "                    \
+    "l[n,h] * 1.4426950408889634 : l[n,h] }")                                                                \
   X(fused_linear_cross_entropy, "loss", "N,H,V", FLOATS,                                                     \
     "cross entropy of rows times weights, whose logits are nowhere in memory",                               \
     "fused_linear_cross_entropy(X: T[N,H], W: T[V,H], t: i64[N]) -> (loss: f32[]) "                          \

@@ -79,6 +79,13 @@ typedef struct attention_pack {
   ir_dim of, groups; /* H and G, where it is shared */
 } attention_pack;
 
+/* K or V of 8 bits that products take as 16: it is copied to stages of its own, and converted from there by
+ * warps beside the producer (attention_convert.c). */
+typedef struct attention_copied {
+  int stages; /* 0: not so */
+  attention_tile tile;
+} attention_copied;
+
 typedef struct attention_plan {
   const attention_match *match;
   int consumers, block_m, block_n, stages, cluster, group;
@@ -109,12 +116,9 @@ typedef struct attention_plan {
   int resident; /* CTAs of an SM: several small ones, of which some work while another starts or ends a tile
                  */
   attention_tile q, k, v; /* values that are keys: v is the first panels of k */
-  /* Q, K and V are of 8 bits: scores are products of those, and V, which is copied to stages of its own
-   * (`copied_v`), is converted to `v` by warps beside the producer (attention_convert.c). */
-  bool narrow;
-  int score_runs; /* sums that a score is added up from; else 1 */
-  attention_tile copied_v;
-  int v_stages;      /* of copied_v */
+  bool narrow;            /* Q and K are of 8 bits, and scores products of those */
+  int score_runs;         /* sums that a score is added up from; else 1 */
+  attention_copied copied_k, copied_v;
   int q_stages;      /* 2 where they fit: the next tile's queries are copied under this one */
   int q_stage_bytes; /* from one to the next: queries, or what leaves from their place */
   bool copied; /* O leaves through the place of the tile's queries, by a tensor copy; else from registers */
@@ -153,6 +157,7 @@ bool attention_has_origin(const attention_plan *p);
 /* Registers of a consumer thread, at most. */
 int attention_registers(const attention_plan *p);
 int attention_producer_registers(const attention_plan *p);
+bool attention_converts(const attention_plan *p);
 
 /* What a few parameters alone have against a configuration; attention_plan_make says the same. */
 template_reason attention_check_numbers(const config *c);
@@ -162,7 +167,10 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
 
 /* --- what it is for (attention_fit.c) --- */
 
-bool attention_is_narrow(const attention_match *m); /* Q, K and V are of 8 bits */
+/* Of 8 bits: Q, and with it K and V; K; V. */
+bool attention_has_narrow_queries(const attention_match *m);
+bool attention_has_narrow_keys(const attention_match *m);
+bool attention_has_narrow_values(const attention_match *m);
 /* The first panels of a tile of keys are those of values, if values are keys: they belong to this part. */
 const attention_part *attention_first_part(const attention_match *m);
 bool attention_values_are_keys(const attention_match *m, const attention_part *part);

@@ -12,8 +12,9 @@ static const double tile_ns =
 static const double next_tile_ns = 2000; /* of one that a CTA has after others, whose copies ran ahead; an
                                           * SM's other CTA goes on meanwhile */
 static const double sustained = 0.85;    /* of the matrix units' rate, which lasts a few milliseconds */
-static const double converted_instructions = 0.8; /* of a value of 8 bits: reckoned, not fitted */
-static const double exp_per_clock = 16;           /* of an SM */
+/* Of an element of 8 bits that is converted to f16, and to bf16: counted, not fitted. */
+static const double converted_instructions = 0.8, converted_twice_instructions = 2.3;
+static const double exp_per_clock = 16;                                /* of an SM */
 static const double softmax_instructions = 5.2, lanes_per_clock = 128; /* of an element; of an SM */
 static const double step_ns = 30;
 /* Of packed requests, whose tiles are in order of their lengths among the heads that are walked together: of
@@ -81,12 +82,20 @@ static double step_time(const attention_plan *p, const target_rates *rates, int 
   double instructions = 0.3 * softmax_instructions;
   if (!p->match->by_row) instructions += attend_body_instructions(p->match);
   double softmax = (scores / exp_per_clock + scores * instructions / lanes_per_clock) * ns_per_clock * times;
-  if (p->narrow)
-    softmax += (double)p->block_n * p->v.columns * converted_instructions / lanes_per_clock * ns_per_clock;
+  double converted = (p->copied_k.stages ? p->k.columns : 0) + (p->copied_v.stages ? p->v.columns : 0),
+         each = p->match->type == DTYPE_F16 ? converted_instructions : converted_twice_instructions;
+  softmax += (double)p->block_n * converted * each / lanes_per_clock * ns_per_clock;
   double least = fmin(math, softmax), most = fmax(math, softmax);
   double shown =
       (0.25 + 0.3 * least / most) * groups[p->consumers * resident] * (p->turns || p->late_wait ? 1 : 1.1);
   return (most + fmin(shown, 1) * least) * overlap[p->overlap + p->late_wait] * loads + step_ns;
+}
+
+/* Of the row of a key in memory, and of its values. */
+static double stored_bytes(const attention_plan *p) {
+  double key = attention_has_narrow_keys(p->match) ? 1 : 2,
+         value = attention_has_narrow_values(p->match) ? 1 : 2;
+  return key * p->k.columns + (p->values_are_keys ? 0 : value * p->v.columns);
 }
 
 /* Keys and values come from L2 again and again, and from memory once; or where those of a group of heads do
@@ -96,7 +105,7 @@ static double step_time(const attention_plan *p, const target_rates *rates, int 
 static double memory_time(const attention_plan *p, const target_rates *rates, double heads, double sharing,
                           double tiles, double steps, double keys) {
   double columns = p->k.columns + (p->values_are_keys ? 0 : p->v.columns);
-  double sms = rates->sm_count, row = p->k.element_bytes * columns, traffic = steps * p->block_n * row;
+  double sms = rates->sm_count, row = stored_bytes(p), traffic = steps * p->block_n * row;
   double together = p->group == 0 ? heads : fmin(heads, p->group);
   double at_work = fmin(heads, together + sms / tiles), once = heads * tiles * p->block_m * columns;
   double alike = fmax(1, fmin(tiles * sharing, sms / fmax(1, together / sharing)));

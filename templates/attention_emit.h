@@ -37,10 +37,10 @@ typedef struct attention_emitter {
   gen_value map_q[ATTENTION_PARTS], map_k[ATTENTION_PARTS], map_v, map_o; /* i64 */
   gen_value smem_q, smem_k, smem_v;
   gen_pipeline of_q, of_k, of_v; /* of_v where values are not keys */
-  /* Of values that are converted to V's stages: where they are copied; and shared words, for each stage
-   * whether there is one. */
-  gen_pipeline of_copied_v;
-  gen_value smem_copied_v, more;
+  /* Of keys and values that are converted to the stages of K and V: where they are copied; and shared words,
+   * whether there is one more, by stages of the first that is converted. */
+  gen_pipeline of_copied_k, of_copied_v;
+  gen_value smem_copied_k, smem_copied_v, more;
   lanes *l;            /* of scores; its loops of the batch are those of the tile at hand */
   gen_value *score;    /* what `product` is, for the element at hand */
   gen_value seen;      /* shared: of keys at gathered places, who is seen, by stages of K; words of 0 or 1 */
@@ -112,11 +112,13 @@ int attention_request_bytes(const attention_plan *p);
 void attention_gather_set_fills(attention_emitter *e);
 arke_status attention_gather_steps(attention_emitter *e, gen_value thread, const attention_place *at,
                                    gen_stage *k, gen_stage *v, arke_error *err);
-/* Values of 8 bits (attention_convert.c): the rings that they go through; a stage for their copy, and the end
- * of the walk, by the producer's thread; what its other three warps do, whose `thread` is below 96. */
+/* Keys and values that are converted (attention_convert.c): the rings that they go through, of which those of
+ * K and V are there; a stage for a copy, and the end of the walk at the stages that would be next, by the
+ * producer's thread; what its other three warps do, whose `thread` is below 96. */
 void attention_convert_create(attention_emitter *e);
-gen_value attention_acquire_values(attention_emitter *e, gen_stage at);
-void attention_end_values(attention_emitter *e, gen_stage at);
+void attention_convert_init(attention_emitter *e);
+gen_value attention_acquire_copied(attention_emitter *e, const gen_pipeline *of, gen_stage at, int bytes);
+void attention_end_copied(attention_emitter *e, gen_stage k, gen_stage v);
 void attention_emit_converter(attention_emitter *e, gen_value thread);
 /* An i32 as an index of the evaluators. */
 gen_value attention_index(const attention_emitter *e, gen_value x);

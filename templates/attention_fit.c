@@ -17,12 +17,20 @@ static dtype type_of(const attention_match *m, int access) {
   return ir_tensor_dtype(m->form.problem, m->form.accesses[access].tensor);
 }
 
-bool attention_is_narrow(const attention_match *m) {
+bool attention_has_narrow_queries(const attention_match *m) {
   return is_narrow(type_of(m, m->parts[0].q));
 }
 
+bool attention_has_narrow_keys(const attention_match *m) {
+  return is_narrow(type_of(m, m->parts[0].k.access));
+}
+
+bool attention_has_narrow_values(const attention_match *m) {
+  return is_narrow(type_of(m, m->v.access));
+}
+
 bool attention_values_are_keys(const attention_match *m, const attention_part *part) {
-  return !attention_is_narrow(m) && attention_has_values(m, part) &&
+  return !attention_has_narrow_queries(m) && attention_has_values(m, part) &&
          ir_form_extent(&m->form, m->wide) <= ir_form_extent(&m->form, part->depth);
 }
 
@@ -56,7 +64,8 @@ static template_reason fit_form(const attention_match *m, strbuf *detail) {
   if (m->form.accesses[m->v.access].n > GEN_TMA_MAX_RANK) why = "tensors of more than 5 axes";
   if (attention_makes_queries(m) && (m->n_parts > 1 || gathered))
     why = "computed queries with two products, or keys at gathered places";
-  if (attention_is_narrow(m) && gathered) why = "keys and values of 8 bits at gathered places";
+  if (gathered && (attention_has_narrow_keys(m) || attention_has_narrow_values(m)))
+    why = "keys and values of 8 bits at gathered places";
   if (!why) return TEMPLATE_OK;
   template_say(detail, "the attention template does not take %s", why);
   return TEMPLATE_OPERATOR;
@@ -77,9 +86,9 @@ static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
   }
   int64_t depth = 0, wide = ir_form_extent(&m->form, m->wide);
   for (int i = 0; i < m->n_parts; i++) depth += ir_form_extent(&m->form, m->parts[i].depth);
-  bool narrow = attention_is_narrow(m);
-  int most = narrow ? MOST_NARROW_DEPTH : MOST_DEPTH, aligned = narrow ? ALIGNED_BYTES : ALIGNED_BYTES / 2,
-      panel = narrow ? ATTENTION_PANEL_BYTES : ATTENTION_PANEL_BYTES / 2;
+  int most = attention_has_narrow_queries(m) ? MOST_NARROW_DEPTH : MOST_DEPTH;
+  int of_key = attention_has_narrow_keys(m) ? 1 : 2, of_value = attention_has_narrow_values(m) ? 1 : 2;
+  int aligned = ALIGNED_BYTES / of_key, panel = ATTENTION_PANEL_BYTES / of_key;
   if (depth > most || wide > MOST_COLUMNS) {
     template_say(detail, "heads of %lld and %lld elements; the attention template takes up to %d and %d",
                  (long long)depth, (long long)wide, most, MOST_COLUMNS);
@@ -91,12 +100,13 @@ static template_reason fit_sizes(const attention_match *m, strbuf *detail) {
                  (long long)wide, ATTENTION_HALVES_FROM);
     return TEMPLATE_ALIGNMENT;
   }
-  bool is_aligned = wide % aligned == 0;
+  bool is_aligned = wide % (ALIGNED_BYTES / of_value) == 0;
   for (int i = 0; i < m->n_parts; i++)
     is_aligned = is_aligned && ir_form_extent(&m->form, m->parts[i].depth) % aligned == 0;
   if (!is_aligned) {
-    template_say(detail, "heads of %lld and %lld elements; the attention template takes multiples of %d",
-                 (long long)depth, (long long)wide, aligned);
+    template_say(detail,
+                 "heads of %lld and %lld elements; the attention template takes multiples of %d and %d",
+                 (long long)depth, (long long)wide, aligned, ALIGNED_BYTES / of_value);
     return TEMPLATE_ALIGNMENT;
   }
   int64_t first = ir_form_extent(&m->form, attention_first_part(m)->depth);
@@ -128,17 +138,18 @@ static template_reason fit_computed(const attention_match *m, strbuf *detail) {
   return TEMPLATE_ALIGNMENT;
 }
 
-/* 16 bits, which are alike; or 8 bits, where weights are f16, which holds all values that they multiply. */
+/* Weights have 16 bits, and so have queries, but for those of 8 bits whose keys have as many. Keys and values
+ * are of the same type as what they are multiplied with, or of 8 bits, which that holds exactly. */
 static bool types_fit(const attention_match *m) {
-  bool narrow = is_narrow(type_of(m, m->v.access)), fits = narrow ? m->type == DTYPE_F16 : true;
-  if (!narrow) fits = (m->type == DTYPE_BF16 || m->type == DTYPE_F16) && type_of(m, m->v.access) == m->type;
-  for (int i = 0; i < m->n_parts; i++) {
-    dtype q = type_of(m, m->parts[i].q), k = type_of(m, m->parts[i].k.access),
-          first = type_of(m, m->parts[0].q);
-    bool alike = q == first && k == type_of(m, m->parts[0].k.access);
-    fits = fits && alike && (narrow ? is_narrow(q) && is_narrow(k) : q == m->type && k == m->type);
-  }
-  return fits && !(narrow && attention_makes_queries(m));
+  dtype q = type_of(m, m->parts[0].q), k = type_of(m, m->parts[0].k.access), v = type_of(m, m->v.access);
+  bool wide = q == DTYPE_BF16 || q == DTYPE_F16;
+  bool fits = (m->type == DTYPE_BF16 || m->type == DTYPE_F16) && (v == m->type || is_narrow(v));
+  fits =
+      fits && (wide ? k == q || is_narrow(k) : is_narrow(q) && is_narrow(k) && !attention_makes_queries(m));
+  if (attention_values_are_keys(m, attention_first_part(m))) fits = fits && q == m->type;
+  for (int i = 0; i < m->n_parts; i++)
+    fits = fits && type_of(m, m->parts[i].q) == q && type_of(m, m->parts[i].k.access) == k;
+  return fits;
 }
 
 template_reason attention_fit(const ir_problem *p, const target *t, arena *a, attention_match *m,

@@ -13,7 +13,7 @@ typedef struct register_split {
 
 static register_split split_registers(const attention_plan *p) {
   register_split split = {attention_producer_registers(p), attention_registers(p)};
-  bool plain = !p->gathered && !p->packed && !p->page && !p->narrow;
+  bool plain = !p->gathered && !p->packed && !p->page && !attention_converts(p);
   if (plain && p->consumers == 2 && p->live_registers <= 232) split.consumer = 232; /* beside 40 */
   return split;
 }
@@ -48,7 +48,7 @@ static void set_up_barriers(attention_emitter *e, gen_value thread) {
   gen_pipeline_init(b, &e->of_q);
   gen_pipeline_init(b, &e->of_k);
   if (!e->p->values_are_keys) gen_pipeline_init(b, &e->of_v);
-  if (e->p->narrow) gen_pipeline_init(b, &e->of_copied_v);
+  attention_convert_init(e);
   gen_mbarrier_init_fence(b);
   gen_if_end(b, &first);
   if (e->p->cluster > 1) {
@@ -83,7 +83,7 @@ static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error
   gen_value in_group = gen_sub(b, thread, gen_i32(b, (int64_t)consumers * 128));
   if (!e->p->gathered) gen_if(b, &one_warp, gen_compare_imm(b, GEN_ULT, in_group, 32), NULL, 0);
   TRY(attention_emit_producer(e, in_group, err));
-  if (e->p->narrow) {
+  if (attention_converts(e->p)) {
     gen_else(b, &one_warp);
     attention_emit_converter(e, gen_add_imm(b, in_group, -32));
   }
@@ -117,13 +117,10 @@ arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_err
   e.smem_k = gen_add_imm(b, e.smem_q, (int64_t)p->q_stages * p->q_stage_bytes);
   e.smem_v = p->values_are_keys ? e.smem_k : gen_add_imm(b, e.smem_k, (int64_t)p->stages * p->k_stage_bytes);
   gen_pipeline_create(b, &e.of_q, "q", p->q_stages, p->consumers, 1);
-  gen_pipeline_create(b, &e.of_k, "k", p->stages, p->consumers, p->cluster);
-  if (p->narrow) {
-    e.smem_copied_v = gen_add_imm(b, e.smem_v, (int64_t)p->stages * p->v.bytes);
-    attention_convert_create(&e);
-  } else if (!p->values_are_keys) {
-    gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, p->cluster);
-  }
+  gen_pipeline_create(b, &e.of_k, "k", p->stages, p->consumers, p->copied_k.stages ? 1 : p->cluster);
+  if (!p->values_are_keys)
+    gen_pipeline_create(b, &e.of_v, "v", p->stages, p->consumers, p->copied_v.stages ? 1 : p->cluster);
+  attention_convert_create(&e);
   if (p->exchange) e.exchanged = gen_shared_static(b, "exchanged", attention_exchanged_bytes(), 16);
   if (p->gathered) {
     e.seen = gen_shared_static(b, "seen", attention_seen_bytes(p), 16);

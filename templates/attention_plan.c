@@ -13,7 +13,7 @@ static const int fewer_registers[] = {0, 200, 224, 152}, gathering_registers[] =
 /* Keys of a step whose weights fill a panel of 64 rows, and its bytes. */
 enum { MOST_EXCHANGED = 64, WEIGHTS_BYTES = 64 * 128 };
 enum { MOST_PAGE = 4096 };
-enum { COPIED_STAGES = 2 }; /* of values that are converted: one is copied while another is */
+enum { MOST_COPIED = 2 }; /* stages of what is converted: one is copied while another is converted */
 
 static int ceil_to(int64_t x, int step) {
   return (int)((x + step - 1) / step * step);
@@ -65,9 +65,14 @@ bool attention_has_origin(const attention_plan *p) {
   return p->masked || p->split;
 }
 
+bool attention_converts(const attention_plan *p) {
+  return p->copied_k.stages + p->copied_v.stages > 0;
+}
+
 int attention_producer_registers(const attention_plan *p) {
   if (p->gathered) return p->consumers == 2 ? 72 : 80;
-  if (p->packed || p->page || p->narrow) return p->resident > 2 ? 40 : 56;
+  if (attention_converts(p)) return 56;
+  if (p->packed || p->page) return p->resident > 2 ? 40 : 56;
   if (p->consumers == 1) return 24;
   if (p->consumers == 3) return 32;
   return p->live_registers > 232 ? 24 : 40;
@@ -82,7 +87,7 @@ static int shared_registers(const attention_plan *p) {
 int attention_registers(const attention_plan *p) {
   if (p->resident > 2) return shared_registers(p);
   if (p->gathered) return gathering_registers[p->consumers];
-  return (p->packed || p->page || p->narrow ? fewer_registers : consumer_registers)[p->consumers];
+  return (p->packed || p->page || attention_converts(p) ? fewer_registers : consumer_registers)[p->consumers];
 }
 
 static int common_divisor(int x, int y) {
@@ -120,6 +125,15 @@ static bool is_copied(const attention_plan *p) {
          (p->narrow || p->v.panels <= p->q.panels) && !p->split;
 }
 
+static void set_copied(attention_plan *p, int stages) {
+  attention_copied none = {0};
+  bool keys = !p->narrow && attention_has_narrow_keys(p->match),
+       values = !p->values_are_keys && attention_has_narrow_values(p->match);
+  p->copied_k = p->copied_v = none;
+  if (keys) p->copied_k = (attention_copied){stages, attention_tile_make_of(p->block_n, p->k.columns, 1)};
+  if (values) p->copied_v = (attention_copied){stages, attention_tile_make_of(p->block_n, p->v.columns, 1)};
+}
+
 /* Where everything lies in shared memory. */
 static template_reason place(attention_plan *p, const target *t) {
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
@@ -128,11 +142,8 @@ static template_reason place(attention_plan *p, const target *t) {
   p->copied = is_copied(p);
   p->q_stage_bytes = p->q.bytes;
   if (p->copied && p->v.panels > p->q.panels) p->q_stage_bytes = p->v.panels * p->q.panel_bytes;
-  if (p->narrow) {
-    p->copied_v = attention_tile_make_of(p->block_n, p->v.columns, 1);
-    p->v_stages = COPIED_STAGES;
-  }
-  int steps = p->stages * attention_step_bytes(p) + p->v_stages * p->copied_v.bytes;
+  int steps = p->stages * attention_step_bytes(p) + p->copied_k.stages * p->copied_k.tile.bytes +
+              p->copied_v.stages * p->copied_v.tile.bytes;
   int shared = p->resident ? p->resident : 2;
   int share = available / shared - 2 * STATIC_SMEM_BYTES;
   if (!p->resident) p->resident = p->consumers == 1 && steps + p->q_stage_bytes <= share ? 2 : 1;
@@ -173,7 +184,7 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .persistent = v[ATTENTION_PERSISTENT],
                            .split = v[ATTENTION_SPLIT],
                            .masked = m->bounds.n > 0,
-                           .narrow = attention_is_narrow(m),
+                           .narrow = attention_has_narrow_queries(m),
                            .packed = m->groups.of != NULL,
                            .page = page_of(m),
                            .threads = 128 * (v[ATTENTION_CONSUMERS] + 1)};
@@ -206,14 +217,20 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
       plan->sum_columns / 2 + plan->score_runs * plan->block_n / 2 + plan->block_n / 4 + OVERHEAD_REGISTERS;
   int bytes = plan->narrow ? 1 : 2;
   if (plan->hold_q) plan->live_registers += depth * bytes / 8;
-  if (plan->live_registers > attention_registers(plan)) return TEMPLATE_REGISTERS;
-  if (plan->hold_q && depth > ATTENTION_HELD_DEPTH) return TEMPLATE_REGISTERS;
   plan->q = attention_tile_make_of(plan->block_m, depth, bytes);
   plan->k = attention_tile_make_of(plan->block_n, depth, bytes);
   plan->v = attention_tile_make(plan->block_n, wide);
+  set_copied(plan, MOST_COPIED);
+  if (plan->live_registers > attention_registers(plan)) return TEMPLATE_REGISTERS;
+  if (plan->hold_q && depth > ATTENTION_HELD_DEPTH) return TEMPLATE_REGISTERS;
   plan->k_stage_bytes = plan->k.bytes;
   if (plan->exchange) set_exchange(plan);
   reason = place(plan, t);
+  if (reason == TEMPLATE_SHARED_MEMORY && attention_converts(plan)) {
+    plan->resident = v[ATTENTION_CTAS];
+    set_copied(plan, 1);
+    reason = place(plan, t);
+  }
   if (reason != TEMPLATE_OK) return reason;
   plan->wide_offsets = lanes_need_wide_offsets(&m->form);
   plan->scores = (lanes_options){.loop = -1, .width = 1, .wide_offsets = plan->wide_offsets};

@@ -162,8 +162,7 @@ static arke_status load_operand(attention_emitter *e, const source *sources, int
   gen_builder *b = e->b;
   const attention_tile *tile = sources[0].tile;
   int bytes = tile == &e->p->k ? e->p->k_stage_bytes : tile->bytes;
-  gen_value full = of == &e->of_copied_v ? attention_acquire_values(e, *stage)
-                                         : gen_pipeline_acquire(b, of, *stage, tile->bytes);
+  gen_value full = attention_acquire_copied(e, of, *stage, tile->bytes);
   gen_value shared = gen_add(b, smem, gen_mul_imm(b, stage->index, bytes));
   for (int i = 0; i < n; i++) {
     if (e->p->page)
@@ -182,20 +181,23 @@ static arke_status load_step(attention_emitter *e, const attention_place *at, st
   if (attention_has_origin(p)) key = gen_add(b, at->origin, key);
   pages of_k = s->of_k, of_v = p->page && !attention_same_pages(e->m) ? s->of_v : of_k;
   TRY(look_up_step(e, at, gen_add_imm(b, s->step, -1), s, err));
-  source k[ATTENTION_PARTS], v = {.map = e->map_v, .r = &e->m->v, .tile = &p->v, .panels = p->v.panels};
+  /* What is converted is copied elsewhere, to half as many panels. */
+  bool keys = p->copied_k.stages > 0, values = p->copied_v.stages > 0;
+  const attention_tile *of_key = keys ? &p->copied_k.tile : &p->k,
+                       *of_value = values ? &p->copied_v.tile : &p->v;
+  source k[ATTENTION_PARTS],
+      v = {.map = e->map_v, .r = &e->m->v, .tile = of_value, .panels = of_value->panels};
   int panel = 0;
   for (int i = 0; i < p->n_parts; i++) {
-    k[i] = (source){e->map_k[i], &p->parts[i]->k, &p->k, panel, p->part_panels[i]};
-    panel += p->part_panels[i];
+    int panels = keys ? (p->part_panels[i] + 1) / 2 : p->part_panels[i];
+    k[i] = (source){e->map_k[i], &p->parts[i]->k, of_key, panel, panels};
+    panel += panels;
   }
-  TRY(load_operand(e, k, p->n_parts, key, &of_k, &e->of_k, e->smem_k, &s->k, err));
+  TRY(load_operand(e, k, p->n_parts, key, &of_k, keys ? &e->of_copied_k : &e->of_k,
+                   keys ? e->smem_copied_k : e->smem_k, &s->k, err));
   if (p->values_are_keys) return ARKE_OK;
-  if (p->narrow) {
-    v.tile = &p->copied_v;
-    v.panels = p->copied_v.panels;
-    return load_operand(e, &v, 1, key, &of_v, &e->of_copied_v, e->smem_copied_v, &s->v, err);
-  }
-  return load_operand(e, &v, 1, key, &of_v, &e->of_v, e->smem_v, &s->v, err);
+  return load_operand(e, &v, 1, key, &of_v, values ? &e->of_copied_v : &e->of_v,
+                      values ? e->smem_copied_v : e->smem_v, &s->v, err);
 }
 
 static int put(const steps *s, gen_value *to) {
@@ -301,7 +303,7 @@ static arke_status walk(attention_emitter *e, gen_value thread, arke_error *err)
     TRY(load_tile(e, &at, c, err));
   c[ITEM] = attention_next_item(e, c[ITEM]);
   gen_loop_end(b, &items);
-  if (e->p->narrow) attention_end_values(e, (gen_stage){c[V_INDEX], c[V_PARITY]});
+  attention_end_copied(e, (gen_stage){c[K_INDEX], c[K_PARITY]}, (gen_stage){c[V_INDEX], c[V_PARITY]});
   return ARKE_OK;
 }
 
@@ -337,7 +339,7 @@ static arke_status walk_requests(attention_emitter *e, gen_value first_lane, ark
   gen_pipeline_wait_free(b, &e->of_q, q);
   attention_tell_end(e, q.index);
   gen_pipeline_expect(b, &e->of_q, q, 0);
-  if (e->p->narrow) attention_end_values(e, (gen_stage){c[V_INDEX], c[V_PARITY]});
+  attention_end_copied(e, (gen_stage){c[K_INDEX], c[K_PARITY]}, (gen_stage){c[V_INDEX], c[V_PARITY]});
   gen_if_end(b, &leader);
   return ARKE_OK;
 }

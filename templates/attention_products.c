@@ -34,13 +34,14 @@ void attention_set_up(attention_consumer *c) {
   c->v_descriptor = attention_tile_descriptor(e->b, smem_v, p->v.panel_bytes);
   const ir_form *form = &e->m->form;
   const attention_part *part = p->parts[0];
-  gen_wgmma all = {.type = ir_tensor_dtype(form->problem, form->accesses[part->q].tensor),
-                   .b_type = ir_tensor_dtype(form->problem, form->accesses[part->k.access].tensor),
-                   .n = p->block_n,
-                   .tiles = 1,
-                   .k_steps = attention_tile_steps(&p->q),
-                   .a = attention_tile_rows(&p->q),
-                   .b = attention_tile_rows(&p->k)};
+  gen_wgmma all = {
+      .type = ir_tensor_dtype(form->problem, form->accesses[part->q].tensor),
+      .b_type = ir_tensor_dtype(form->problem, form->accesses[p->narrow ? part->k.access : part->q].tensor),
+      .n = p->block_n,
+      .tiles = 1,
+      .k_steps = attention_tile_steps(&p->q),
+      .a = attention_tile_rows(&p->q),
+      .b = attention_tile_rows(&p->k)};
   for (int i = 0; i < p->score_runs; i++) c->scores[i] = run_of(&all, p, i);
   c->values = (gen_wgmma){.type = e->m->type,
                           .b_type = e->m->type,

@@ -225,26 +225,27 @@ END_TEST
 static void build_halves(gen_builder *b, void *user) {
   gen_value t = gen_zext(b, gen_tid_x(b), GEN_I64), halves[2];
   gen_value word = gen_load_global(b, GEN_I32, 1, gen_add(b, gen_param(b, 0), gen_mul_imm(b, t, 4)), true);
-  gen_fp8_to_halves(b, *(dtype *)user, word, halves);
+  const dtype *types = user;
+  gen_fp8_to_halves(b, types[0], word, types[1], halves);
   gen_store_global(b, gen_vector(b, halves, 2), gen_add(b, gen_param(b, 1), gen_mul_imm(b, t, 8)));
 }
 
 /* All codes, with and without the instructions. */
 START_TEST(codes_of_8_bits_become_halves) {
   enum { CODES = 256 };
-  dtype type = _i % 2 ? DTYPE_E5M2 : DTYPE_E4M3;
+  dtype types[] = {_i % 2 ? DTYPE_E5M2 : DTYPE_E4M3, _i / 2 % 2 ? DTYPE_BF16 : DTYPE_F16};
   uint8_t in[CODES];
   uint16_t out[CODES];
   target t = *target_find("sm_90a", NULL);
-  t.has.convert_fp8 = _i < 2;
+  t.has.convert_fp8 = _i < 4;
   run_options o = {&t, "sm_90a", 1};
   arena a = ARENA_INIT;
   for (int i = 0; i < CODES; i++) in[i] = (uint8_t)i;
-  gen_output k = make_kernel_for(&o, build_halves, &type, 2, CODES / 4, &a);
+  gen_output k = make_kernel_for(&o, build_halves, types, 2, CODES / 4, &a);
   kernel_buffer buffers[] = {{in, sizeof in, false, false}, {out, sizeof out, true, false}};
   run_kernel_on(&o, &k, buffers, 2, 0, 1, CODES / 4);
   for (int i = 0; i < CODES; i++) {
-    double want = dtype_load(type, in, i), got = dtype_load(DTYPE_F16, out, i);
+    double want = dtype_load(types[0], in, i), got = dtype_load(types[1], out, i);
     bool same = isnan(want) ? isnan(got) : got == want && signbit(got) == signbit(want);
     ck_assert_msg(same, "code %d: %g instead of %g", i, got, want);
   }
@@ -261,6 +262,6 @@ TCase *convert_tests(void) {
   tcase_add_test(tests, small_floats_by_instructions);
   tcase_add_test(tests, pairs_are_converted_together);
   tcase_add_test(tests, nibbles_by_number);
-  tcase_add_loop_test(tests, codes_of_8_bits_become_halves, 0, 4);
+  tcase_add_loop_test(tests, codes_of_8_bits_become_halves, 0, 8);
   return tests;
 }

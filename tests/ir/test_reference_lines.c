@@ -152,15 +152,14 @@ static void attend(const reference_call *k, const cache *c, double sk, double sv
   for (int key = 0; key < keys; key++) {
     const double *row = c->k[TABLE[g][key / Z]][key % Z][h / (H / G)];
     score[key] = 0;
-    for (int d = 0; d < D; d++)
-      score[key] += input(k, "Q", (n * H + h) * D + d) * dtype_round(t, row[d] * sk) / sqrt(D);
+    for (int d = 0; d < D; d++) score[key] += input(k, "Q", (n * H + h) * D + d) * row[d] * sk / sqrt(D);
     most = fmax(most, score[key]);
   }
   for (int e = 0; e <= E; e++) out[e] = 0;
   for (int key = 0; key < keys; key++) {
     const double *row = c->v[TABLE[g][key / Z]][key % Z][h / (H / G)], weight = exp(score[key] - most);
     sum += weight;
-    for (int e = 0; e < E; e++) out[e] += dtype_round(t, weight) * dtype_round(t, row[e] * sv);
+    for (int e = 0; e < E; e++) out[e] += dtype_round(t, weight) * row[e] * sv;
   }
   for (int e = 0; e < E && sum > 0; e++) out[e] /= sum;
   out[E] = sum > 0 ? most + log(sum) : -INFINITY;

@@ -2,6 +2,7 @@
  * sign, values that are converted beside the producer, in every schedule. */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/random.h"
@@ -29,6 +30,24 @@ static const char two_products[] =
     "A[b,h,q,k] = 0.1 * ((sum(d) Q[b,h,q,d] * K[b,h,k,d]) + sum(d) Qr[b,q,h,d] * Kr[b,k,d]); m[b,h,q] = "
     "max(k) A[b,h,q,k]; s[b,h,q] = sum(k) exp2(A[b,h,q,k] - m[b,h,q]); O[b,h,q,e] = (sum(k) "
     "cast<f16>(exp2(A[b,h,q,k] - m[b,h,q])) * V[b,h,k,e]) / s[b,h,q] }";
+
+/* Keys and values of 8 bits alone; and latent ones, which are both. */
+static const char cached[] =
+    "f(Q: T[B,S,H,D], K: U[B,R,G,D], V: U[B,R,G,E], sk: f32[], sv: f32[]) -> (O: T[B,S,H,E], lse: "
+    "f32[B,S,H]) "
+    "{ A[b,q,h,k] = 0.1 * sk * sum(d) Q[b,q,h,d] * K[b,k,h / (H / G),d]; m[b,q,h] = max(k: k <= q + R - S) "
+    "A[b,q,h,k]; s[b,q,h] = sum(k: k <= q + R - S) exp(A[b,q,h,k] - m[b,q,h]); O[b,q,h,e] = sv * (sum(k: k "
+    "<= "
+    "q + R - S) cast<T>(exp(A[b,q,h,k] - m[b,q,h])) * V[b,k,h / (H / G),e]) / s[b,q,h]; lse[b,q,h] = "
+    "m[b,q,h] "
+    "+ log(s[b,q,h]) }";
+static const char latent[] = "f(Q: T[B,H,C], Qr: T[B,H,F], KV: U[B,R,C], Kr: U[B,R,F], lens: i32[B]) -> (O: "
+                             "T[B,H,C]) { A[b,h,k] = 0.1 "
+                             "* ((sum(c) Q[b,h,c] * KV[b,k,c]) + sum(f) Qr[b,h,f] * Kr[b,k,f]); m[b,h] = "
+                             "max(k: k < lens[b]) A[b,h,k]; "
+                             "s[b,h] = sum(k: k < lens[b]) exp(A[b,h,k] - m[b,h]); O[b,h,c] = (sum(k: k < "
+                             "lens[b]) cast<T>(exp(A[b,h,k] "
+                             "- m[b,h])) * KV[b,k,c]) / s[b,h] }";
 
 /* --- what it computes --- */
 
@@ -58,6 +77,13 @@ static const template_class cases[] = {
      "CONSUMERS=1,BLOCK_N=32,STAGES=1,TURNS=0,OVERLAP=0,HOLD_Q=1"},
     {two_products, "T=f16 U=e4m3 B=1 H=2 S=70 R=90 D=128 F=48 E=48",
      "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=2"},
+    /* Keys are converted, too. */
+    {cached, "T=bf16 U=e4m3 B=1 H=4 G=2 S=300 R=310 D=128 E=64",
+     "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=1,OVERLAP=2,PERSISTENT=1,CLUSTER=2"},
+    {cached, "T=f16 U=e5m2 B=1 H=2 G=1 S=40 R=230 D=80 E=384",
+     "CONSUMERS=2,BLOCK_N=48,STAGES=1,TURNS=0,OVERLAP=0"},
+    {cached, "T=f16 U=e4m3 B=1 H=4 G=1 S=20 R=230 D=256 E=256",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,SPLIT=1,PACK=4,HOLD_Q=0"},
 };
 
 START_TEST(cases_are_right) {
@@ -131,14 +157,36 @@ START_TEST(keys_of_others_do_not_matter) {
 }
 END_TEST
 
+static const char *const types_of_pages[] = {"U=e4m3 X=e5m2 Y=e4m3", "U=bf16 X=e4m3 Y=e5m2",
+                                             "U=f16 X=f16 Y=e4m3", "U=e5m2 X=e4m3 Y=f16"};
+
 START_TEST(pages_are_right) {
+  char bindings[100];
   static const double lengths[] = {0, 64, 63, 130, 1}, pages[] = {3, 1, 0, 5, 4, 2};
   arena a = ARENA_INIT;
   run_view views[LIMIT_TENSORS] = {{0}};
   const template_input inputs[] = {{"n", TEMPLATE_VALUES(lengths)}, {"t", TEMPLATE_VALUES(pages)}};
-  template_case c = template_case_bind(&a, attention(), paged,
-                                       "U=e4m3 X=e5m2 Y=e4m3 B=5 S=9 H=4 G=2 D=64 E=64 P=6 Z=48 W=3",
+  snprintf(bindings, sizeof bindings, "%s B=5 S=9 H=4 G=2 D=64 E=64 P=6 Z=48 W=3", types_of_pages[_i]);
+  template_case c = template_case_bind(&a, attention(), paged, bindings,
                                        "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=1,PACK=2");
+  template_fill_views(&c.p, inputs, 2, views);
+  template_case_run(&a, &c, views, 0);
+  arena_release(&a);
+}
+END_TEST
+
+/* Two groups exchange weights, or each has all of them; NaN behind the last key. */
+START_TEST(latent_keys_are_right) {
+  static const char *const ways[] = {"CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=3",
+                                     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=1,OVERLAP=1"};
+  static const double lengths[] = {70, 3};
+  static double rows[2 * 70 * 512];
+  arena a = ARENA_INIT;
+  run_view views[LIMIT_TENSORS] = {{0}};
+  for (int i = 0; i < 2 * 70 * 512; i++) rows[i] = i / 512 < 73 ? random_normal(9, (uint64_t)i) : NAN;
+  const template_input inputs[] = {{"lens", TEMPLATE_VALUES(lengths)}, {"KV", TEMPLATE_VALUES(rows)}};
+  template_case c =
+      template_case_bind(&a, attention(), latent, "T=bf16 U=e4m3 B=2 H=3 R=70 C=512 F=64", ways[_i]);
   template_fill_views(&c.p, inputs, 2, views);
   template_case_run(&a, &c, views, 0);
   arena_release(&a);
@@ -168,6 +216,8 @@ static const template_class large[] = {
      "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=1,SPLIT=2"},
     {dense, "T=bf16 U=e4m3 B=1 H=8 G=2 S=4096 R=4096 D=256 E=256 causal=true",
      "CONSUMERS=2,BLOCK_N=48,STAGES=2,TURNS=1,OVERLAP=1"},
+    {cached, "T=bf16 U=e4m3 B=1 H=8 G=2 S=4096 R=4096 D=128 E=128",
+     "CONSUMERS=2,BLOCK_N=96,STAGES=2,TURNS=1,OVERLAP=1"},
 };
 
 START_TEST(large_tiles_do_not_spill) {
@@ -188,9 +238,9 @@ START_TEST(near_misses_are_refused) {
                    TEMPLATE_ALIGNMENT);
   template_refuses(attention(), two_products, "T=f16 U=e4m3 B=1 H=1 S=8 R=8 D=64 F=64 E=64",
                    TEMPLATE_ALIGNMENT);
-  template_refuses(attention(), paged, "U=e4m3 X=e4m3 Y=f16 B=1 S=8 H=1 G=1 D=64 E=64 P=1 Z=8 W=1",
+  template_refuses(attention(), paged, "U=e4m3 X=e4m3 Y=bf16 B=1 S=8 H=1 G=1 D=64 E=64 P=1 Z=8 W=1",
                    TEMPLATE_DTYPE);
-  template_refuses(attention(), paged, "U=f16 X=e4m3 Y=e4m3 B=1 S=8 H=1 G=1 D=64 E=64 P=1 Z=8 W=1",
+  template_refuses(attention(), paged, "U=e4m3 X=f16 Y=e4m3 B=1 S=8 H=1 G=1 D=64 E=64 P=1 Z=8 W=1",
                    TEMPLATE_DTYPE);
 }
 END_TEST
@@ -214,7 +264,8 @@ int main(void) {
   tcase_add_loop_test(tests, packed_requests_are_right, 0, (int)COUNT_OF(ragged));
   tcase_add_loop_test(tests, unusual_scales_are_right, 0, 3);
   tcase_add_test(tests, keys_of_others_do_not_matter);
-  tcase_add_test(tests, pages_are_right);
+  tcase_add_loop_test(tests, pages_are_right, 0, (int)COUNT_OF(types_of_pages));
+  tcase_add_loop_test(tests, latent_keys_are_right, 0, 2);
   tcase_add_test(tests, small_problem_is_right);
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_test(tests, near_misses_are_refused);
