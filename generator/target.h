@@ -24,6 +24,7 @@ typedef struct target_rates {
   double dram_bytes_per_s; /* measured copy or read rate */
   double l2_bytes_per_s;
   int64_t l2_bytes;
+  int64_t memory_bytes;   /* all that it has; 0: unknown */
   double f16_flops_per_s; /* dense, f32 sums: the most its matrix units were seen to do at clock_hz */
   double launch_ns;       /* least time of a kernel that does nothing */
 } target_rates;

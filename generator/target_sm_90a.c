@@ -34,6 +34,7 @@ const target target_sm_90a = {
               .dram_bytes_per_s = 4.2e12,
               .l2_bytes_per_s = 1.45e13,
               .l2_bytes = 62914560,
+              .memory_bytes = 150109880320,
               .f16_flops_per_s = 9.67e14,
               .launch_ns = 2500},
 };

@@ -170,13 +170,21 @@ static arke_status build_launch(builder *b, const recipe_launch *l, plan_launch 
                             b->err);
 }
 
+/* A workspace that no memory can hold is refused here: whoever allocates it would learn of bytes alone. */
+static arke_status find_workspace(builder *b, const device_info *info) {
+  int64_t bytes;
+  if (b->recipe->workspace_bytes == NULL) return ARKE_OK;
+  TRY(evaluate(b, b->recipe->workspace_bytes, 0, LIMIT_AXIS_SIZE, "the workspace", &bytes));
+  if (info->memory_bytes > 0 && bytes > info->memory_bytes)
+    return error_set(b->err, ARKE_ERR_UNSUPPORTED, STAGE,
+                     "the kernels need a workspace of %.1f GB; %s has %.1f GB of memory in all",
+                     (double)bytes / 1e9, info->name, (double)info->memory_bytes / 1e9);
+  b->plan->workspace_bytes = (size_t)bytes;
+  return ARKE_OK;
+}
+
 static arke_status build_launches(builder *b, arke_context *ctx, const cache_entry *e) {
   arke_plan *p = b->plan;
-  if (b->recipe->workspace_bytes != NULL) {
-    int64_t bytes;
-    TRY(evaluate(b, b->recipe->workspace_bytes, 0, LIMIT_AXIS_SIZE, "the workspace", &bytes));
-    p->workspace_bytes = (size_t)bytes;
-  }
   TRY(context_module(ctx, p->device, e, &p->module, b->err));
   const recipe_turn *turns;
   int n;
@@ -270,6 +278,7 @@ static arke_status build(builder *b, arke_context *ctx, match_candidate *c) {
   TRY(read_call(b, info.sm_count));
   TRY(recipe_choose(&stored, &b->view, &b->recipe, b->err));
   TRY(build_tensors(b, context_place(ctx)));
+  TRY(find_workspace(b, &info));
   TRY(build_launches(b, ctx, &c->entry));
   return build_info(b, c);
 }

@@ -89,12 +89,47 @@ static int slice_number(const config *c) {
   return i;
 }
 
+/* --- memory --- */
+
+static double tensor_bytes(const ir_problem *p, int tensor) {
+  return (double)ir_tensor_elements(p, tensor) * dtype_bits(ir_tensor_dtype(p, tensor)) / 8;
+}
+
+static bool uses_temporary(const compose_stage *s, int number) {
+  for (int i = 0; i < s->problem.op->n_args; i++)
+    if (s->arguments[i] == ~number) return true;
+  return false;
+}
+
+/* The arguments, and the most that temporaries take which lie side by side, from the stage that writes one to
+ * the last that reads it. */
+static double least_bytes(const compose_plan *plan) {
+  double arguments = 0, at[COMPOSE_STAGES] = {0}, most = 0;
+  for (int i = 0; i < plan->p->op->n_args; i++)
+    if (plan->p->op->tensors[i].alias < 0) arguments += tensor_bytes(plan->p, i);
+  for (int number = 0; number < plan->n_cuts; number++) {
+    const kernel_temporary *t = &plan->temporaries[number];
+    int first = -1, last = -1;
+    for (int i = 0; i < plan->n_stages; i++) {
+      if (!uses_temporary(plan->stages[i], number)) continue;
+      if (first < 0) first = i;
+      last = i;
+    }
+    for (int i = first; first >= 0 && i <= last; i++) at[i] += tensor_bytes(t->problem, t->tensor);
+  }
+  for (int i = 0; i < plan->n_stages; i++) most = at[i] > most ? at[i] : most;
+  return arguments + most;
+}
+
 static const compose_prepared *prepare(const ir_problem *p, const target *t, compose_how how,
                                        compose_known *known, arena *a) {
   compose_prepared *made = ARENA_NEW(a, compose_prepared);
   if (!made || compose_split(p, t, how, known, a, &made->plan, &made->reason, NULL, NULL) != ARKE_OK)
     return NULL;
-  if (made->reason == TEMPLATE_OK) made->choices = compose_choose(&made->plan, t, a);
+  if (made->reason == TEMPLATE_OK) {
+    made->needed_bytes = least_bytes(&made->plan);
+    made->choices = compose_choose(&made->plan, t, a);
+  }
   return made->reason == TEMPLATE_OK && !made->choices ? NULL : made;
 }
 
@@ -163,6 +198,7 @@ template_reason compose_judge(const void *of, const target *t, const target_rate
   const compose_prepared *made = folded && all->folded ? all->folded : keep ? all->kept : all->of[number];
   config stages[COMPOSE_STAGES];
   if (made->reason != TEMPLATE_OK) return made->reason;
+  if (rates->memory_bytes > 0 && made->needed_bytes > (double)rates->memory_bytes) return TEMPLATE_WORKSPACE;
   if (!keep && !keeps_least(all, number) && compose_is_sliced(&all->of[1]->plan) &&
       keeps_too_much(&made->plan))
     return TEMPLATE_WORKSPACE;

@@ -9,6 +9,8 @@
 typedef struct compose_prepared {
   template_reason reason; /* not OK: there is no plan, and NULL for choices */
   compose_plan plan;
+  double needed_bytes; /* of memory, at least: the arguments, and temporaries of one stage with those that
+                          wait */
   compose_choices *choices;
 } compose_prepared;
 

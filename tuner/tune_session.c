@@ -82,6 +82,7 @@ arke_status tune_session_ask(tune_session *s, tune_pool *pool, const tune_messag
 
 target_rates tune_rates_for(const target *t, const device_info *info) {
   target_rates r = t->rates;
+  if (info->memory_bytes > 0) r.memory_bytes = info->memory_bytes;
   if (strcmp(info->name, r.device) == 0) return r;
   double sms = (double)info->sm_count / r.sm_count;
   double clock = info->clock_khz > 0 ? info->clock_khz * 1e3 / r.clock_hz : 1;

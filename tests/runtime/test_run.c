@@ -271,6 +271,25 @@ START_TEST(a_plan_of_two_kernels_uses_a_workspace) {
 }
 END_TEST
 
+START_TEST(a_workspace_that_no_memory_holds_is_refused) {
+  char recipe[sizeof SPLIT_RECIPE + 32];
+  const char *bytes = strstr(SPLIT_RECIPE, "M * N * 4 + 256");
+  snprintf(recipe, sizeof recipe, "%.*sM * N * 4000000%s", (int)(bytes - SPLIT_RECIPE), SPLIT_RECIPE,
+           bytes + strlen("M * N * 4 + 256"));
+  const fixture_entry entry = {.recipe = recipe, .ptx = "kernel part 8 8 8\nkernel sum 8 8\n"};
+  fixture_write("tuned.arke", &FIXTURE_MATMUL, &entry, 1);
+  arke_context *ctx = fixture_open(&(arke_options){0});
+  fixture_call c;
+  fixture_call_init(&c, 256, 256, 256);
+  arke_plan *p = NULL;
+  arke_error err = ARKE_ERROR_INIT;
+  ck_assert_int_eq(arke_plan_create(ctx, "matmul", c.list, 3, NULL, 0, &p, &err), ARKE_ERR_NOT_TUNED);
+  ck_assert_ptr_null(p);
+  ck_assert_says(err, "the kernels need a workspace of 262.1 GB; Fake GPU 0 has 1.1 GB of memory in all");
+  arke_close(ctx);
+}
+END_TEST
+
 /* A map over the workspace is made before the workspace is known. */
 START_TEST(a_map_follows_the_workspace) {
   static const char WITH_MAP[] =
@@ -465,6 +484,7 @@ TCase *run_tests(void) {
   tcase_add_test(t, strides_of_single_elements_do_not_matter);
   tcase_add_test(t, nothing_runs_for_an_empty_output);
   tcase_add_test(t, a_plan_of_two_kernels_uses_a_workspace);
+  tcase_add_test(t, a_workspace_that_no_memory_holds_is_refused);
   tcase_add_test(t, launches_without_blocks_are_left_out);
   tcase_add_test(t, what_a_launch_cannot_be_is_found_at_plan_time);
   tcase_add_test(t, threads_share_a_plan);

@@ -338,6 +338,26 @@ START_TEST(gradients_of_smoothed_losses_fit) {
 }
 END_TEST
 
+/* Logits of 600,000 rows take more than the device has: they are not kept there. */
+START_TEST(temporaries_that_no_memory_holds_are_not_kept) {
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, compose(), template_text_of("fused_linear_cross_entropy_gradients"),
+                         "T=bf16 N=600000 H=512 V=128256", "PICK=1,SLICE=2048,KEEP=0");
+  target_rates large = c.t->rates;
+  large.memory_bytes *= 2;
+  const void *prepared = compose()->prepare(&c.p, c.t, &a);
+  config whole;
+  double ns;
+  ck_assert_ptr_nonnull(prepared);
+  ck_assert(config_parse(compose()->space(c.t), "PICK=1,SLICE=0,KEEP=1", &c.c, &whole, NULL) == ARKE_OK);
+  ck_assert_int_eq(compose()->judge(prepared, c.t, &c.t->rates, &c.c, &ns), TEMPLATE_OK);
+  ck_assert_int_eq(compose()->judge(prepared, c.t, &c.t->rates, &whole, &ns), TEMPLATE_WORKSPACE);
+  ck_assert_int_eq(compose()->judge(prepared, c.t, &large, &whole, &ns), TEMPLATE_OK);
+  arena_release(&a);
+}
+END_TEST
+
 /* A computed operand is a stage of its own where it would be computed again for many tiles, and only there.
  */
 START_TEST(operands_are_computed_once) {
@@ -534,6 +554,7 @@ int main(void) {
   tcase_add_test(tests, kernels_run_at_their_small_problems);
   tcase_add_test(tests, products_are_made_once);
   tcase_add_test(tests, gradients_of_smoothed_losses_fit);
+  tcase_add_test(tests, temporaries_that_no_memory_holds_are_not_kept);
   tcase_add_test(tests, operands_are_computed_once);
   tcase_add_test(tests, axes_are_blocks);
   tcase_add_test(tests, operands_are_folded);
