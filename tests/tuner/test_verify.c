@@ -154,6 +154,28 @@ START_TEST(offsets_of_sequences_cover_them) {
 }
 END_TEST
 
+/* Those of many rows are of like lengths: none has less than two thirds of the mean. */
+START_TEST(long_sequences_are_alike) {
+  enum { SEQUENCES = 8, ROWS = 8 * 512 };
+  arena a = ARENA_INIT;
+  ir_problem p;
+  int32_t cu[SEQUENCES + 1];
+  bool unlike = false;
+  bind(&a, ir_catalogue_find("varlen_attention", NULL)->text, "T=f16 N=4096 H=2 D=4 M=8192 G=1 E=4 B=8", &p);
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    ck_assert_int_eq(tune_inputs_fill(&p, 3, cu, SEQUENCES + 1, seed, NULL), ARKE_OK);
+    ck_assert_int_eq(cu[SEQUENCES], ROWS);
+    for (int i = 0; i < SEQUENCES; i++) {
+      int rows = cu[i + 1] - cu[i];
+      ck_assert_int_ge(rows, ROWS / SEQUENCES * 2 / 3);
+      unlike = unlike || rows > ROWS / SEQUENCES * 5 / 4;
+    }
+  }
+  ck_assert(unlike);
+  arena_release(&a);
+}
+END_TEST
+
 /* Lengths reach as far as the table does, the first one all the way; pages come once; slots are of the whole
  * pool, come once, and some are left out. */
 START_TEST(pages_and_lengths_are_those_of_their_operator) {
@@ -783,6 +805,7 @@ int main(void) {
   tcase_add_test(c, indices_stay_inside_the_axis_they_index);
   tcase_add_test(c, ends_of_groups_ascend);
   tcase_add_test(c, offsets_of_sequences_cover_them);
+  tcase_add_test(c, long_sequences_are_alike);
   tcase_add_test(c, pages_and_lengths_are_those_of_their_operator);
   tcase_add_loop_test(c, places_that_are_read_spread_over_all, 0, COUNT_OF(READS));
   tcase_add_test(c, places_that_collect_repeat);
