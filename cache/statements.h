@@ -117,8 +117,9 @@
   X(SIGNATURES, \
     "SELECT " SIGNATURE_COLUMNS " FROM signatures s WHERE s.op_name BETWEEN ?1 AND ?2 AND EXISTS (SELECT 1" \
     " FROM problems p CROSS JOIN winners w ON w.problem = p.id WHERE p.signature = s.id" \
-    " AND p.target BETWEEN ?3 AND ?4) ORDER BY (SELECT max(w.published_s) FROM problems p" \
-    " CROSS JOIN winners w ON w.problem = p.id WHERE p.signature = s.id) DESC, s.id DESC") \
+    " AND p.target BETWEEN ?3 AND ?4) ORDER BY CASE WHEN EXISTS (SELECT 1 FROM signatures o" \
+    " WHERE o.op_name BETWEEN ?1 AND ?2 AND o.id <> s.id) THEN (SELECT max(w.published_s) FROM problems p" \
+    " CROSS JOIN winners w ON w.problem = p.id WHERE p.signature = s.id) END DESC, s.id DESC") \
   X(PROBLEMS, \
     "SELECT " SIGNATURE_COLUMNS ", " PROBLEM_COLUMNS " FROM problems p JOIN signatures s" \
     " ON s.id = p.signature") \

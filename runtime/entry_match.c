@@ -126,22 +126,20 @@ static arke_status find_exact(const match_query *q, const match_route *route, co
                               arena *a, match_candidate *list, int *n_list, arke_error *err) {
   strbuf bindings = STRBUF_INIT;
   bound_print(&route->bound, route->example, &bindings);
-  match_candidate *c = &list[*n_list];
+  cache_entry *found = ARENA_NEW(a, cache_entry);
   arke_error missing = ARKE_ERROR_INIT;
   arke_status status =
-      strbuf_failed(&bindings)
+      found == NULL || strbuf_failed(&bindings)
           ? error_memory(&missing, STAGE)
           : cache_find_entry(route->cache, q->call->op, strbuf_text(&bindings), route->target->name, variant,
-                             q->modelled_too, a, &c->entry, &missing);
+                             q->modelled_too, a, found, &missing);
   strbuf_free(&bindings);
   if (status == ARKE_ERR_NOT_FOUND) return ARKE_OK;
   if (status != ARKE_OK) return error_set(err, status, STAGE, "%s", missing.text);
   /* Two operators may share a name and bindings; the look-up does not know which one the call fits. */
-  if (strcmp(c->entry.problem.op_text, route->bound.signature->op_text) != 0) return ARKE_OK;
-  c->route = route;
-  c->match = ARKE_MATCH_EXACT;
-  c->variant = rank;
-  (*n_list)++;
+  if (strcmp(found->problem.op_text, route->bound.signature->op_text) != 0) return ARKE_OK;
+  list[(*n_list)++] =
+      (match_candidate){.route = route, .match = ARKE_MATCH_EXACT, .variant = rank, .entry = found};
   return ARKE_OK;
 }
 
@@ -269,11 +267,8 @@ static bool consider(walker *w, const cache_entry *e) {
   int variant = rank_variant(w->query, e->problem.op_text, cache_variant(e->problem.ptx));
   note_miss(w->miss, w->route, e, &d, left_out, variant < 0);
   if (left_out || variant < 0 || d.n_other > 0) return true;
-  match_candidate c = {.route = w->route,
-                       .match = ARKE_MATCH_DEFAULT,
-                       .distance = d.distance,
-                       .variant = variant,
-                       .entry = *e};
+  match_candidate c = {
+      .route = w->route, .match = ARKE_MATCH_DEFAULT, .distance = d.distance, .variant = variant, .entry = e};
   if (d.n_sizes == 0)
     c.match = ARKE_MATCH_EXACT;
   else if (bucket_holds(b, e->problem.bindings, e->problem.bucket))
@@ -294,10 +289,10 @@ static int compare_candidates(const void *left, const void *right) {
   if (by_target != 0) return by_target;
   if (x->distance != y->distance) return order(x->distance, y->distance);
   if (x->variant != y->variant) return order(x->variant, y->variant);
-  if (x->entry.winner.origin != y->entry.winner.origin)
-    return x->entry.winner.origin == CACHE_ORIGIN_MEASURED ? -1 : 1;
+  if (x->entry->winner.origin != y->entry->winner.origin)
+    return x->entry->winner.origin == CACHE_ORIGIN_MEASURED ? -1 : 1;
   if (by_cache != 0) return by_cache;
-  return order(x->entry.winner.time.median_ns, y->entry.winner.time.median_ns);
+  return order(x->entry->winner.time.median_ns, y->entry->winner.time.median_ns);
 }
 
 arke_status match_others(const match_query *q, const match_route *routes, int n, arena *a,

@@ -30,9 +30,9 @@ typedef struct match_route {
 typedef struct match_candidate {
   const match_route *route;
   arke_match match;
-  double distance; /* sum over the axes of |log2(asked / tuned)| */
-  int variant;     /* rank of the entry's variant: lower is preferred */
-  cache_entry entry;
+  double distance;          /* sum over the axes of |log2(asked / tuned)| */
+  int variant;              /* rank of the entry's variant: lower is preferred */
+  const cache_entry *entry; /* of a list that outlives the call, or the arena's; its kernel is not loaded */
 } match_candidate;
 
 /* The entry nearest to the call, served or not, for the message of a miss. */

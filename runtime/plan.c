@@ -23,7 +23,7 @@ typedef struct refusals {
 } refusals;
 
 /* The first candidate whose kernel's assumptions hold. */
-static arke_status first_that_serves(arke_context *ctx, const call *c, match_candidate *list, int n,
+static arke_status first_that_serves(arke_context *ctx, const call *c, const match_candidate *list, int n,
                                      arke_plan **plan, refusals *r, arke_error *err) {
   for (int i = 0; i < n && i < MOST_TRIED; i++) {
     arke_error why = ARKE_ERROR_INIT;
@@ -40,7 +40,7 @@ static arke_status first_that_serves(arke_context *ctx, const call *c, match_can
 static arke_status serve_empty(arke_context *ctx, const call *c, const match_miss *nearest, arke_plan **plan,
                                arke_error *err) {
   if (!nearest->found || nearest->n_other > 0) return ARKE_OK;
-  match_candidate any = {.route = nearest->route, .match = ARKE_MATCH_DEFAULT, .entry = nearest->entry};
+  match_candidate any = {.route = nearest->route, .match = ARKE_MATCH_DEFAULT, .entry = &nearest->entry};
   return plan_build(ctx, c, &any, plan, err);
 }
 

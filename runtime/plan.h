@@ -53,7 +53,7 @@ struct arke_plan {
 
 /* Builds the plan that serves `c` with a candidate, whose kernel it loads from the cache. ARKE_ERR_SHAPE,
  * ARKE_ERR_ARGUMENT or ARKE_ERR_UNSUPPORTED: the kernel's assumptions do not hold here. The lock is held. */
-arke_status plan_build(arke_context *ctx, const call *c, match_candidate *candidate, arke_plan **plan,
+arke_status plan_build(arke_context *ctx, const call *c, const match_candidate *candidate, arke_plan **plan,
                        arke_error *err);
 void plan_free(arke_plan *plan); /* the lock is held */
 

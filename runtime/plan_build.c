@@ -242,14 +242,14 @@ static arke_status build_tensors(builder *b, call_place place) {
 static arke_status build_info(builder *b, const match_candidate *c) {
   arke_plan *p = b->plan;
   strbuf key = STRBUF_INIT;
-  cache_key_print(&c->entry.problem, &key);
+  cache_key_print(&c->entry->problem, &key);
   p->op = arena_strdup(&p->memory, b->call->op);
   p->info = (arke_plan_info){
       .match = c->match,
-      .modelled = c->entry.winner.origin == CACHE_ORIGIN_MODELLED,
-      .time_ns = c->entry.winner.time.median_ns,
+      .modelled = c->entry->winner.origin == CACHE_ORIGIN_MODELLED,
+      .time_ns = c->entry->winner.time.median_ns,
       .key = strbuf_failed(&key) ? NULL : arena_strdup(&p->memory, strbuf_text(&key)),
-      .config = arena_strdup(&p->memory, c->entry.winner.config),
+      .config = arena_strdup(&p->memory, c->entry->winner.config),
       .cache_path = arena_strdup(&p->memory, cache_path(c->route->cache)),
       .launches = p->n_launches,
   };
@@ -259,17 +259,18 @@ static arke_status build_info(builder *b, const match_candidate *c) {
   return complete ? ARKE_OK : error_memory(b->err, STAGE);
 }
 
-static arke_status build(builder *b, arke_context *ctx, match_candidate *c) {
+static arke_status build(builder *b, arke_context *ctx, const match_candidate *c) {
   arke_plan *p = b->plan;
+  cache_entry entry = *c->entry; /* its own: with the kernel */
   device_info info;
   TRY(context_device(ctx, c->route->target, &p->device, b->err));
   if (call_outputs_empty(b->call, b->bound)) { /* nothing to launch, so no kernel's assumptions count */
     TRY(build_tensors(b, context_place(ctx)));
     return build_info(b, c);
   }
-  TRY(cache_load_kernel(c->route->cache, b->scratch, &c->entry, b->err));
+  TRY(cache_load_kernel(c->route->cache, b->scratch, &entry, b->err));
   recipe stored;
-  const char *text = c->entry.kernel.recipe_json;
+  const char *text = entry.kernel.recipe_json;
   TRY(recipe_parse(b->scratch, text, strlen(text), &stored, b->err));
   p->set_address =
       ctx->gpu != NULL ? cuda_tensormap_set_address_entered : p->device->ops->tensormap_set_address;
@@ -279,11 +280,11 @@ static arke_status build(builder *b, arke_context *ctx, match_candidate *c) {
   TRY(recipe_choose(&stored, &b->view, &b->recipe, b->err));
   TRY(build_tensors(b, context_place(ctx)));
   TRY(find_workspace(b, &info));
-  TRY(build_launches(b, ctx, &c->entry));
+  TRY(build_launches(b, ctx, &entry));
   return build_info(b, c);
 }
 
-arke_status plan_build(arke_context *ctx, const call *c, match_candidate *candidate, arke_plan **plan,
+arke_status plan_build(arke_context *ctx, const call *c, const match_candidate *candidate, arke_plan **plan,
                        arke_error *err) {
   *plan = NULL;
   arke_plan *p = calloc(1, sizeof *p);
@@ -299,7 +300,7 @@ arke_status plan_build(arke_context *ctx, const call *c, match_candidate *candid
   arke_status status = build(&b, ctx, candidate);
   arena_release(&scratch);
   if (status != ARKE_OK) {
-    error_context(err, c->op, candidate->entry.winner.config);
+    error_context(err, c->op, candidate->entry->winner.config);
     plan_free(p);
     return status;
   }
