@@ -9,6 +9,9 @@ enum { OVERHEAD_REGISTERS = 32, REGISTERS_PER_SM = 65536 };
 static const int consumer_registers[] = {0, 232, 240, 160};
 /* A producer that looks for requests or pages needs more itself. */
 static const int fewer_registers[] = {0, 200, 224, 152}, gathering_registers[] = {0, 176, 216, 144};
+/* One that does both beside warps that convert: with 56 of them the walk spills. */
+static const int converting_producer_registers[] = {0, 64, 72, 80},
+                 converting_registers[] = {0, 192, 216, 144};
 
 /* Keys of a step whose weights fill a panel of 64 rows, and its bytes. */
 enum { MOST_EXCHANGED = 64, WEIGHTS_BYTES = 64 * 128 };
@@ -71,8 +74,9 @@ bool attention_converts(const attention_plan *p) {
 
 int attention_producer_registers(const attention_plan *p) {
   if (p->gathered) return p->consumers == 2 ? 72 : 80;
-  if (attention_converts(p)) return 56;
-  if (p->packed || p->page) return p->resident > 2 ? 40 : 56;
+  bool searches = p->packed || p->page;
+  if (attention_converts(p)) return searches ? converting_producer_registers[p->consumers] : 56;
+  if (searches) return p->resident > 2 ? 40 : 56;
   if (p->consumers == 1) return 24;
   if (p->consumers == 3) return 32;
   return p->live_registers > 232 ? 24 : 40;
@@ -87,7 +91,11 @@ static int shared_registers(const attention_plan *p) {
 int attention_registers(const attention_plan *p) {
   if (p->resident > 2) return shared_registers(p);
   if (p->gathered) return gathering_registers[p->consumers];
-  return (p->packed || p->page || attention_converts(p) ? fewer_registers : consumer_registers)[p->consumers];
+  bool searches = p->packed || p->page, converts = attention_converts(p);
+  const int *registers = searches && converts   ? converting_registers
+                         : searches || converts ? fewer_registers
+                                                : consumer_registers;
+  return registers[p->consumers];
 }
 
 static int common_divisor(int x, int y) {
