@@ -34,6 +34,7 @@ typedef struct map_group {
   uint64_t outputs; /* bit i: form.outputs[i] */
   unsigned loops;
   bool scalar; /* no loops: one element */
+  bool packed; /* elements of an output share a byte: two are stored at once, of an even number of columns */
   map_loop column;
   int n_rows;
   map_loop rows[MAP_ROWS]; /* outermost first */
@@ -51,6 +52,7 @@ typedef struct map_match {
   bool dense;        /* loops are merged, those of one element left out */
   bool wide_offsets; /* 32 bits might not do */
   bool knows_wide;
+  bool packed;                  /* some group's */
   contraction_groups groups_of; /* `of`: the only reduction, a row's number of a ragged group; NULL: none */
   int n_groups;
   map_group groups[MAP_GROUPS];

@@ -144,6 +144,8 @@ static arke_status count_group(map_emitter *e, lanes_options *o, const map_place
 static arke_status make_lanes(map_emitter *e, int width, lanes *outer, const map_place *place, lanes **l,
                               arke_error *err) {
   lanes_options o = map_lanes(e->m, e->plan, e->group, width);
+  /* What is aligned for the plan's vectors is for shorter ones; nothing else was asked for. */
+  if (width != e->plan->lanes.width) o.wide &= map_lanes(e->m, e->plan, e->group, e->plan->lanes.width).wide;
   o.outer = outer;
   o.own = copied_loops(e);
   TRY(count_group(e, &o, place, err));
@@ -227,6 +229,11 @@ static arke_status one_vector(map_emitter *e, int width, const map_place *place,
   return store_all(e, l, err);
 }
 
+/* Elements that are stored together at the least. */
+static int least_width(const map_emitter *e) {
+  return e->m->groups[e->group].packed ? 2 : 1;
+}
+
 /* The elements from the place on that are inside, fewer than a vector. */
 static arke_status last_elements(map_emitter *e, const map_place *place, arke_error *err) {
   gen_builder *b = e->b;
@@ -236,8 +243,8 @@ static arke_status last_elements(map_emitter *e, const map_place *place, arke_er
   gen_loop_begin(b, &loop, &at, 1);
   gen_loop_while(b, &loop, gen_compare(b, GEN_ULT, at, end));
   here.column = at;
-  arke_status status = one_vector(e, 1, &here, err);
-  at = gen_add_imm(b, at, 1);
+  arke_status status = one_vector(e, least_width(e), &here, err);
+  at = gen_add_imm(b, at, least_width(e));
   gen_loop_end(b, &loop);
   return status;
 }
@@ -249,7 +256,7 @@ static arke_status columns_inside(map_emitter *e, const map_place *place, arke_e
   gen_value end = gen_add_imm(b, place->column, width); /* also past the row: no wrap in 32 bits */
   gen_if(b, &whole, gen_compare(b, GEN_ULE, end, e->columns), NULL, 0);
   arke_status status = one_vector(e, width, place, err);
-  if (width > 1) {
+  if (width > least_width(e)) {
     gen_else(b, &whole);
     if (status == ARKE_OK) status = last_elements(e, place, err);
   }

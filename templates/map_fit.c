@@ -166,8 +166,6 @@ static template_reason check_output(scan *s, const ir_form_output *out, strbuf *
         find_border(form, &form->accesses[o->access], x, &b) == 0)
       return refuse(TEMPLATE_OPERATOR, detail, "parts of %s overlap", name);
   }
-  if (dtype_bits(ir_tensor_dtype(form->problem, x->tensor)) < 8)
-    return refuse(TEMPLATE_DTYPE, detail, "two elements of %s share a byte", name);
   return TEMPLATE_OK;
 }
 
@@ -253,6 +251,25 @@ static bool is_of_rows(const map_match *m) {
   return true;
 }
 
+/* Elements of 4 bits are stored two at a time: an even number of columns, that are the tensor's. */
+static template_reason check_packed(map_match *m, strbuf *detail) {
+  const ir_form *form = &m->form;
+  for (int i = 0; i < m->n_groups; i++) {
+    map_group *g = &m->groups[i];
+    for (int o = 0; o < form->n_outputs; o++) {
+      const ir_access *x = &form->accesses[form->outputs[o].access];
+      if (!(g->outputs >> o & 1) || dtype_bits(ir_tensor_dtype(form->problem, x->tensor)) >= 8) continue;
+      m->packed = g->packed = true;
+      if (!m->dense) continue; /* views of others have no kernels */
+      if (g->scalar || x->subscripts[x->n - 1].e->node != IR_INDEX ||
+          x->subscripts[x->n - 1].e->id != g->column.loop || map_columns(m, g) % 2 != 0)
+        return refuse(TEMPLATE_DTYPE, detail, "two elements of %s share a byte, and are stored together",
+                      form->problem->op->tensors[x->tensor].name);
+    }
+  }
+  return TEMPLATE_OK;
+}
+
 static template_reason match(map_match *m, bool *seen, strbuf *detail) {
   scan s = {.form = &m->form, .seen = seen};
   m->groups_of = contraction_find_groups(&m->form);
@@ -263,6 +280,7 @@ static template_reason match(map_match *m, bool *seen, strbuf *detail) {
     if (reason != TEMPLATE_OK) return reason;
   }
   template_reason reason = make_groups(m, detail);
+  if (reason == TEMPLATE_OK) reason = check_packed(m, detail);
   if (reason != TEMPLATE_OK) return reason;
   if (!is_of_rows(m)) return refuse(TEMPLATE_OPERATOR, detail, "columns have groups%s", "");
   if (!in_place_fits(m))

@@ -122,6 +122,9 @@ static arke_status make_way(const ir_problem *p, const map_match *m, const map_p
     lanes_require(&m->form, &o, rules, a);
     if (i == 0) lanes_declare(&m->form, &o, &l->args, &k->slots);
   }
+  for (int i = 0; i < m->n_groups; i++)
+    if (m->groups[i].packed)
+      kernel_require(rules, a, extent(m, m->groups[i].column, a), 2, 0, "two elements of a row share a byte");
   require_left_out(m, rules, a);
   require_whole(m, plan, rules, a);
   map_require_disjoint(m, rules, a);
@@ -141,6 +144,14 @@ static arke_status matched(const ir_problem *p, bool dense, arena *a, map_match 
   TRY(map_match_make(p, dense, a, m, &reason, NULL, err));
   if (reason == TEMPLATE_OK) return ARKE_OK;
   return error_set(err, ARKE_ERR_INTERNAL, STAGE, "no map: %s", template_reason_text(reason));
+}
+
+/* Whether elements that share a byte are stored together. */
+static bool can_pack(const map_match *m, const map_plan *plan) {
+  for (int i = 0; i < m->n_groups; i++)
+    if (m->groups[i].packed && (plan->lanes.width == 1 || map_columns(m, &m->groups[i]) % 2 != 0))
+      return false;
+  return true;
 }
 
 arke_status map_ways(const ir_problem *p, const target *t, const config *c, const lower_options *o, arena *a,
@@ -164,7 +175,8 @@ arke_status map_ways(const ir_problem *p, const target *t, const config *c, cons
     const map_plan *plan = &both->plans[i];
     bool same = (i == 0 && !plan->whole) || (i == 2 && plan->lanes.width == 1) ||
                 (i == 3 && plan->lanes.wide_offsets);
-    if (same) continue; /* as the next way */
+    if (same || (both->dense.packed && !can_pack(i < 2 ? &both->dense : &both->views, plan)))
+      continue; /* as the next way, or none */
     TRY(make_way(p, i < 2 ? &both->dense : &both->views, plan, names[i], a, &ways[*n], err));
     ++*n;
   }

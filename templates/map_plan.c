@@ -231,7 +231,7 @@ template_reason map_plan_make(const map_match *m, const target *t, const config 
   if (registers > MOST_LOADED_REGISTERS ||
       (2 * registers + OTHER_REGISTERS) * plan->threads > t->registers_per_sm)
     return TEMPLATE_REGISTERS;
-  if (plan->lanes.width > 1 && !stores_are_wide(m, plan)) return TEMPLATE_ALIGNMENT;
+  if (plan->lanes.width > 1 ? !stores_are_wide(m, plan) : m->packed) return TEMPLATE_ALIGNMENT;
   plan->whole = m->dense && map_tiles_fill(m, plan);
   bool skipped = is_scattered(m, plan) || is_redundant(m, plan, c, t->rates.sm_count) ||
                  (plan->resident && !is_a_crowd(m, plan, t, 2 * registers + OTHER_REGISTERS));

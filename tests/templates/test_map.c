@@ -6,6 +6,7 @@
 
 #include "template_cases.h"
 
+static const char TYPED[] = "copy(X: T[M,N]) -> (Y: U[M,N]) { Y[i,j] = cast<U>(X[i,j]) }";
 static const char RELU[] = "relu(X: T[...]) -> (Y: T[...]) { Y[...] = max(X[...], 0) }";
 static const char ADD[] = "add(X: T[M,N], Z: T[M,N]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] + Z[i,j] }";
 static const char BIAS[] = "bias(X: T[M,N], B: T[N]) -> (Y: T[M,N]) { Y[i,j] = X[i,j] * 2 + B[j] }";
@@ -102,6 +103,14 @@ static const map_case cases[] = {
      "T=bf16 M=6 N=48", ""},
     {"codes(Q: i4[M,N], S: f32[N], Z: e2m1[M,N]) -> (Y: T[M,N]) { Y[i,j] = Q[i,j] * S[j] + Z[i,j] }",
      "T=bf16 M=6 N=14", "VECTOR=1"},
+    /* elements that share a byte are stored together; what is beside them is not */
+    {TYPED, "T=f32 U=i4 M=6 N=47", "VECTOR=8"},
+    {TYPED, "T=i4 U=e2m1 M=6 N=48", "VECTOR=16"},
+    {TYPED, "T=i4 U=e2m1 M=300 N=10", "VECTOR=2"},
+    {TYPED, "T=i64 U=i4 M=1 N=10", "VECTOR=4"},
+    {"quantized(X: T[M,N], S: f32[M]) -> (Y: i4[M,N], Z: f32[M]) { Y[i,j] = X[i,j] / S[i]; Z[i] = 2 * S[i] }",
+     "T=f32 M=7 N=66", "VECTOR=2"},
+    {"in_place(D: i4[N], X: T[N]) -> (D) { D[i] = D[i] + X[i] }", "T=f32 N=334", ""},
     {"choose(C: bool[M,N], X: T[M,N], Z: T[N]) -> (Y: T[M,N]) { Y[i,j] = where(C[i,j], X[i,j], Z[j]) }",
      "T=f16 M=5 N=80", ""},
     {"mask(X: T[S,N], L: i64[S]) -> (Y: T[S,N], B: bool[S,N]) { Y[i,j] = j <= i + 2 && j < L[i] ? X[i,j] : "
@@ -184,8 +193,6 @@ typedef struct view_case {
   int way;
   run_view views[4];
 } view_case;
-
-static const char TYPED[] = "copy(X: T[M,N]) -> (Y: U[M,N]) { Y[i,j] = cast<U>(X[i,j]) }";
 
 static const view_case view_cases[] = {
     /* padded rows */
@@ -417,6 +424,33 @@ END_TEST
 
 /* --- the template as such --- */
 
+/* Rows of an odd number of elements that share bytes, together an odd number. */
+START_TEST(odd_packed_outputs_are_refused) {
+  const kernel_template *map = template_find("map");
+  template_refuses(map, TYPED, "T=f32 U=i4 M=3 N=7", TEMPLATE_DTYPE);
+  template_refuses(map, "s(X: f32[N]) -> (Y: i4[]) { Y = X[0] }", "N=2", TEMPLATE_DTYPE);
+  template_refuses(map, "j(X: i4[A], Z: i4[B]) -> (Y: i4[N]) { Y[i + 0] = X[i]; Y[i + A] = Z[i] }",
+                   "A=4 B=4 N=8", TEMPLATE_DTYPE);
+  arena a = ARENA_INIT;
+  template_case even = template_case_bind(&a, map, TYPED, "T=f32 U=i4 M=3 N=8", "VECTOR=2");
+  lowered l = template_case_lower(&a, &even);
+  const recipe_binding sizes[] = {{"M", 3}, {"N", 7}};
+  for (const recipe *r = &l.recipe; r != NULL; r = r->otherwise) {
+    bool refused = false;
+    for (int i = 0; i < r->n_requirements; i++) {
+      int64_t value, divisor = r->requirements[i].divisor;
+      if (divisor != 0 && recipe_expr_eval(r->requirements[i].expr, sizes, 2, &value, NULL) == ARKE_OK)
+        refused = refused || value % divisor != 0;
+    }
+    ck_assert(refused);
+  }
+  run_view views[LIMIT_TENSORS] = {{.strided = true, .stride = {12, 1}},
+                                   {.strided = true, .stride = {16, 1}}};
+  template_case_run(&a, &even, views, 1);
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(what_is_no_map_is_refused) {
   static const char *const texts[][2] = {
       {"s(X: f32[M,N]) -> (Y: f32[M]) { Y[i] = sum(k) X[i,k] }", "M=8 N=8"},
@@ -582,6 +616,7 @@ int main(void) {
   tcase_add_loop_test(tests, offsets_have_64_bits_where_needed, 0, 3);
   tcase_add_loop_test(tests, other_sizes_are_right, 0, 9);
   tcase_add_loop_test(tests, sizes_that_leave_a_tensor_are_refused, 0, 3);
+  tcase_add_test(tests, odd_packed_outputs_are_refused);
   tcase_add_loop_test(tests, what_is_no_map_is_refused, 0, 8);
   tcase_add_loop_test(tests, classes_assemble_without_spills, 0, (int)COUNT_OF(class_cases));
   tcase_add_test(tests, accesses_are_wide_and_loads_come_first);
