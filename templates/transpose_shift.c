@@ -25,10 +25,6 @@ static int word_bytes(const transpose_plan *p) {
   return p->load * p->bytes[0];
 }
 
-static gen_value both(gen_builder *b, gen_value x, gen_value y) {
-  return x && y ? gen_and(b, x, y) : x ? x : y;
-}
-
 static arke_status evaluator(const emitter *e, bool store, gen_value u, gen_value v, lanes **l,
                              arke_error *err) {
   transpose_kernel *k = e->k;
@@ -72,41 +68,43 @@ static gen_value row_of(const emitter *e, int k, gen_value v) {
 
 /* A word that a thread loads. */
 typedef struct word {
-  gen_value wanted; /* I1; NULL: always */
-  gen_value cut;    /* whether some of it, but not all, lies in the tensor; NULL: no */
+  gen_value inside; /* I1: it lies in the tensor, and elements of the tile in it */
+  gen_value cut;    /* I1: those do, but not all of it */
+  gen_value exists; /* I1: the tile has such a word; NULL: it has */
   gen_value from, to;
 } word;
+
+/* Behind the last element of an access's tensor. */
+static gen_value end_of(const emitter *e, int k) {
+  gen_builder *b = e->b;
+  int tensor = e->p->form->accesses[e->p->access[k]].tensor;
+  return gen_add(b, gen_param(b, e->k->load_slots.pointer[tensor]),
+                 gen_mul_imm(b, gen_param(b, e->k->span[k]), e->p->bytes[k]));
+}
 
 static arke_status find_word(const emitter *e, int k, int i, word *w, arke_error *err) {
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
-  int bytes = word_bytes(p), access = p->access[k];
+  int bytes = word_bytes(p);
   gen_value index = gen_add_imm(b, e->thread, i * p->threads), words = gen_i32(b, p->row_words);
-  gen_value row = gen_udiv(b, index, words), number = gen_urem(b, index, words);
+  gen_value row = gen_udiv(b, index, words), number = gen_mul_imm(b, gen_urem(b, index, words), bytes);
   gen_value v = gen_add(b, e->v, transpose_index(e, row)), end_u, end_v, first;
   *w = (word){0};
   if ((i + 1) * p->threads > p->rows * p->row_words)
-    w->wanted = gen_compare_imm(b, GEN_ULT, index, p->rows * p->row_words);
+    w->exists = gen_compare_imm(b, GEN_ULT, index, p->rows * p->row_words);
   TRY(extents(e, &end_u, &end_v, err));
-  if (!e->whole) {
-    w->wanted = both(b, w->wanted, gen_compare(b, GEN_ULT, v, end_v));
-    v = gen_umin(b, v, gen_add_imm(b, end_v, -1));
-  }
-  TRY(address_of(e, access, e->u, v, &first, err));
+  TRY(address_of(e, p->access[k], e->u, gen_umin(b, v, gen_add_imm(b, end_v, -1)), &first, err));
   gen_value whole = gen_and(b, first, gen_i64(b, -bytes));
-  w->from = gen_add(b, whole, gen_zext(b, gen_mul_imm(b, number, bytes), GEN_I64));
-  w->to = gen_add(b, row_of(e, k, row), gen_mul_imm(b, number, bytes));
-  if (e->whole) return ARKE_OK;
-  int tensor = p->form->accesses[access].tensor;
+  w->from = gen_add(b, whole, gen_zext(b, number, GEN_I64));
+  w->to = gen_add(b, row_of(e, k, row), number);
   gen_value length = gen_umin(b, gen_sub(b, end_u, e->u), transpose_index(e, gen_i32(b, p->tile_u)));
-  if (!p->wide_offsets) length = gen_zext(b, length, GEN_I64);
-  gen_value end_row = gen_add(b, first, gen_mul_imm(b, length, p->bytes[k]));
-  gen_value end = gen_add(b, gen_param(b, e->k->load_slots.pointer[tensor]),
-                          gen_mul_imm(b, gen_param(b, e->k->span[k]), p->bytes[k]));
-  gen_value needed = both(b, w->wanted, gen_compare(b, GEN_ULT, w->from, end_row));
-  gen_value inside = gen_compare(b, GEN_ULE, gen_add_imm(b, w->from, bytes), end);
-  w->wanted = gen_and(b, needed, inside);
-  w->cut = gen_and(b, needed, gen_xor(b, inside, gen_bool(b, true)));
+  if (p->wide_offsets) length = gen_trunc(b, length, GEN_I32);
+  gen_value end = gen_add(b, in_word(e, gen_trunc(b, first, GEN_I32)), gen_mul_imm(b, length, p->bytes[k]));
+  gen_value needed = gen_and(b, gen_compare(b, GEN_ULT, number, end), gen_compare(b, GEN_ULT, v, end_v));
+  if (w->exists) needed = gen_and(b, needed, w->exists);
+  gen_value fits = gen_compare(b, GEN_ULE, gen_add_imm(b, w->from, bytes), end_of(e, k));
+  w->inside = gen_and(b, needed, fits);
+  w->cut = gen_and(b, needed, gen_xor(b, fits, gen_bool(b, true)));
   return ARKE_OK;
 }
 
@@ -120,9 +118,7 @@ static void copy_cut_word(const emitter *e, int k, const word *words) {
     from = gen_select(b, words[i].cut, words[i].from, from);
     to = gen_select(b, words[i].cut, words[i].to, to);
   }
-  int tensor = p->form->accesses[p->access[k]].tensor;
-  gen_value end = gen_add(b, gen_param(b, e->k->load_slots.pointer[tensor]),
-                          gen_mul_imm(b, gen_param(b, e->k->span[k]), p->bytes[k]));
+  gen_value end = end_of(e, k);
   gen_branch some, one;
   gen_if(b, &some, cut, NULL, 0);
   for (int i = 0; i < p->load; i++) {
@@ -135,6 +131,7 @@ static void copy_cut_word(const emitter *e, int k, const word *words) {
   gen_if_end(b, &some);
 }
 
+/* What is not loaded is 0 in shared memory, so that all of a tile can be picked from. */
 static arke_status load_words(const emitter *e, arke_error *err) {
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
@@ -146,22 +143,22 @@ static arke_status load_words(const emitter *e, arke_error *err) {
     for (int i = 0; i < p->loads; i++, at += n) {
       word *w = &words[k][i];
       TRY(find_word(e, k, i, w, err));
-      for (int j = 0; j < n && w->wanted; j++) values[at + j] = gen_i32(b, 0);
-      if (w->wanted) gen_if(b, &branch, w->wanted, values + at, n);
+      for (int j = 0; j < n; j++) values[at + j] = gen_i32(b, 0);
+      gen_if(b, &branch, w->inside, values + at, n);
       gen_value all = gen_load_global(b, GEN_I32, n, w->from, true);
       for (int j = 0; j < n; j++) values[at + j] = n == 1 ? all : gen_lane(b, all, j);
-      if (w->wanted) gen_if_end(b, &branch);
+      gen_if_end(b, &branch);
     }
   }
   at = 0;
   for (int k = 0; k < p->n_turned; k++) {
     for (int i = 0; i < p->loads; i++, at += n) {
       const word *w = &words[k][i];
-      if (w->wanted) gen_if(b, &branch, w->wanted, NULL, 0);
+      if (w->exists) gen_if(b, &branch, w->exists, NULL, 0);
       gen_store_shared(b, n == 1 ? values[at] : gen_vector(b, values + at, n), w->to);
-      if (w->wanted) gen_if_end(b, &branch);
+      if (w->exists) gen_if_end(b, &branch);
     }
-    if (!e->whole) copy_cut_word(e, k, words[k]);
+    copy_cut_word(e, k, words[k]);
   }
   return ARKE_OK;
 }
@@ -204,25 +201,33 @@ static arke_status evaluate(emitter *e, lanes *l, gen_value *element, arke_error
                      err);
 }
 
-/* One word of the output: the thread's first, and `more` from there. */
+/* One word of the output: the thread's first, and `more` from there, where it is a whole one. */
 static arke_status store_word(emitter *e, gen_value rows[][MAX_WIDTH], gen_value u, gen_value v,
                               transpose_offset more, arke_error *err) {
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
   gen_value elements[MAX_WIDTH], address;
   int bytes = word_bytes(p), steps = (more.v * p->row_words + more.v / p->store) * bytes;
+  gen_value end_u, end_v;
+  gen_branch branch;
+  TRY(extents(e, &end_u, &end_v, err));
   u = gen_add_imm(b, u, more.u);
   v = gen_add_imm(b, v, more.v);
+  gen_value exists = gen_compare(b, GEN_ULT, u, end_u);
+  exists = gen_and(b, exists, gen_compare(b, GEN_ULE, gen_add_imm(b, v, p->store), end_v));
+  gen_value in_u = gen_umin(b, u, gen_add_imm(b, end_u, -1)), last = gen_add_imm(b, end_v, -1);
   for (int i = 0; i < p->store; i++) {
     lanes *l;
     for (int k = 0; k < p->n_turned; k++)
       e->waits_at[k] = gen_add_imm(b, rows[k][i], steps + more.u * p->bytes[k]);
-    TRY(evaluator(e, true, u, gen_add_imm(b, v, i), &l, err));
+    TRY(evaluator(e, true, in_u, gen_umin(b, gen_add_imm(b, v, i), last), &l, err));
     TRY(evaluate(e, l, &elements[i], err));
   }
+  gen_if(b, &branch, exists, NULL, 0);
   TRY(address_of(e, p->form->outputs[0].access, u, v, &address, err));
   gen_value all = gen_vector(b, elements, p->store);
   gen_store_global(b, gen_bitcast(b, all, GEN_I32, bytes / 4), address);
+  gen_if_end(b, &branch);
   return ARKE_OK;
 }
 
@@ -233,7 +238,7 @@ static arke_status store_words(emitter *e, arke_error *err) {
   transpose_place_to_store(e, &within_u, &within_v);
   TRY(extents(e, &end_u, &end_v, err));
   gen_value u = transpose_position(e, e->u, within_u);
-  TRY(elements_before(e, e->whole ? u : gen_umin(b, u, gen_add_imm(b, end_u, -1)), &later, err));
+  TRY(elements_before(e, gen_umin(b, u, gen_add_imm(b, end_u, -1)), &later, err));
   within_v = gen_add(b, within_v, later);
   gen_value v = transpose_position(e, e->v, within_v);
   for (int k = 0; k < p->n_turned; k++) {
@@ -241,17 +246,7 @@ static arke_status store_words(emitter *e, arke_error *err) {
     for (int i = 0; i < p->store; i++)
       rows[k][i] = gen_unknown(b, gen_add(b, rows[k][i], gen_mul_imm(b, within_u, p->bytes[k])));
   }
-  for (int i = 0; i < p->stores; i++) {
-    transpose_offset more = transpose_store_offset(p, i);
-    gen_branch branch;
-    if (!e->whole) {
-      gen_value exists = gen_compare(b, GEN_ULT, gen_add_imm(b, u, more.u), end_u);
-      gen_value fits = gen_compare(b, GEN_ULE, gen_add_imm(b, v, more.v + p->store), end_v);
-      gen_if(b, &branch, gen_and(b, exists, fits), NULL, 0);
-    }
-    TRY(store_word(e, rows, u, v, more, err));
-    if (!e->whole) gen_if_end(b, &branch);
-  }
+  for (int i = 0; i < p->stores; i++) TRY(store_word(e, rows, u, v, transpose_store_offset(p, i), err));
   return ARKE_OK;
 }
 
@@ -316,15 +311,6 @@ static arke_status store_ends(emitter *e, arke_error *err) {
   return ARKE_OK;
 }
 
-static arke_status emit_words(emitter *e, bool whole, arke_error *err) {
-  e->whole = whole;
-  TRY(load_words(e, err));
-  gen_cta_sync(e->b);
-  TRY(store_words(e, err));
-  e->whole = false;
-  return ARKE_OK;
-}
-
 arke_status transpose_emit_shifted(emitter *e, arke_error *err) {
   const transpose_plan *p = e->p;
   gen_builder *b = e->b;
@@ -332,17 +318,13 @@ arke_status transpose_emit_shifted(emitter *e, arke_error *err) {
   gen_value end_u, end_v;
   for (int k = 0; k < p->n_turned; k++)
     e->types[k] = gen_storage_type(ir_tensor_dtype(p->form->problem, p->form->accesses[p->access[k]].tensor));
+  TRY(load_words(e, err));
+  gen_cta_sync(b);
+  TRY(store_words(e, err));
   TRY(extents(e, &end_u, &end_v, err));
-  /* Behind the rows of such a tile is another one, so that none of its words are cut. */
-  gen_value all_u = gen_compare(b, GEN_ULE, gen_add_imm(b, e->u, p->tile_u), end_u);
-  gen_value all_v = gen_compare(b, GEN_ULE, gen_add_imm(b, e->v, p->tile_v + 2 * p->store), end_v);
-  gen_if(b, &branch, gen_and(b, all_u, all_v), NULL, 0);
-  TRY(emit_words(e, true, err));
-  gen_else(b, &branch);
-  TRY(emit_words(e, false, err));
-  gen_if_end(b, &branch);
   gen_value starts = gen_compare(b, GEN_EQ, e->v, transpose_index(e, gen_i32(b, 0)));
-  gen_if(b, &branch, gen_or(b, starts, gen_xor(b, all_v, gen_bool(b, true))), NULL, 0);
+  gen_value ends = gen_compare(b, GEN_ULT, end_v, gen_add_imm(b, e->v, p->tile_v + 2 * p->store));
+  gen_if(b, &branch, gen_or(b, starts, ends), NULL, 0);
   TRY(store_ends(e, err));
   gen_if_end(b, &branch);
   return ARKE_OK;
