@@ -104,7 +104,9 @@ static double instructions_of(const attention_match *m, const ir_expr *e) {
 }
 
 double attend_body_instructions(const attention_match *m) {
-  return m->body == m->product ? 0 : instructions_of(m, m->body);
+  if (m->body == m->product) return 0;
+  /* Factors of a row are found once a step, and multiplied; so is what makes it an exponent of 2. */
+  return m->by_row ? 2 : instructions_of(m, m->body);
 }
 
 static step_time time_of_step(const attend_plan *p, const target_rates *rates) {
