@@ -1,4 +1,5 @@
 /* The tiling space of scatters, its cost, and a small problem for each point. */
+#include "ir/ir_bounds.h"
 #include "templates/map.h"
 #include "templates/scatter.h"
 #include "templates/scatter_rows.h"
@@ -184,14 +185,49 @@ static void reduce_rows(const ir_problem *p, const target *t, const config *c, i
   arena_release(&a);
 }
 
+/* Whether what is written lies inside. */
+static bool writes_inside(const ir_problem *p) {
+  for (int i = 0; i < p->op->n_definitions; i++)
+    if (ir_writes_check(p, &p->op->definitions[i], NULL) != ARKE_OK) return false;
+  return true;
+}
+
+/* Sizes may depend on one another: parts that lie one behind the other fill an axis of the output. Makes
+ * those axes as long as the others, which are short, want them. */
+static void fit_outputs(const ir_problem *p, ir_problem *reduced) {
+  ir_problem least = *reduced;
+  if (writes_inside(reduced)) return;
+  for (int pass = 0; pass < 2; pass++) {
+    for (int t = p->op->n_inputs; t < p->op->n_args; t++) {
+      for (int d = 0; d < p->op->tensors[t].rank; d++) {
+        int axis = p->op->tensors[t].dims[d].axis;
+        if (axis < 0) continue;
+        int64_t *size = &reduced->sizes[axis], low = least.sizes[axis], high = p->sizes[axis];
+        *size = high;
+        while (pass == 1 && low < high) {
+          *size = low + (high - low) / 2;
+          if (writes_inside(reduced)) {
+            high = *size;
+          } else {
+            low = *size + 1;
+          }
+        }
+        *size = high;
+      }
+    }
+  }
+  if (!writes_inside(reduced)) *reduced = *p;
+}
+
 void scatter_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced) {
   (void)sm_count;
   *reduced = *p;
   for (int i = 0; i < p->op->n_axes; i++) {
-    int64_t e = evenness(p->sizes[i]), most = 48 + e;
+    int64_t most = 48 + evenness(p->sizes[i]);
     if (reduced->sizes[i] > most) reduced->sizes[i] = most;
   }
+  fit_outputs(p, reduced);
   for (int i = 0; i < p->lead_rank; i++) reduced->lead[i] = p->lead[i] < 3 ? p->lead[i] : 3;
   if (c->values[SCATTER_ROWS]) reduce_rows(p, t, c, reduced);
 }

@@ -25,6 +25,8 @@ static const char least_of[] = "s(X: T[K,N], k: i64[K]) -> (Y: T[M,N]) { Y[k[j],
 static const char halves[] =
     "s(X: T[M,2*E], C: T[M,E]) -> (Y: T[M,2*E]) { Y[i,e+0] = X[i,e+0] * C[i,e] - X[i,e+E];"
     " Y[i,e+E] = X[i,e+E] * C[i,e] + X[i,e+0] }";
+static const char joined[] =
+    "s(X: T[M,A], Z: T[M,B]) -> (Y: T[M,N]) { Y[i,j+0] = X[i,j]; Y[i,j+A] = Z[i,j] }";
 static const char pairs[] = "s(X: T[M]) -> (Y: T[N]) { Y[i / 2] += X[i] }";
 static const char two[] = "s(D: T[M,N], V: T[M,N], k: i64[S], A: T[S,N], B: T[S,N]) -> (D, V) { D[k[s],d] = "
                           "A[s,d]; V[k[s],d] = B[s,d] }";
@@ -203,6 +205,13 @@ START_TEST(the_small_problem_is_feasible) {
   arena a = ARENA_INIT;
   template_case c = template_case_bind(&a, scatter(), halves, "T=bf16 M=4096 E=4096", "");
   template_case_run_reduced(&a, &c);
+  /* Sizes that depend on one another. */
+  for (int i = 0; i < 2; i++) {
+    c = template_case_bind(
+        &a, scatter(), joined,
+        i == 0 ? "T=bf16 M=4096 A=4096 B=4096 N=8192" : "T=bf16 M=601 A=3001 B=2001 N=5002", "");
+    template_case_run_reduced(&a, &c);
+  }
   /* Random places are among the first few, so that many updates meet. */
   c = template_case_bind(&a, scatter(), assign, "T=bf16 M=8192 N=8192 K=1024", "THREADS=64,UNROLL=2");
   ck_assert_int_eq(space_value(scatter()->space(c.t), &c.c, "ROWS"), 1);
