@@ -33,12 +33,13 @@ typedef struct backward_match {
   const ir_expr *sums[3];           /* REDUCE nodes of dQ, dK, dV: what outputs are expressions over */
   const ir_expr *lse; /* l, an expression over the query, of P = exp(score - l); NULL: it is not */
   /* P is exp(scale * product - l), and dS is P * (slope - offset): of what `plain` says no more is to be
-   * known. */
-  bool plain;
+   * known. `capped`: P is exp(cap * t - l), where t = tanh(scale * product), and dS is P * (slope - offset) *
+   * (1 - t * t). */
+  bool plain, capped;
   const ir_expr *offset; /* `dot`, or an expression over the query without reductions */
-  double scale;          /* of the product */
-  bool base2;            /* P is a power of two */
-  dtype type;            /* of what P and dS are rounded to */
+  double scale, cap;
+  bool base2; /* P is a power of two */
+  dtype type; /* of what P and dS are rounded to */
 } backward_match;
 
 /* TEMPLATE_OPERATOR with a sentence in `detail` (may be NULL) where the operator is no such gradient;

@@ -15,8 +15,9 @@ static const double narrow = 6;         /* columns of a step for which products 
 static const double exp_per_clock = 16; /* of an SM */
 static const double instructions = 6,
                     lanes_per_clock = 128; /* of an element beside its exponential; of an SM */
-static const double step_ns = 60;          /* its barriers */
-static const double overlapped = 0.7;      /* of what one group shows where its next products run under it */
+static const double cap_instructions = 24, cap_exponentials = 3; /* of a softcap; not fitted */
+static const double step_ns = 60;                                /* its barriers */
+static const double overlapped = 0.7; /* of what one group shows where its next products run under it */
 /* What a step takes whose operands are copied while nothing else is there to multiply: where an SM has one
  * CTA, or two. */
 static const double not_ahead = 1.3, not_ahead_of_two = 1.1;
@@ -57,7 +58,7 @@ static double steps_of(const backward_plan *plan, const backward_pass *p, double
 }
 
 /* A step of all consumer groups: products, and what one group computes while another's run, or its own. */
-static double step_time(const backward_pass *p, const target_rates *rates) {
+static double step_time(const backward_plan *plan, const backward_pass *p, const target_rates *rates) {
   static const double shown[] = {1, 0.6, 0.3, 0.2}; /* more groups hide more of it */
   int groups = p->consumers * p->resident > 3 ? 3 : p->consumers * p->resident;
   double ns_per_clock = 1e9 / rates->clock_hz, sms = rates->sm_count;
@@ -67,7 +68,10 @@ static double step_time(const backward_pass *p, const target_rates *rates) {
   if (p->updates) flops += 2 * scores * first;
   /* Narrow products read more of shared memory than it gives. */
   double math = flops / (rates->f16_flops_per_s * sustained / sms) * 1e9 * (1 + narrow / p->block_columns);
-  double other = (scores / exp_per_clock + scores * instructions / lanes_per_clock) * ns_per_clock;
+  bool capped = plan->match->capped;
+  double exponentials = 1 + (capped ? cap_exponentials : 0);
+  double each = instructions + (capped ? cap_instructions : 0);
+  double other = scores * (exponentials / exp_per_clock + each / lanes_per_clock) * ns_per_clock;
   double exposed = shown[groups] * (p->overlap ? overlapped : 1) * fmin(math, other);
   return fmax(math, other) + exposed + step_ns + (p->updates ? meetings_ns : 0);
 }
@@ -97,7 +101,7 @@ static double pass_time(const backward_plan *plan, const backward_pass *p, const
   /* A step that waits for the next one's products holds its stage meanwhile. */
   double waits = p->stages - p->overlap > 1 ? 1 : p->resident > 1 ? not_ahead_of_two : not_ahead;
   double uneven = plan->masked && plan->persistent && plan->group > 1 ? uneven_groups : 1;
-  double math = steps * step_time(p, rates) * p->resident * waits * uneven + between;
+  double math = steps * step_time(plan, p, rates) * p->resident * waits * uneven + between;
   double traffic = 2.0 * (p->columns[0].columns + p->columns[1].columns) *
                    (all * p->block_columns + tiles * p->block_rows * 2) * heads;
   if (p->updates) traffic += all * heads * p->block_columns * p->columns[0].columns * 4 / adding;

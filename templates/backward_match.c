@@ -132,30 +132,60 @@ static void find_lse(backward_match *m) {
   m->base2 = e->id == IR_FN_EXP2;
 }
 
-/* The score is a constant times the product. */
-static bool find_scale(backward_match *m) {
-  const ir_expr *score = m->weight->args[0]->args[0];
+/* e without the constants that it is multiplied with or divided by, which are in `factor` then. */
+static const ir_expr *without_constants(const ir_problem *p, const ir_expr *e, double *factor) {
   double v;
-  m->scale = 1;
-  while (ir_is_operator(score, IR_OP_MUL) || ir_is_operator(score, IR_OP_DIV)) {
-    bool product = score->id == IR_OP_MUL;
-    int constant = product && is_constant(m->form.problem, score->args[0], &v) ? 0 : 1;
-    if (!is_constant(m->form.problem, score->args[constant], &v)) return false;
-    m->scale *= product ? v : 1 / v;
-    score = score->args[1 - constant];
+  *factor = 1;
+  while (ir_is_operator(e, IR_OP_MUL) || ir_is_operator(e, IR_OP_DIV)) {
+    bool product = e->id == IR_OP_MUL;
+    int constant = product && is_constant(p, e->args[0], &v) ? 0 : 1;
+    if (!is_constant(p, e->args[constant], &v)) break;
+    *factor *= product ? v : 1 / v;
+    e = e->args[1 - constant];
   }
-  return score == m->product && isfinite(m->scale);
+  return e;
 }
 
-/* dS = P * (slope - e). */
-static bool find_offset(backward_match *m) {
-  if (!ir_is_operator(m->gradient, IR_OP_MUL)) return false;
-  int p = m->gradient->args[0] == m->weight ? 0 : 1;
-  const ir_expr *difference = m->gradient->args[1 - p];
-  if (m->gradient->args[p] != m->weight || !ir_is_operator(difference, IR_OP_SUB)) return false;
+/* The score is a constant times the product, or times the tanh of that, which is `tanh` then. */
+static bool find_scale(backward_match *m, const ir_expr **tanh) {
+  const ir_expr *score = without_constants(m->form.problem, m->weight->args[0]->args[0], &m->scale);
+  *tanh = NULL;
+  if (score->node == IR_CALL && score->id == IR_FN_TANH) {
+    *tanh = score;
+    m->cap = m->scale;
+    score = without_constants(m->form.problem, score->args[0], &m->scale);
+  }
+  return score == m->product && isfinite(m->scale) && isfinite(m->cap);
+}
+
+/* 1 - t * t */
+static bool is_derivative(const ir_expr *e, const ir_expr *t) {
+  if (!ir_is_operator(e, IR_OP_SUB) || !ir_is_operator(e->args[1], IR_OP_MUL)) return false;
+  const ir_expr *one = e->args[0], *square = e->args[1];
+  bool is_one = (one->node == IR_INT && one->integer == 1) || (one->node == IR_FLOAT && one->number == 1);
+  return is_one && square->args[0] == t && square->args[1] == t;
+}
+
+/* P * (slope - e) */
+static bool find_offset(backward_match *m, const ir_expr *e) {
+  if (!ir_is_operator(e, IR_OP_MUL)) return false;
+  int p = e->args[0] == m->weight ? 0 : 1;
+  const ir_expr *difference = e->args[1 - p];
+  if (e->args[p] != m->weight || !ir_is_operator(difference, IR_OP_SUB)) return false;
   m->offset = difference->args[1];
   return difference->args[0] == m->slope && is_of_query(m, m->offset) &&
          (m->offset == m->dot || !ir_reduces(m->offset));
+}
+
+static void find_kind(backward_match *m) {
+  const ir_expr *tanh, *e = m->gradient;
+  if (!m->lse || !find_scale(m, &tanh)) return;
+  if (!tanh) {
+    m->plain = find_offset(m, e);
+  } else if (ir_is_operator(e, IR_OP_MUL)) {
+    int factor = is_derivative(e->args[0], tanh) ? 0 : 1;
+    m->capped = is_derivative(e->args[factor], tanh) && find_offset(m, e->args[1 - factor]);
+  }
 }
 
 /* --- operands --- */
@@ -397,7 +427,7 @@ static bool match(matcher *w) {
     return template_say(w->detail, "weights and their gradients are rounded to different dtypes");
   m->type = dq->rounded;
   find_lse(m);
-  m->plain = m->lse && find_scale(m) && find_offset(m);
+  find_kind(m);
   return match_bounds(w, dq, dk);
 }
 
@@ -430,7 +460,8 @@ void backward_print(const backward_match *m, strbuf *out) {
   for (int i = 0; i < 3; i++)
     strbuf_addf(out, "; %s", op->tensors[form->accesses[form->outputs[outputs[i]].access].tensor].name);
   strbuf_addf(out, "; %s", dtype_name(m->type));
-  if (m->plain) strbuf_addf(out, "; scale %g", m->scale);
+  if (m->plain || m->capped) strbuf_addf(out, "; scale %g", m->scale);
+  if (m->capped) strbuf_addf(out, "; cap %g", m->cap);
   strbuf_addf(out, "%s; %d bounds", m->base2 ? "; base 2" : "", m->seen[BACKWARD_QUERIES].n);
   if (m->seen[0].n_conditions > 0) strbuf_addf(out, "; %d conditions", m->seen[0].n_conditions);
   if (m->groups[BACKWARD_QUERIES].of) strbuf_add(out, "; requests of queries");

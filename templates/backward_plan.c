@@ -13,7 +13,7 @@
 enum { STATIC_SMEM_BYTES = 1024 };
 /* Registers a consumer thread needs beside sums, scores and operands; more where rows have bounds on both
  * sides and there is something else to keep (l and e of queries, words that a step leaves to the next). */
-enum { OVERHEAD_REGISTERS = 24, BOUND_REGISTERS = 8, OVERLAP_REGISTERS = 4 };
+enum { OVERHEAD_REGISTERS = 24, BOUND_REGISTERS = 8, OVERLAP_REGISTERS = 4, CAP_REGISTERS = 12 };
 static const int consumer_registers[] = {0, 232, 240, 160};
 
 int backward_row_loop(const backward_match *m, int side) {
@@ -93,6 +93,7 @@ static template_reason make_pass(const backward_plan *plan, const target *t, bac
   if (p->sums[1]) p->live_registers += (int)width[1] / 2;
   if (p->sums[1] || p->overlap) p->live_registers += p->block_columns / 4;
   if (p->overlap) p->live_registers += OVERLAP_REGISTERS;
+  if (m->capped) p->live_registers += CAP_REGISTERS;
   if (p->live_registers > consumer_registers[p->consumers]) return TEMPLATE_REGISTERS;
   for (int i = 0; i < 2; i++) {
     /* Without slopes the tile needs nothing of their operand. */

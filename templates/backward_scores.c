@@ -3,6 +3,8 @@
 #include <math.h>
 
 #include "generator/gen_barrier.h"
+#include "generator/gen_bits.h"
+#include "generator/gen_math.h"
 #include "generator/gen_memory.h"
 #include "templates/backward_emit.h"
 
@@ -14,11 +16,15 @@ static int column_of(int i) {
   return 8 * (i / 4) + i % 2;
 }
 
-static gen_value exp2_of(gen_builder *b, gen_value x) {
+static gen_value function_of(gen_builder *b, ir_function f, gen_accuracy accuracy, gen_value x) {
   gen_value v = x;
   arke_error err = ARKE_ERROR_INIT;
-  if (gen_math_to(b, IR_FN_EXP2, GEN_ACCURACY_NARROW, &x, &v, &err) != ARKE_OK) gen_misuse(b, "%s", err.text);
+  if (gen_math_to(b, f, accuracy, &x, &v, &err) != ARKE_OK) gen_misuse(b, "%s", err.text);
   return v;
+}
+
+static gen_value exp2_of(gen_builder *b, gen_value x) {
+  return function_of(b, IR_FN_EXP2, GEN_ACCURACY_NARROW, x);
 }
 
 /* l or e for each accumulator. */
@@ -41,17 +47,38 @@ enum { MOST = 64 }; /* accumulators of a step: columns / 2 */
 
 void backward_weights(backward_emitter *e, const backward_rows *rows, gen_value stage, gen_value *s, int n) {
   gen_builder *b = e->b;
-  gen_value factor = gen_f32(b, e->m->scale * (e->m->base2 ? 1 : M_LOG2E)), lse[MOST];
+  const backward_match *m = e->m;
+  double to_base2 = m->base2 ? 1 : M_LOG2E;
+  gen_value factor = gen_f32(b, (m->capped ? m->cap : m->scale) * to_base2), lse[MOST];
   statistics(e, rows, 0, stage, lse, n);
-  for (int i = 0; i < n; i++) s[i] = exp2_of(b, gen_fma(b, s[i], factor, gen_fneg(b, lse[i])));
+  for (int i = 0; i < n; i++) {
+    if (m->capped)
+      s[i] = function_of(b, IR_FN_TANH, GEN_ACCURACY_SCORE, gen_fmul(b, s[i], gen_f32(b, m->scale)));
+    s[i] = exp2_of(b, gen_fma(b, s[i], factor, gen_fneg(b, lse[i])));
+  }
+}
+
+/* 1 - t * t, where t was the tanh of a weight's score: it takes no registers meanwhile, since log2(P) =
+ * factor * t - l tells it, to some 2^-22 of that. A P that is 0 may be that of any t. */
+static gen_value derivative(backward_emitter *e, gen_value p, gen_value lse) {
+  gen_builder *b = e->b;
+  gen_value least = gen_f32(b, 0x1p-126), one = gen_f32(b, 1);
+  gen_value exponent = function_of(b, IR_FN_LOG2, GEN_ACCURACY_FAST, gen_maximum(b, p, least));
+  double factor = e->m->cap * (e->m->base2 ? 1 : M_LOG2E);
+  gen_value t = gen_fmul(b, gen_fadd(b, exponent, lse), gen_f32(b, 1 / factor));
+  return gen_fma(b, gen_fneg(b, t), t, one);
 }
 
 void backward_slopes(backward_emitter *e, const backward_rows *rows, gen_value stage, const gen_value *p,
                      gen_value *slopes, int n) {
   gen_builder *b = e->b;
-  gen_value dot[MOST];
+  gen_value dot[MOST], lse[MOST];
   statistics(e, rows, 1, stage, dot, n);
-  for (int i = 0; i < n; i++) slopes[i] = gen_fmul(b, p[i], gen_fsub(b, slopes[i], dot[i]));
+  if (e->m->capped) statistics(e, rows, 0, stage, lse, n);
+  for (int i = 0; i < n; i++) {
+    slopes[i] = gen_fmul(b, p[i], gen_fsub(b, slopes[i], dot[i]));
+    if (e->m->capped) slopes[i] = gen_fmul(b, slopes[i], derivative(e, p[i], lse[i]));
+  }
 }
 
 arke_status backward_mask(backward_emitter *e, const backward_rows *rows, gen_value column, gen_value *x,

@@ -21,6 +21,7 @@ const space *backward_space_of(const target *t) {
 }
 
 enum { MOST_COLUMNS = 256, MOST_EXTENT = (1 << 30) - 4096 };
+static const double LEAST_CAP = 0.25;
 
 /* --- fitting --- */
 
@@ -51,10 +52,12 @@ template_reason backward_fit(const ir_problem *p, const target *t, arena *a, bac
                              strbuf *detail, arke_status *status) {
   template_reason reason = backward_match_op(p, a, m, detail, status);
   if (reason != TEMPLATE_OK) return reason;
+  /* Less of a cap is not told by its weights any more (backward_scores.c). */
+  bool scores = m->plain || (m->capped && m->cap >= LEAST_CAP);
   bool packed = m->groups[BACKWARD_QUERIES].of || m->groups[BACKWARD_KEYS].of;
-  if (!m->plain || !m->dot || packed || m->seen[BACKWARD_QUERIES].n_conditions > 0) {
-    template_say(detail,
-                 "the backward template takes scores that are products, of queries that lie together");
+  if (!scores || !m->dot || packed || m->seen[BACKWARD_QUERIES].n_conditions > 0) {
+    template_say(detail, "the backward template takes scores that are products, or a softcap of them, of "
+                         "queries that lie together");
     return TEMPLATE_OPERATOR;
   }
   if (!t->has.tma || !t->has.wgmma || !t->has.setmaxnreg) {

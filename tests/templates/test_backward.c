@@ -41,6 +41,10 @@ static const struct {
      "batch b h; h of g; query q; key k; depth d; wide x; Q; K; V; dO; dQ; dK; dV; f16; scale 2.88539; base "
      "2; 0 "
      "bounds"},
+    {catalogued, "T=f16 B=1 H=4 G=4 S=64 R=64 D=64 E=64 softcap=2",
+     "batch b h; h of g; query q; key k; depth d; wide x; Q; K; V; dO; dQ; dK; dV; f16; scale 0.0625; cap 2; "
+     "0 "
+     "bounds"},
     {alike, "T=bf16 B=1 H=4 S=64 R=64 D=64",
      "batch b h; query q; key k; depth d; wide d; Q; K; V; G; Y; X; Z; bf16; scale 0.2; base 2; 1 bounds"},
 };
@@ -101,6 +105,10 @@ static const struct {
     {catalogued, "T=f16 B=1 H=2 G=2 S=200 R=100 D=64 E=64 causal=true",
      Q(3, 48, 2, 1) K(3, 32, 3, 1) ",PERSISTENT=1"},
     {alike, "T=bf16 B=2 H=2 S=70 R=80 D=64", Q(1, 32, 2, 1) K(1, 32, 2, 0) ",GROUP=0"},
+    /* a softcap, by which most scores are far from what they were */
+    {catalogued, "T=f16 B=1 H=2 G=1 S=70 R=65 D=64 E=64 softcap=1.5 causal=true scale=1",
+     Q(1, 32, 2, 1) K(1, 32, 2, 1)},
+    {catalogued, "T=bf16 B=1 H=2 G=2 S=70 R=65 D=64 E=64 softcap=0.5 base2=true", ONE(1, 2)},
 };
 
 /* An element of the reference is a sum over all heads and queries of sums: a sample is compared. */
@@ -260,6 +268,8 @@ static const struct {
     {"T=bf16 " LONG "D=256 E=256 causal=true", Q(2, 48, 1, 0) K(2, 32, 2, 0) ",PERSISTENT=1"},
     {"T=bf16 " LONG "D=128 E=128 causal=true", ONE(2, 3)},
     {"T=bf16 " LONG "D=128 E=128 left=300 right=10", ONE(2, 3) ",SPLIT=2"},
+    {"T=bf16 " LONG "D=128 E=128 causal=true softcap=30", Q(2, 96, 2, 1) K(2, 32, 2, 1) ",PERSISTENT=1"},
+    {"T=bf16 " LONG "D=64 E=64 causal=true softcap=30", ONE(2, 3)},
     /* two CTAs would fit an SM, but for their registers */
     {"T=bf16 " LONG "D=256 E=256 causal=true", Q(1, 48, 2, 1) K(1, 32, 2, 1) ",PERSISTENT=1"},
 };

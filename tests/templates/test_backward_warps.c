@@ -218,7 +218,8 @@ static const struct {
      "bounds; "
      "requests of queries; requests of keys"},
     {dense, "T=f16 B=1 H=4 G=4 S=64 R=64 D=64 E=64 softcap=3",
-     "batch b h; h of g; query q; key k; depth d; wide x; Q; K; V; dO; dQ; dK; dV; f16; 0 bounds"},
+     "batch b h; h of g; query q; key k; depth d; wide x; Q; K; V; dO; dQ; dK; dV; f16; scale 0.0416667; cap "
+     "3; 0 bounds"},
     {chosen, "T=bf16 B=1 H=4 G=4 S=64 R=64 D=64 E=64",
      "batch b h; h of g; query q; key k; depth d; wide x; Q; K; V; dO; X; Y; Z; bf16; scale 0.125; 1 bounds; "
      "1 "
