@@ -204,7 +204,12 @@ void gemm_take_scales(gemm_consumer *c, gen_stage at, gen_value *rows, gen_value
   gen_value own = gen_add(b, place, gen_mul_imm(b, gen_add(b, c->store.row, row), 4));
   for (int i = 0; rows_bytes(plan) > 0 && i < plan->group_rows / 32; i++)
     rows[i] = gen_load_shared(b, GEN_F32, 1, gen_add_imm(b, own, (i / 2 * 64 + i % 2 * 8) * 4));
-  take(b, gen_add_imm(b, place, rows_bytes(plan)), segments_of(plan), columns);
+  gen_value scales[GEMM_MOST_SCALES];
+  take(b, gen_add_imm(b, place, rows_bytes(plan)), segments_of(plan), scales);
+  for (int i = 0, n = 0; i < plan->match.n_sums && segments_of(plan) > 0; i++) {
+    bool scaled = gemm_has_scales(plan, plan->match.operand_b[i]);
+    for (int k = 0; k < plan->block_n / plan->segment; k++) *columns++ = scaled ? scales[n++] : gen_f32(b, 1);
+  }
   gen_warp_sync(b);
   gen_pipeline_leave(b, &e->scale_ring, at.index, gen_compare_imm(b, GEN_EQ, lane, 0));
 }

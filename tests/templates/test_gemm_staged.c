@@ -56,6 +56,12 @@ static const char grouped_blocks[] =
     "g[r] = sum(e: ends[e] <= r) 1; Y[r,n] = g[r] < E ? sum(k) X[r,k] * sx[r,k/128] * (W[g[r],n,k] * "
     "sw[g[r],n/128,k/128]) : 0 }";
 
+/* Of two sums that one has scales of columns, the other none. */
+static const char half_scaled[] =
+    "f(X: T[M,128*G], A: T[N,128*G], B: T[N,128*G], sx: f32[M,G], sa: f32[H,G]) -> (Y: bf16[M,N]) { "
+    "Y[m,n] = (sum(k) X[m,k] * sx[m,k/128] * (A[n,k] * sa[n/128,k/128])) "
+    "* (sum(k) X[m,k] * sx[m,k/128] * B[n,k]) }";
+
 #define ALL   "STAGED=1,GROUP=1,RASTER=0,BLOCK_K=64,"
 #define ONE   ALL "STAGES=2,BLOCK_M=64,CONSUMERS=1,"
 #define TWO   ALL "STAGES=2,CONSUMERS=2,PERSISTENT=1,"
@@ -113,6 +119,7 @@ static const template_class classes[] = {
     {columns_alone, "T=e4m3 U=e4m3 V=bf16 M=72 N=136 G=2", ONE "BLOCK_N=96,SCHEDULE=0"},
     {gated_blocks, "T=e4m3 U=e4m3 M=150 N=136 G=2 H=2", TWO "BLOCK_M=128,BLOCK_N=128,SCHEDULE=0"},
     {grouped_blocks, "T=e4m3 R=200 E=3 N=136 G=3 H=2", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=0"},
+    {half_scaled, "T=e4m3 M=70 N=136 G=2 H=2", TWO "BLOCK_M=128,BLOCK_N=64,SCHEDULE=0"},
 };
 
 START_TEST(classes_are_right) {
