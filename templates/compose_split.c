@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "templates/compose_split.h"
+#include "templates/contraction.h"
 
 #define STAGE "generate"
 
@@ -166,17 +167,34 @@ static bool split_all(compose_splitter *s, strbuf *detail) {
   return true;
 }
 
-/* An operator that a template takes whole: by stages where they are cheaper. */
+/* A product whose rows are reduced where one tile has each: the product apart from its rows, too, which has
+ * as many tiles as keep the device busy. */
+static bool split_rows(compose_splitter *s, const compose_target *targets, int n) {
+  contraction c;
+  unsigned any = CONTRACTION_GROUPED | CONTRACTION_REDUCED | CONTRACTION_SCATTERED | CONTRACTION_WHOLE_ROWS;
+  arke_status status;
+  template_reason reason = contraction_match_more(s->plan->p, true, any, s->plan->a, &c, NULL, &status);
+  if (status == ARKE_ERR_MEMORY) s->status = error_memory(s->err, STAGE);
+  if (reason != TEMPLATE_OK || !c.rows.whole) return false;
+  while (s->status == ARKE_OK && compose_cut_some(s, targets, n))
+    if (compose_try_stage(s, targets, n)) return true;
+  return false;
+}
+
+/* An operator that a template takes whole: by stages where they are cheaper, or may be. */
 static bool split_apart(compose_splitter *s, const kernel_template *whole, strbuf *detail) {
   compose_plan *plan = s->plan;
   compose_target targets[COMPOSE_TARGETS];
   strbuf_addf(detail, "the %s template takes it whole", whole->name);
   if (plan->form.n_outputs == 0 || plan->form.n_outputs > COMPOSE_TARGETS) return false;
   for (int i = 0; i < plan->form.n_outputs; i++) targets[i] = (compose_target){.output = i, .temporary = -1};
-  if (!compose_has_operands(s, targets, plan->form.n_outputs)) return false;
-  const compose_best *all = compose_find_best(s, plan->p, plan->text, COMPOSE_WANTED_WHOLE);
-  return all && all->k && compose_try_apart(s, targets, plan->form.n_outputs, all->ns) &&
-         compose_in_place_is_safe(plan);
+  bool apart = false;
+  if (compose_has_operands(s, targets, plan->form.n_outputs)) {
+    const compose_best *all = compose_find_best(s, plan->p, plan->text, COMPOSE_WANTED_WHOLE);
+    apart = all && all->k && compose_try_apart(s, targets, plan->form.n_outputs, all->ns);
+  }
+  if (!apart && s->status == ARKE_OK) apart = split_rows(s, targets, plan->form.n_outputs);
+  return apart && compose_in_place_is_safe(plan);
 }
 
 static void split_form(compose_splitter *s, const kernel_template *whole, template_reason *reason,

@@ -327,18 +327,28 @@ static bool match_rows(matcher *w, contraction_loops *order) {
   contraction *c = w->c;
   const contraction_rows *rows = &c->rows;
   if (rows->n == 0) return true;
-  if (w->outer >> rows->column & 1)
-    return template_say(w->detail, "an output has the columns that are reduced");
+  bool is_innermost = order->n > 0 && order->loops[order->n - 1] == rows->column;
+  if (rows->whole && !is_innermost)
+    return template_say(w->detail, "the columns of rows that are reduced are not the output's last axis");
   for (int i = 0; i < rows->n; i++) {
     const ir_expr *e = rows->list[i].e;
     if (ir_form_free(&c->form, e) & ~w->outer)
       return template_say(w->detail, "rows have loops that the outputs do not have");
     for (int k = 0; k < e->n_args; k++) c->epilogue |= reads_of(c, e->args[k], NULL);
   }
+  if (rows->whole) return true;
   order->loops[order->n++] = rows->column;
   order->set |= 1u << rows->column;
   w->outer |= 1u << rows->column;
   return true;
+}
+
+/* Rows of each value of B's other loops are reduced for themselves. */
+static void keep_column(contraction *c, const contraction_loops *order) {
+  unsigned column = 1u << c->rows.column;
+  if (!(c->n.set & column)) return;
+  c->batch = pick(c->batch.set | (c->n.set & ~column), order);
+  c->n = pick(column, order);
 }
 
 static bool match_groups(matcher *w) {
@@ -373,23 +383,47 @@ static bool take_left(matcher *w, const ir_expr *e, unsigned *seen, contraction_
   return true;
 }
 
+/* The loops of an output, in *order (NULL: they are not asked for); false: it is indexed by something else.
+ */
+static bool take_output(matcher *w, int output, contraction_loops *order, unsigned *seen, bool *gathered) {
+  const ir_form *form = &w->c->form;
+  const ir_access *x = &form->accesses[form->outputs[output].access];
+  *seen = 0;
+  *gathered = false;
+  for (int s = 0; s < x->n; s++)
+    if (!take_left(w, x->subscripts[s].e, seen, order, gathered)) return false;
+  if (order) order->set = *seen;
+  return true;
+}
+
+/* The first output with all the loops that there are: where rows are whole, with their columns. */
+static int leading_output(matcher *w) {
+  const contraction_rows *rows = &w->c->rows;
+  unsigned seen;
+  bool gathered;
+  for (int o = 0; o < w->c->form.n_outputs && rows->whole; o++)
+    if (take_output(w, o, NULL, &seen, &gathered) && seen >> rows->column & 1) return o;
+  return 0;
+}
+
 static bool match_outputs(matcher *w, contraction_loops *order) {
   const ir_form *form = &w->c->form;
+  unsigned columns = w->c->rows.whole ? 1u << w->c->rows.column : 0, seen;
+  int leading = leading_output(w);
+  bool gathered;
+  if (!take_output(w, leading, order, &seen, &gathered))
+    return template_say(w->detail, "an output is not written once at each of its indices");
   for (int o = 0; o < form->n_outputs; o++) {
     const ir_form_output *out = &form->outputs[o];
     const ir_access *x = &form->accesses[out->access];
-    unsigned seen = 0;
-    bool gathered = false, known = true;
-    for (int s = 0; s < x->n && known; s++)
-      known = take_left(w, x->subscripts[s].e, &seen, o == 0 ? order : NULL, &gathered);
+    bool known = take_output(w, o, NULL, &seen, &gathered);
     bool adds = out->update != IR_ASSIGN && gathered && form->problem->op->tensors[x->tensor].alias >= 0;
     if (!known || (out->update != IR_ASSIGN && !adds) || out->positions >= 0)
       return template_say(w->detail, "an output is not written once at each of its indices");
     for (int before = 0; before < o; before++)
       if (form->accesses[form->outputs[before].access].tensor == x->tensor)
         return template_say(w->detail, "an output is written twice");
-    if (o == 0) order->set = seen;
-    if (seen != order->set) return template_say(w->detail, "outputs have different loops");
+    if ((seen | columns) != order->set) return template_say(w->detail, "outputs have different loops");
     w->c->epilogue |= reads_of(w->c, out->value, NULL);
   }
   w->outer = order->set;
@@ -441,8 +475,13 @@ template_reason contraction_match_more(const ir_problem *p, bool merged, unsigne
     template_say(w.detail, "%s", why);
     return TEMPLATE_OPERATOR;
   }
+  if (c->rows.whole && !(allowed & CONTRACTION_WHOLE_ROWS)) {
+    template_say(w.detail, "a product is used beside its rows' reductions");
+    return TEMPLATE_OPERATOR;
+  }
   if (!match_outputs(&w, &order) || !match_rows(&w, &order) || !match_sums(&w, &order) || !match_groups(&w))
     return TEMPLATE_OPERATOR;
+  if (c->rows.whole) keep_column(c, &order);
   if (c->rows.n > 0 && (c->n.n != 1 || c->n.loops[0] != c->rows.column)) {
     template_say(w.detail, "rows are reduced over other loops than a product's columns");
     return TEMPLATE_OPERATOR;

@@ -68,8 +68,10 @@ typedef struct contraction {
   int n_operands, n_sums;
   contraction_operand operands[CONTRACTION_OPERANDS];
   contraction_sum sums[CONTRACTION_SUMS];
-  uint64_t epilogue;         /* accesses that outputs and scales read, those for subscripts included */
-  contraction_rows rows;     /* n is the loop they reduce; the outputs have batch and m alone */
+  uint64_t epilogue; /* accesses that outputs and scales read, those for subscripts included */
+  /* n is the loop they reduce. The outputs have batch and m alone, or, where rows are whole, also n; other
+   * loops of B's side are of the batch then. */
+  contraction_rows rows;
   contraction_groups groups; /* m is the loop over their rows; B and the epilogue may read by group */
 } contraction;
 
@@ -79,7 +81,8 @@ enum {
   CONTRACTION_REDUCED = 2, /* outputs are of rows that are reduced (contraction_rows.h) */
   /* Outputs are written at gathered places: Y[idx[m],n] = …, or, where Y is written in place, += and the
      like. */
-  CONTRACTION_SCATTERED = 4
+  CONTRACTION_SCATTERED = 4,
+  CONTRACTION_WHOLE_ROWS = 8 /* with CONTRACTION_REDUCED: outputs are of elements of such rows, too */
 };
 
 /* Whether the operator is a contraction. `merged`: by the merged form, which is right for tensors without

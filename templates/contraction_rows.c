@@ -77,6 +77,12 @@ static bool is_sum_of_sums(const ir_expr *e, const ir_expr *group) {
   return e->id == IR_RED_SUM && body->node == IR_REDUCE && body != group && body->id == IR_RED_SUM;
 }
 
+static bool is_over(const ir_form *form, const ir_access *y, int loop) {
+  for (int s = 0; s < y->n; s++)
+    if (ir_form_free(form, y->subscripts[s].e) >> loop & 1) return true;
+  return false;
+}
+
 bool contraction_find_rows(const ir_form *form, const ir_expr *group, contraction_rows *rows,
                            const char **why) {
   const ir_expr *list[64];
@@ -91,8 +97,8 @@ bool contraction_find_rows(const ir_form *form, const ir_expr *group, contractio
     if (is_sum_of_sums(list[i], group) && list[i]->index != column) continue;
     if (!add(form, group, rows, list[i], why)) return false;
   }
-  *why = "a product is used beside its rows' reductions";
   for (int o = 0; o < form->n_outputs && rows->n > 0; o++)
-    if (reduces(form->outputs[o].value, group, rows)) return false;
+    rows->whole = rows->whole || reduces(form->outputs[o].value, group, rows) ||
+                  is_over(form, &form->accesses[form->outputs[o].access], rows->column);
   return true;
 }

@@ -1,10 +1,13 @@
-/* Reductions along the rows of a product, which is not written itself:
+/* Reductions along the rows of a product:
  *
  *   P[m,n] = sum(k) A[m,k] * B[n,k]      z[m] = max(n) P[m,n]      s[m] = sum(n) exp(P[m,n] - z[m])
  *
  * Each tile of the product reduces its own columns; the partial results of a row's tiles are combined by
  * another kernel (product_rows.h). A sum of exponentials follows its maximum: a tile subtracts its own, and
- * combining scales the sums to the largest one. */
+ * combining scales the sums to the largest one.
+ *
+ * Where outputs are of the product's elements, too (a row that is quantised, or divided by its norm), a tile
+ * must have whole rows: it reduces them, and then evaluates its elements. */
 #ifndef ARKE_TEMPLATES_CONTRACTION_ROWS_H
 #define ARKE_TEMPLATES_CONTRACTION_ROWS_H
 
@@ -23,6 +26,7 @@ typedef struct contraction_row_reduction {
 typedef struct contraction_rows {
   int n;      /* 0: there are none */
   int column; /* the loop that they reduce */
+  bool whole; /* some output is over the columns, or of the product itself */
   contraction_row_reduction list[CONTRACTION_ROW_REDUCTIONS];
 } contraction_rows;
 

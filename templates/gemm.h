@@ -60,10 +60,14 @@ typedef struct gemm_match {
   bool merged;   /* a subscript may be of several dimensions, which lie without gaps */
 } gemm_match;
 
-enum { GEMM_LEAST_ROW_COLUMNS = 64 }; /* of a tile whose rows are reduced */
+/* Of a tile whose rows are reduced, unless it has all of them; of any tile, for all sums. */
+enum { GEMM_LEAST_ROW_COLUMNS = 64, GEMM_MOST_COLUMNS = 256 };
 
 /* What a contraction is to the template, or what its sizes and dtypes or the target have against it. */
-enum { GEMM_CONTRACTIONS = CONTRACTION_GROUPED | CONTRACTION_REDUCED | CONTRACTION_SCATTERED };
+enum {
+  GEMM_CONTRACTIONS =
+      CONTRACTION_GROUPED | CONTRACTION_REDUCED | CONTRACTION_SCATTERED | CONTRACTION_WHOLE_ROWS
+};
 template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm_match *match,
                                      strbuf *detail);
 /* The same of an operator. `c` is filled and must stay; memory is the arena's. */

@@ -155,7 +155,7 @@ static void store_tile(gemm_consumer *c, int columns, gemm_tile tile, const gen_
   bool copies = e->plan->match.y.rank > 0;
   if (e->plan->match.c->rows.n > 0) {
     gemm_rows_finish(e, &c->epilogue, c->thread, acc);
-    return;
+    if (!e->plan->match.c->rows.whole) return;
   }
   if (e->plan->stream) begin_epilogue(c, tile, columns);
   if (copies) gemm_store_begin(e, &c->store);
@@ -332,6 +332,7 @@ static void consume_deferred(gemm_consumer *c) {
   gemm_tile tile = finish_products(c, columns, item, last_stage, acc);
   if (plan->stream) begin_epilogue(c, tile, columns);
   for (int panel = 0; panel < plan->panels; panel++) gemm_epilogue_panel(e, &c->epilogue, panel, acc, packed);
+  if (plan->match.c->rows.n > 0) gemm_rows_finish(e, &c->epilogue, c->thread, acc);
   gen_value at_once = nothing_to_hide_under(c), later = negate(b, at_once);
   if (plan->stream) {
     gen_value complete = negate(b, gemm_item_is_partial(e, item));

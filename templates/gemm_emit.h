@@ -44,6 +44,7 @@ typedef struct gemm_emitter {
   int part;                           /* its first column, 0 or 1 */
   const gen_value *given[GEMM_READS]; /* staged reads: two elements, of 16 bits in one i32 */
   gen_value group;                    /* of the rows at hand */
+  const product_row *row;             /* where rows are whole: what the row at hand is reduced to */
   arke_status status;                 /* the first failure of what was evaluated, told by `err` */
   arke_error *err;
 } gemm_emitter;
@@ -157,7 +158,7 @@ void gemm_emit_consumer(gemm_emitter *e, gen_value group, gen_value thread);
  * the first output, for gemm_store_panel, and stores all other outputs itself. Reads of some columns
  * (plan->chunk_blocks) are issued before those ahead of them are evaluated; gemm_epilogue_begin, which may
  * come before the sums are there, issues those of the first. */
-enum { GEMM_FRAGMENTS = 128 };
+enum { GEMM_FRAGMENTS = 128, GEMM_ROWS = 8 };
 typedef struct gemm_epilogue {
   gemm_tile tile;
   int columns;                       /* of the tile */
@@ -166,6 +167,7 @@ typedef struct gemm_epilogue {
   gen_value first_row, first_column; /* this thread's in the tile */
   gen_value group, thread, barrier;  /* of the consumer group */
   gen_stage stage;                   /* STAGED: where the first panel is */
+  product_row rows[GEMM_ROWS];       /* whole rows: this thread's, row tile by row tile, halves in each */
   /* The same of fragment i, as packed counts them, from 2 i on: what gemm_emitter.given points to. */
   gen_value given[GEMM_READS][GEN_WGMMA_MAX_ACCUMULATORS];
 } gemm_epilogue;
@@ -187,8 +189,11 @@ gen_stage gemm_reads_load(gemm_emitter *e, gemm_tile tile, gen_value columns, ge
 void gemm_reads_take(gemm_emitter *e, gemm_epilogue *p, int panel, int begin, int end);
 void gemm_reads_release(gemm_emitter *e, const gemm_epilogue *p, int panel);
 
-/* Rows that are reduced (gemm_rows.c): in place of panels. */
-void gemm_rows_finish(gemm_emitter *e, const gemm_epilogue *p, gen_value thread, const gen_value *acc);
+/* Rows that are reduced (gemm_rows.c): in place of panels. Of whole rows: before them, fills p->rows and
+ * stores the outputs without columns. */
+void gemm_rows_finish(gemm_emitter *e, gemm_epilogue *p, gen_value thread, const gen_value *acc);
+/* Whether an output is over the columns of rows that are reduced. */
+bool gemm_rows_have(const contraction *c, int output);
 /* The value of a sum in the fragment at hand, for evaluators whose `user` is the gemm_kernel. */
 arke_status gemm_sum_value(void *user, const ir_expr *x, gen_value *values, arke_error *err);
 

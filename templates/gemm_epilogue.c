@@ -52,6 +52,7 @@ arke_status gemm_sum_value(void *user, const ir_expr *x, gen_value *values, arke
   gemm_emitter *e = ((gemm_kernel *)user)->current;
   const contraction *c = e->plan->match.c;
   if (x == c->groups.of) return gemm_group_value(user, x, values, err);
+  if (e->row && product_row_value(c, e->row, e->b, x, &values[0])) return ARKE_OK;
   for (int i = 0; i < c->n_sums; i++) {
     if (c->sums[i].e != x) continue;
     for (int j = 0; j < e->plan->epilogue.width; j++) values[j] = e->sums[i * e->sum_stride + j];
@@ -99,9 +100,11 @@ static arke_status evaluate(gemm_emitter *e, const gemm_epilogue *p, const fragm
     e->fragment = reads[part];
     e->sums = sums + part;
     e->part = part;
+    if (match->c->rows.whole) e->row = &p->rows[2 * f->tile + f->half];
     for (int o = 0; o < form->n_outputs; o++) {
       gen_value all[LANES_MAX];
       int n;
+      if (match->c->rows.whole && !gemm_rows_have(match->c, o)) continue;
       TRY(lanes_eval(e->fragment, form->outputs[o].value, all, &n, e->err));
       if (o == 0 && match->y.rank > 0) {
         for (int i = 0; i < width; i++) values[part + i] = all[n == 1 ? 0 : i];
@@ -182,7 +185,7 @@ void gemm_epilogue_begin(gemm_emitter *e, gemm_epilogue *p, gen_value group, gen
   if (!plan->pingpong) row = gen_add(b, row, gen_mul_imm(b, group, plan->group_rows));
   p->first_row = gen_add(b, tile.row, row);
   p->first_column = gen_add(b, tile.column, column);
-  if (plan->match.c->rows.n > 0) return;
+  if (plan->match.c->rows.n > 0 && !plan->match.c->rows.whole) return;
   load_chunk(e, p, 0);
 }
 

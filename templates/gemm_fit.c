@@ -242,7 +242,7 @@ static void take_output(fitting *f) {
   gemm_view view;
   bool row_contiguous;
   match->y = (gemm_view){.access = access};
-  if (match->c->rows.n > 0) return;
+  if (match->c->rows.n > 0 && !match->c->rows.whole) return;
   if (type != DTYPE_BF16 && type != DTYPE_F16) return;
   if (!make_view(f, access, match->m, match->n, true, &view, &row_contiguous) || !is_aligned(match, &view))
     return;
@@ -298,6 +298,9 @@ static template_reason check_sizes(const fitting *f) {
     return refuse(f, TEMPLATE_SIZE, "there are more terms than the kernel counts in 32 bits");
   if (batches > INT32_MAX - 4096)
     return refuse(f, TEMPLATE_SIZE, "there are %lld matrices", (long long)batches);
+  if (match->c->rows.whole && gemm_extent(match, match->n) * match->n_sums > GEMM_MOST_COLUMNS)
+    return refuse(f, TEMPLATE_SIZE, "a row of %lld columns is in no one tile",
+                  (long long)gemm_extent(match, match->n));
   return TEMPLATE_OK;
 }
 
@@ -341,10 +344,12 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
   if (!match->type.transposes && !(match->a_k_major && match->b_k_major))
     return refuse(&f, TEMPLATE_DTYPE, "%s is multiplied along contiguous terms alone",
                   dtype_name(match->type.a));
+  if (c->rows.n > 0 && match->n != c->rows.column)
+    return refuse(&f, TEMPLATE_OPERATOR, "rows that are reduced share no operand");
   match->grouped = c->groups.of != NULL;
   if (match->grouped && (match->outer.n > 0 || match->m != c->groups.row))
     return refuse(&f, TEMPLATE_OPERATOR, "there are several matrices of rows in groups");
-  if (match->grouped && c->rows.n > 0)
+  if (match->grouped && c->rows.n > 0 && !c->rows.whole)
     return refuse(&f, TEMPLATE_OPERATOR, "rows that are reduced have groups");
   take_output(&f);
   take_reads(&f);

@@ -122,7 +122,7 @@ static void declare(gemm_kernel *k, kernel_args *args) {
     k->slots = kernel_args_workspace(args, recipe_const(a, 0));
     k->flags = kernel_args_workspace(args, slots_bytes(plan, a));
   }
-  if (match->c->rows.n > 0) {
+  if (match->c->rows.n > 0 && !match->c->rows.whole) {
     k->row_parts = kernel_args_workspace(args, recipe_const(a, 0));
     k->row_tiles = kernel_args_i32(args, product_rows_tiles(&plan->row_parts, a));
   }
@@ -181,7 +181,10 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
     if (match->y.rank > 0)
       kernel_require(r, a, extent(plan, match->n, a), 8, 0, "ends of groups are stored 16 bytes at a time");
   }
-  if (match->c->rows.n > 0) {
+  if (match->c->rows.whole) {
+    lanes_require(form, &plan->row_parts.options, r, a);
+    kernel_require(r, a, extent(plan, match->n, a), 0, plan->block_n, "a tile must have whole rows");
+  } else if (match->c->rows.n > 0) {
     lanes_require(form, &plan->row_parts.options, r, a);
     r->workspace_bytes = product_rows_bytes(&plan->row_parts, a);
     return r->workspace_bytes ? ARKE_OK : error_memory(err, STAGE);
@@ -263,7 +266,7 @@ static arke_status make_way(gemm_plan *plan, int way, const lower_options *optio
   if (plan->stream) TRY(make_clearing(plan, names[way].clearing, a, &l[n++], err));
   if (plan->match.grouped) TRY(gemm_list_groups(plan, names[way].groups, a, &l[n++], err));
   TRY(make_product(plan, names[way].product, a, &l[n++], err));
-  if (plan->match.c->rows.n > 0)
+  if (plan->match.c->rows.n > 0 && !plan->match.c->rows.whole)
     TRY(product_rows_make_combine(&plan->row_parts, names[way].combine, a, &l[n++], err));
   TRY(make_rules(plan, a, &rules, err));
   *out = (kernel_way){.launches = l, .n = n, .rules = rules};

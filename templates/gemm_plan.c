@@ -133,14 +133,16 @@ static template_reason check_operator(const gemm_match *match, const config *c) 
   const int *v = c->values;
   /* Columns of several sums are those of one product. Where a tile has fewer, they lie together only in rows
    * of their own. */
-  if (match->n_sums > 1 && match->n_sums * v[GEMM_BLOCK_N] > 256) return TEMPLATE_TILE;
+  if (match->n_sums > 1 && match->n_sums * v[GEMM_BLOCK_N] > GEMM_MOST_COLUMNS) return TEMPLATE_TILE;
   if (match->n_sums > 1 && v[GEMM_EVEN] && !match->b_k_major) return TEMPLATE_TILE;
   /* Scales of a step are those of rows of A and of whole blocks of columns of B. */
   if ((match->n_sums > 1 || match->block > 0) && v[GEMM_SWAP]) return TEMPLATE_OPERATOR;
-  /* Parts of rows are of whole tiles of columns, small beside them. */
+  /* Parts of rows are of whole tiles of columns, small beside them; or a tile has all of a row. */
   bool reduced = match->c->rows.n > 0;
   if (reduced && (v[GEMM_SWAP] || v[GEMM_STREAM_K] || v[GEMM_EVEN])) return TEMPLATE_OPERATOR;
-  if (reduced && v[GEMM_BLOCK_N] < GEMM_LEAST_ROW_COLUMNS) return TEMPLATE_TILE;
+  bool whole = match->c->rows.whole;
+  if (reduced && !whole && v[GEMM_BLOCK_N] < GEMM_LEAST_ROW_COLUMNS) return TEMPLATE_TILE;
+  if (whole && v[GEMM_BLOCK_N] < gemm_extent(match, match->n)) return TEMPLATE_TILE;
   /* How many tiles there are is known at run time; each is of one group, with one B; and groups are of rows.
    */
   if (match->grouped && !v[GEMM_PERSISTENT]) return TEMPLATE_SCHEDULE;

@@ -1,6 +1,7 @@
 /* The end of a tile whose rows are reduced (contraction_rows.h): where the accumulators are, pair of columns
  * by pair. Four neighbouring lanes share a row of a row tile; what its columns come to goes to the workspace,
- * and another kernel combines the tiles. */
+ * and another kernel combines the tiles. Where a tile has whole rows it stays in registers, and outputs that
+ * are of rows alone are stored here. */
 #include "templates/gemm_emit.h"
 
 /* The columns that a thread has of one of its rows. */
@@ -59,7 +60,37 @@ static void store_row(gemm_emitter *e, const gemm_epilogue *p, gen_value row, ge
   gen_if_end(b, &branch);
 }
 
-void gemm_rows_finish(gemm_emitter *e, const gemm_epilogue *p, gen_value thread, const gen_value *acc) {
+bool gemm_rows_have(const contraction *c, int output) {
+  const ir_access *y = &c->form.accesses[c->form.outputs[output].access];
+  for (int s = 0; s < y->n; s++)
+    if (ir_form_free(&c->form, y->subscripts[s].e) >> c->rows.column & 1) return true;
+  return false;
+}
+
+/* By one of the lanes that share the row. */
+static arke_status store_outputs(gemm_emitter *e, const gemm_epilogue *p, gen_value row, gen_value is_first) {
+  gen_builder *b = e->b;
+  const contraction *c = e->plan->match.c;
+  lanes_options o = e->plan->row_parts.options;
+  lanes *l;
+  o.user = (void *)e->kernel;
+  o.reduce = gemm_sum_value;
+  TRY(lanes_create(b, &c->form, &o, &e->kernel->epilogue_slots, e->kernel->a, &l, e->err));
+  gen_value last_row = gen_add_imm(b, e->m, -1);
+  gemm_set_loops(e, l, p->tile, gen_umin(b, row, last_row), gen_i32(b, 0));
+  gen_value end = p->tile.end ? p->tile.end : e->m;
+  gen_value inside = gen_and(b, gen_compare(b, GEN_ULT, row, end), is_first);
+  for (int i = 0; i < c->form.n_outputs; i++) {
+    gen_value values[LANES_MAX];
+    int n;
+    if (gemm_rows_have(c, i)) continue;
+    TRY(lanes_eval(l, c->form.outputs[i].value, values, &n, e->err));
+    TRY(lanes_store(l, i, values, n, inside, e->err));
+  }
+  return ARKE_OK;
+}
+
+void gemm_rows_finish(gemm_emitter *e, gemm_epilogue *p, gen_value thread, const gen_value *acc) {
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
   int sums = p->columns / 2;
@@ -72,7 +103,13 @@ void gemm_rows_finish(gemm_emitter *e, const gemm_epilogue *p, gen_value thread,
                        .column = p->first_column,
                        .acc = acc + tile * plan->match.n_sums * sums + 2 * half};
       if (!gemm_note(e, reduce_row(e, p, &part, &row))) return;
-      store_row(e, p, part.row, is_first, &row);
+      if (!plan->match.c->rows.whole) {
+        store_row(e, p, part.row, is_first, &row);
+        continue;
+      }
+      p->rows[2 * tile + half] = row;
+      e->row = &p->rows[2 * tile + half];
+      if (!gemm_note(e, store_outputs(e, p, part.row, is_first))) return;
     }
   }
 }

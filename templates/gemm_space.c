@@ -279,7 +279,9 @@ static void reduce(const gemm_plan *plan, int sm_count, ir_problem *reduced) {
           step_n = (int64_t)plan->block_n * plan->cluster_n;
   int tiles_wanted = sm_count * (plan->pingpong ? 2 : 1) + 1;
   int64_t rows = 2, columns = plan->even ? 3 : 2, slots = sm_count / plan->cluster;
-  while (rows * columns * batches * plan->cluster < tiles_wanted) columns++;
+  bool whole = match->c->rows.whole; /* one tile has all columns */
+  if (whole) columns = 1;
+  while (rows * columns * batches * plan->cluster < tiles_wanted) *(whole ? &rows : &columns) += 1;
   /* The last round is not full; an even number of SMs wants odd rows. */
   if ((plan->stream || plan->even) && slots > 1 && batches % slots) {
     while (rows * columns * batches % slots == 0) {

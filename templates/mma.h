@@ -37,8 +37,10 @@ extern const space mma_space;
 /* --- what a configuration is --- */
 
 enum {
-  MMA_CONTRACTIONS = CONTRACTION_GROUPED | CONTRACTION_REDUCED | CONTRACTION_SCATTERED,
+  MMA_CONTRACTIONS =
+      CONTRACTION_GROUPED | CONTRACTION_REDUCED | CONTRACTION_SCATTERED | CONTRACTION_WHOLE_ROWS,
   MMA_PARTS = 3,
+  MMA_MOST_COLUMNS = 256, /* of a tile that has whole rows, of all sums */
   MMA_LEAST_ROW_COLUMNS =
       64 /* of a tile whose rows are reduced: its parts of rows are small beside rows then */
 };
@@ -136,11 +138,13 @@ typedef struct mma_emitter {
   lanes *l;
   gen_value staged; /* shared, i32; NULL: in `values` */
   gen_value *values;
+  product_row row; /* where rows are whole: what that of the run is reduced to */
 } mma_emitter;
 
 /* `width` columns of a row, in which the epilogue is evaluated. */
 typedef struct mma_run {
   gen_value staged, m, n; /* of its first element: shared address, indices */
+  gen_value row;          /* i32: of the tile */
   gen_value active;       /* i1: the operator has it */
   lanes *l;
 } mma_run;
@@ -182,8 +186,13 @@ arke_status mma_emit(gen_builder *b, const target *t, void *user, arke_error *er
 /* Makes a run's evaluator and sets its loops; one past the edge gets those of the last. */
 arke_status mma_set_run(mma_emitter *e, mma_run *r, arke_error *err);
 /* Rows that are reduced (mma_rows.c): a tile's part of each goes to the workspace, by batch, row and column
- * of tiles; a kernel with a warp for every row combines them and evaluates the outputs. */
+ * of tiles; a kernel with a warp for every row combines them and evaluates the outputs. Of whole rows the
+ * parts stay in shared memory: outputs without columns are stored, and what a run's row is reduced to is
+ * there for the outputs of its elements. */
 arke_status mma_finish_rows(mma_emitter *e, arke_error *err);
+void mma_load_row(mma_emitter *e, const mma_run *r);
+/* Whether an output is over the columns. */
+bool mma_has_columns(const contraction *c, int output);
 void mma_stage_sums(mma_emitter *e, gen_value base, int part);
 /* Sums of a part of the terms go to the workspace; the kernel that adds them up, in the order of the parts,
  * and evaluates the epilogue (mma_combine.c). */
@@ -206,8 +215,9 @@ template_reason mma_choose_product(const contraction *c, const target *t, mma_ch
  * the problem's sizes allow (of views: as strides will have to). */
 template_reason mma_plan_make(const contraction *c, const target *t, const config *v, bool dense, bool wide,
                               mma_plan *plan);
-/* A configuration like it whose elements may be loaded one by one: small tiles. */
-config mma_narrow_config(const config *v, const mma_product *product);
+/* A configuration like it whose elements may be loaded one by one: small tiles, which have whole rows where
+ * its own have. */
+config mma_narrow_config(const contraction *c, const config *v, const mma_product *product);
 /* The same as mma_plan_make without a contraction: what can be told from the numbers alone. */
 template_reason mma_check_numbers(const target *t, const config *v);
 template_reason mma_match(const ir_problem *p, const target *t, bool merged, arena *a, contraction *c,

@@ -39,6 +39,7 @@ arke_status mma_group_value(void *user, const ir_expr *x, gen_value *values, ark
 arke_status mma_sum_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
   mma_emitter *e = ((mma_kernel *)user)->current;
   if (x == e->c->groups.of) return mma_group_value(user, x, values, err);
+  if (e->c->rows.whole && product_row_value(e->c, &e->row, e->b, x, &values[0])) return ARKE_OK;
   for (int i = 0; i < e->c->n_sums; i++) {
     const contraction_sum *s = &e->c->sums[i];
     if (s->e != x) continue;
@@ -83,6 +84,7 @@ static mma_run find_run(mma_emitter *e, gen_value base, gen_value item, int part
   gen_value at = gen_add(b, gen_mul_imm(b, row, p->pitch_bytes), gen_mul_imm(b, column, mma_sum_bytes(p)));
   gen_value m = gen_add(b, gen_add_imm(b, e->warp_m, (int64_t)part * p->staged_rows), row);
   mma_run r = {.staged = gen_add(b, base, at),
+               .row = m,
                .m = gen_add(b, e->m0, mma_index(e, m)),
                .n = gen_add(b, e->n0, mma_index(e, gen_add(b, e->warp_n, column)))};
   r.active =
@@ -99,7 +101,9 @@ static arke_status store_outputs(mma_emitter *e, mma_run *runs, int n, arke_erro
   for (int i = 0; i < n; i++) {
     e->l = runs[i].l;
     e->staged = runs[i].staged;
+    if (e->c->rows.whole) mma_load_row(e, &runs[i]);
     for (int o = 0; o < form->n_outputs; o++) {
+      if (e->c->rows.whole && !mma_has_columns(e->c, o)) continue;
       gen_value values[LANES_MAX];
       int width;
       TRY(lanes_eval(e->l, form->outputs[o].value, values, &width, err));
@@ -156,7 +160,8 @@ static arke_status finish_part(mma_emitter *e, gen_value base, int part, arke_er
 }
 
 arke_status mma_finish(mma_emitter *e, arke_error *err) {
-  if (e->c->rows.n > 0) return mma_finish_rows(e, err);
+  if (e->c->rows.n > 0) TRY(mma_finish_rows(e, err));
+  if (e->c->rows.n > 0 && !e->c->rows.whole) return ARKE_OK;
   gen_value own = gen_mul_imm(e->b, e->warp, (int64_t)e->p->staged_bytes * e->c->n_sums);
   gen_value base = gen_add(e->b, e->smem, own);
   for (int part = 0; part < e->p->warp_m / e->p->staged_rows; part++) TRY(finish_part(e, base, part, err));

@@ -60,7 +60,7 @@ static arke_status make_product(const mma_plan *p, const char *name, arena *a, k
   k->tiles_m = kernel_args_i32(&l->args, tiles_m);
   k->tiles_n = kernel_args_i32(&l->args, tiles_n);
   l->grid[0] = product(a, product(a, tiles_m, tiles_n), contraction_extent_recipe(c, &c->batch, a));
-  if (c->rows.n > 0) k->partials = kernel_args_workspace(&l->args, recipe_const(a, 0));
+  if (c->rows.n > 0 && !c->rows.whole) k->partials = kernel_args_workspace(&l->args, recipe_const(a, 0));
   if (p->split > 1) {
     k->steps_each = kernel_args_i32(&l->args, ceildiv(a, steps, p->split));
     k->partials = kernel_args_workspace(&l->args, recipe_const(a, 0));
@@ -122,8 +122,12 @@ static arke_status make_rules(const mma_plan *p, const kernel_launch *l, int n, 
     kernel_require(r, a, contraction_extent_recipe(c, &c->k, a), 0, p->product.most_k,
                    "sums of more terms than these overflow 32 bits");
   if (c->rows.n > 0) lanes_require(&c->form, &p->row_parts.options, r, a);
-  if (p->split == 1 && c->rows.n == 0) return ARKE_OK;
-  r->workspace_bytes = c->rows.n > 0 ? product_rows_bytes(&p->row_parts, a) : partials_bytes(p, a);
+  if (c->rows.whole)
+    kernel_require(r, a, contraction_extent_recipe(c, &c->n, a), 0, p->block_n,
+                   "a tile must have whole rows");
+  bool parts = c->rows.n > 0 && !c->rows.whole;
+  if (p->split == 1 && !parts) return ARKE_OK;
+  r->workspace_bytes = parts ? product_rows_bytes(&p->row_parts, a) : partials_bytes(p, a);
   return r->workspace_bytes ? ARKE_OK : error_memory(err, STAGE);
 }
 
@@ -140,7 +144,7 @@ static arke_status make_way(const mma_plan *p, int variant, arena *a, kernel_way
   kernel_launch *l = ARENA_NEW_N(a, kernel_launch, 2);
   recipe *rules;
   if (!l) return error_memory(err, STAGE);
-  bool rows = p->c->rows.n > 0;
+  bool rows = p->c->rows.n > 0 && !p->c->rows.whole;
   int n = p->split > 1 || rows ? 2 : 1;
   TRY(make_product(p, variants[variant].name, a, &l[0], err));
   if (rows) TRY(product_rows_make_combine(&p->row_parts, variants[variant].combine, a, &l[1], err));
@@ -189,7 +193,7 @@ arke_status mma_ways(const ir_problem *p, const target *t, const config *c, cons
       reason = contraction_match_more(p, dense, MMA_CONTRACTIONS, a, m, NULL, &status);
       if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
     }
-    config narrow = mma_narrow_config(c, &plans[0].product);
+    config narrow = mma_narrow_config(m, c, &plans[0].product);
     if (reason == TEMPLATE_OK)
       reason = mma_plan_make(m, t, variants[i].wide ? c : &narrow, dense, variants[i].wide, &plans[i]);
     if (reason != TEMPLATE_OK && i == 1) continue;

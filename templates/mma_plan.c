@@ -40,9 +40,14 @@ template_reason mma_match(const ir_problem *p, const target *t, bool merged, are
       if (detail) strbuf_add(detail, "sums have different conditions");
       return TEMPLATE_OPERATOR;
     }
-  if (c->rows.n > 0 && c->groups.of) {
+  if (c->rows.n > 0 && !c->rows.whole && c->groups.of) {
     if (detail) strbuf_add(detail, "rows that are reduced have groups");
     return TEMPLATE_OPERATOR;
+  }
+  if (c->rows.whole && contraction_extent(c, &c->n) * c->n_sums > MMA_MOST_COLUMNS) {
+    if (detail)
+      strbuf_addf(detail, "a row of %lld columns is in no one tile", (long long)contraction_extent(c, &c->n));
+    return TEMPLATE_SIZE;
   }
   mma_choice choice;
   reason = mma_choose_product(c, t, &choice);
@@ -237,13 +242,19 @@ static int smaller(int x, int y) {
   return x < y ? x : y;
 }
 
-config mma_narrow_config(const config *v, const mma_product *product) {
+config mma_narrow_config(const contraction *c, const config *v, const mma_product *product) {
   config n = *v;
   int *x = n.values;
-  x[MMA_BLOCK_M] = smaller(x[MMA_BLOCK_M], 64);
-  x[MMA_BLOCK_N] = smaller(x[MMA_BLOCK_N], 64);
   x[MMA_BLOCK_K] = product->fma ? 16 : 32;
   x[MMA_STAGES] = 2;
+  if (c->rows.whole && x[MMA_BLOCK_N] > 64) { /* a thread holds 16 elements of a stage's columns */
+    x[MMA_BLOCK_M] = 64;
+    x[MMA_WARPS_M] = 4;
+    x[MMA_WARPS_N] = x[MMA_BLOCK_N] / 64;
+    return n;
+  }
+  x[MMA_BLOCK_M] = smaller(x[MMA_BLOCK_M], 64);
+  x[MMA_BLOCK_N] = smaller(x[MMA_BLOCK_N], 64);
   x[MMA_WARPS_M] = x[MMA_BLOCK_M] == 64 && x[MMA_BLOCK_N] == 16 ? 4 : x[MMA_BLOCK_M] > 16 ? 2 : 1;
   x[MMA_WARPS_N] = x[MMA_BLOCK_N] == 64 && x[MMA_BLOCK_M] == 16 ? 4 : x[MMA_BLOCK_N] > 16 ? 2 : 1;
   return n;
@@ -290,7 +301,9 @@ template_reason mma_plan_make(const contraction *c, const target *t, const confi
                   .warp_n = x[MMA_BLOCK_N] / x[MMA_WARPS_N],
                   .threads = 32 * x[MMA_WARPS_M] * x[MMA_WARPS_N]};
   p->accumulators = p->warp_m * p->warp_n / 32;
-  if (c->rows.n > 0 && p->block_n < MMA_LEAST_ROW_COLUMNS) return TEMPLATE_TILE;
+  if (c->rows.n > 0 && !c->rows.whole && p->block_n < MMA_LEAST_ROW_COLUMNS) return TEMPLATE_TILE;
+  if (c->rows.whole && p->block_n < contraction_extent(c, &c->n)) return TEMPLATE_TILE;
+  if (c->rows.whole && p->block_n * c->n_sums > MMA_MOST_COLUMNS) return TEMPLATE_TILE;
   reason = make_tiles(p, t, wide);
   if (reason != TEMPLATE_OK) return reason;
   int words = mma_sum_bytes(p) / 4;

@@ -1,5 +1,5 @@
-/* The end of a tile whose rows are reduced. A warp's
- * sums lie in shared memory as runs of columns; neighbouring lanes share a row. */
+/* The end of a tile whose rows are reduced. A warp's sums lie in shared memory as runs of columns;
+ * neighbouring lanes share a row, and warps side by side leave what each has of it in shared memory. */
 #include "generator/gen_barrier.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
@@ -77,7 +77,42 @@ static arke_status reduce_part(mma_emitter *e, gen_value base, int part, arke_er
 
 /* --- a tile's rows --- */
 
-static void store_rows(mma_emitter *e) {
+bool mma_has_columns(const contraction *c, int output) {
+  const ir_access *y = &c->form.accesses[c->form.outputs[output].access];
+  for (int s = 0; s < y->n; s++)
+    if (ir_form_free(&c->form, y->subscripts[s].e) >> c->rows.column & 1) return true;
+  return false;
+}
+
+void mma_load_row(mma_emitter *e, const mma_run *r) {
+  e->row = product_row_load(e->b, e->c, shared_part(e, r->row, gen_i32(e->b, 0)), true);
+}
+
+/* Outputs of row `m`, of which `all` is what it is reduced to. */
+static arke_status store_outputs(mma_emitter *e, gen_value m, const product_row *all, arke_error *err) {
+  const ir_form *form = &e->c->form;
+  lanes_options o = e->p->row_parts.options;
+  gen_value values[IR_FORM_LOOPS];
+  lanes *l;
+  o.user = e->k;
+  TRY(lanes_create(e->b, form, &o, &e->k->epilogue_slots, e->k->a, &l, err));
+  for (int i = 0; i < form->n_loops; i++) values[i] = e->loops[i];
+  mma_split_loops(e, &e->c->m, m, values);
+  unsigned outer = e->c->batch.set | e->c->m.set;
+  for (int i = 0; i < form->n_loops; i++)
+    if (outer >> i & 1) lanes_set(l, i, values[i]);
+  e->row = *all;
+  for (int i = 0; i < form->n_outputs; i++) {
+    gen_value results[LANES_MAX];
+    int n;
+    if (mma_has_columns(e->c, i)) continue;
+    TRY(lanes_eval(l, form->outputs[i].value, results, &n, err));
+    TRY(lanes_store(l, i, results, n, NULL, err));
+  }
+  return ARKE_OK;
+}
+
+static arke_status store_rows(mma_emitter *e, arke_error *err) {
   gen_builder *b = e->b;
   const mma_plan *p = e->p;
   gen_loop loop;
@@ -92,12 +127,18 @@ static void store_rows(mma_emitter *e) {
     product_row more = product_row_load(b, e->c, shared_part(e, row[0], gen_i32(b, w)), true);
     product_row_combine(b, e->c, &all, &more);
   }
-  gen_value to = product_rows_address(b, e->c, gen_param(b, e->k->partials), e->batch, gen_param(b, e->k->m),
-                                      m, gen_param(b, e->k->tiles_n), e->tile_n);
-  product_row_store(b, e->c, &all, to, false);
+  if (e->c->rows.whole) {
+    product_row_store(b, e->c, &all, shared_part(e, row[0], gen_i32(b, 0)), true);
+    TRY(store_outputs(e, m, &all, err));
+  } else {
+    gen_value to = product_rows_address(b, e->c, gen_param(b, e->k->partials), e->batch,
+                                        gen_param(b, e->k->m), m, gen_param(b, e->k->tiles_n), e->tile_n);
+    product_row_store(b, e->c, &all, to, false);
+  }
   gen_if_end(b, &branch);
   row[0] = gen_add_imm(b, row[0], p->threads);
   gen_loop_end(b, &loop);
+  return ARKE_OK;
 }
 
 arke_status mma_finish_rows(mma_emitter *e, arke_error *err) {
@@ -105,6 +146,7 @@ arke_status mma_finish_rows(mma_emitter *e, arke_error *err) {
   gen_value base = gen_add(e->b, e->smem, own);
   for (int part = 0; part < e->p->warp_m / e->p->staged_rows; part++) TRY(reduce_part(e, base, part, err));
   gen_cta_sync(e->b);
-  store_rows(e);
+  TRY(store_rows(e, err));
+  if (e->c->rows.whole) gen_cta_sync(e->b); /* before rows are taken by those who have their elements */
   return ARKE_OK;
 }

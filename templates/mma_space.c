@@ -33,7 +33,7 @@ static bool redundant(const mma_plan *p) {
           k = contraction_extent(c, &c->k);
   int64_t steps = ceildiv(k, p->block_k), tiles_m = ceildiv(m, p->block_m);
   if (p->block_m > 16 && p->block_m / 2 >= m) return true;
-  int least_n = c->rows.n > 0 ? MMA_LEAST_ROW_COLUMNS : 16;
+  int least_n = c->rows.n > 0 && !c->rows.whole ? MMA_LEAST_ROW_COLUMNS : 16;
   if (p->block_n > least_n && p->block_n / 2 >= n) return true;
   if (p->group > 1 && p->group / 2 >= tiles_m) return true;
   if (p->group > 1 && ceildiv(n, p->block_n) == 1) return true;
@@ -88,7 +88,7 @@ static const struct {
     {32, 64, 128, 1, 2},  {32, 128, 128, 1, 4}, {32, 32, 128, 1, 1},  {16, 128, 128, 1, 4},
     {16, 64, 128, 1, 2},  {16, 32, 128, 1, 1},  {16, 16, 128, 1, 1},  {32, 16, 64, 1, 1},
     {64, 16, 64, 2, 1},   {32, 32, 64, 1, 1},   {16, 16, 64, 1, 1},   {64, 64, 32, 2, 2},
-    {32, 32, 32, 2, 2},   {16, 16, 32, 1, 1},
+    {32, 32, 32, 2, 2},   {16, 16, 32, 1, 1},   {64, 256, 32, 4, 4},  {64, 128, 32, 4, 2},
 };
 
 static bool start_at(const contraction *c, const target *t, int i, int stages, int split, config *v,
@@ -176,7 +176,9 @@ void mma_reduced_problem(const ir_problem *p, const target *t, const config *v, 
   if (mma_match(p, t, false, &a, &c, NULL) == TEMPLATE_OK) {
     unsigned set = 0;
     reduce_loops(&c, &c.m, x[MMA_BLOCK_M], reduced, &set);
-    reduce_loops(&c, &c.n, x[MMA_BLOCK_N], reduced, &set);
+    int columns = x[MMA_BLOCK_N];
+    if (c.rows.whole) columns = columns > 32 ? columns - 32 : 0; /* of the one tile */
+    reduce_loops(&c, &c.n, columns, reduced, &set);
     reduce_loops(&c, &c.k, (int64_t)x[MMA_BLOCK_K] * (x[MMA_STAGES] + 1) * x[MMA_SPLIT_K], reduced, &set);
     for (int i = 0; i < c.batch.n; i++) {
       const ir_loop *loop = &c.form.loops[c.batch.loops[i]];
