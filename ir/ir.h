@@ -281,6 +281,10 @@ typedef struct ir_problem {
  * attribute given or defaulted. `bindings`: "T=bf16 M=4096 N=4096 K=4096" (also accepts commas); the axes
  * behind "[...]" are bound by "...=4x128" ("...=" alone: none). */
 arke_status ir_problem_bind(const ir_op *op, const char *bindings, ir_problem *p, arke_error *err);
+/* ARKE_ERR_SHAPE where, as far as that follows from the sizes alone, a subscript that is read under no
+ * condition leaves its tensor, or no definition writes some element of an output: evaluating those fails, and
+ * no kernel can be compared with them. */
+arke_status ir_problem_check_access(const ir_problem *p, arke_error *err);
 /* "T=bf16 M=4096 N=4096 K=4096": types, axes, then attributes in the operator's order; ir_problem_bind reads
  * it. */
 void ir_problem_print_bindings(const ir_problem *p, strbuf *out);

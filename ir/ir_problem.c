@@ -149,7 +149,7 @@ static arke_status bind_texts(binder *b, const char *bindings) {
     const char *equals = memchr(at, '=', length);
     if (length >= sizeof word || equals == NULL || equals == at)
       return error_set(b->err, ARKE_ERR_ARGUMENT, "bind",
-                       "'%.*s': NAME=VALUE is accepted, like M=4096 or T=bf16",
+                       "'%.*s': NAME=VALUE is accepted, like M=4096, T=bf16 or eps=1e-5",
                        length > 60 ? 60 : (int)length, at);
     memcpy(word, at, length);
     word[length] = '\0';

@@ -1,5 +1,6 @@
-/* Left sides that leave their tensor whatever the data is: "Y[n + N0] = …" where N0 and what n ranges over
- * are more than Y has. Refused when the sizes are bound, since a kernel would write there. */
+/* Subscripts that leave their tensor whatever the data is: "Y[n + N0] = …" where N0 and what n ranges over
+ * are more than Y has. Such left sides are refused when the sizes are bound, since a kernel would write
+ * there. Reads, and elements of outputs that no left side reaches, are for who wants to tune the problem. */
 #include "base/error.h"
 #include "ir/ir_bounds.h"
 #include "ir/ir_functions.h"
@@ -64,17 +65,93 @@ static bool is_empty(const ir_problem *p, const ir_definition *def) {
   return false;
 }
 
+static arke_status check_span(const reach *r, int tensor, int subscript, const ir_expr *e, arke_error *err) {
+  const ir_tensor *t = &r->p->op->tensors[tensor];
+  int64_t low, high, size = ir_dim_size(r->p, t->dims[subscript]);
+  if (!span(r, e, &low, &high) || (low >= 0 && high < size)) return ARKE_OK;
+  return error_set(
+      err, ARKE_ERR_SHAPE, "bind",
+      "subscript %d of %s goes from %lld to %lld here, and the dimension has %lld elements (%d:%d)",
+      subscript, t->name, (long long)low, (long long)high, (long long)size, e->line, e->column);
+}
+
 arke_status ir_writes_check(const ir_problem *p, const ir_definition *def, arke_error *err) {
   reach r = {p, def};
-  const ir_tensor *t = &p->op->tensors[def->tensor];
-  for (int s = 0; s < def->n_subscripts && !def->skips && !is_empty(p, def); s++) {
-    int64_t low, high, size = ir_dim_size(p, t->dims[s]);
-    if (!span(&r, def->subscripts[s], &low, &high) || (low >= 0 && high < size)) continue;
-    return error_set(
-        err, ARKE_ERR_SHAPE, "bind",
-        "subscript %d of %s goes from %lld to %lld here, and the dimension has %lld elements (%d:%d)", s,
-        t->name, (long long)low, (long long)high, (long long)size, def->subscripts[s]->line,
-        def->subscripts[s]->column);
+  for (int s = 0; s < def->n_subscripts && !def->skips && !is_empty(p, def); s++)
+    TRY(check_span(&r, def->tensor, s, def->subscripts[s], err));
+  return ARKE_OK;
+}
+
+/* Ranges of reductions end where what they read ends. */
+static bool uses_reduced(const reach *r, const ir_expr *e) {
+  if (e->node == IR_INDEX && r->def->indices[e->id].reduced) return true;
+  for (int i = 0; i < e->n_args; i++)
+    if (uses_reduced(r, e->args[i])) return true;
+  return false;
+}
+
+/* Of reads that happen for all indices. */
+static arke_status check_reads(const reach *r, const ir_expr *e, arke_error *err) {
+  int n = e->n_args;
+  if (e->node == IR_REDUCE) return ARKE_OK; /* it may be empty */
+  if (e->node == IR_OPERATOR && (e->id == IR_OP_SELECT || e->id == IR_OP_AND || e->id == IR_OP_OR)) n = 1;
+  if (e->node == IR_CALL && e->id == IR_FN_WHERE) n = 1;
+  if (e->node == IR_READ && e->has_else) return ARKE_OK;
+  for (int i = 0; i < n; i++) {
+    if (e->node == IR_READ && !r->p->op->tensors[e->id].any_rank && !uses_reduced(r, e->args[i]))
+      TRY(check_span(r, e->id, i, e->args[i], err));
+    TRY(check_reads(r, e->args[i], err));
+  }
+  return ARKE_OK;
+}
+
+/* The first element along a dimension, from `at` on, that is in no definition's span; `size`: there is none.
+ * A span that is not known is all of them. */
+static int64_t first_unwritten(const ir_problem *p, int tensor, int dim, int64_t size) {
+  int64_t at = 0;
+  for (bool more = true; more && at < size;) {
+    more = false;
+    for (int i = 0; i < p->op->n_definitions; i++) {
+      const ir_definition *def = &p->op->definitions[i];
+      reach r = {p, def};
+      int64_t low, high;
+      if (def->tensor != tensor || is_empty(p, def)) continue;
+      if (!span(&r, def->subscripts[dim], &low, &high)) return size;
+      if (low > at || high < at) continue;
+      at = high + 1;
+      more = true;
+    }
+  }
+  return at;
+}
+
+/* Whether plain definitions alone make the tensor: what is added to begins somewhere, and what is skipped
+ * depends on data. */
+static bool is_assigned(const ir_op *op, int tensor) {
+  for (int i = 0; i < op->n_definitions; i++) {
+    const ir_definition *d = &op->definitions[i];
+    if (d->tensor2 == tensor) return false;
+    if (d->tensor == tensor && (d->update != IR_ASSIGN || d->skips)) return false;
+  }
+  return true;
+}
+
+arke_status ir_problem_check_access(const ir_problem *p, arke_error *err) {
+  const ir_op *op = p->op;
+  for (int i = 0; i < op->n_definitions; i++) {
+    reach r = {p, &op->definitions[i]};
+    if (!is_empty(p, r.def)) TRY(check_reads(&r, r.def->value, err));
+  }
+  for (int i = op->n_inputs; i < op->n_args; i++) {
+    const ir_tensor *t = &op->tensors[i];
+    if (t->alias >= 0 || t->any_rank || !is_assigned(op, i) || ir_tensor_elements(p, i) == 0) continue;
+    for (int dim = 0; dim < t->rank; dim++) {
+      int64_t size = ir_dim_size(p, t->dims[dim]), at = first_unwritten(p, i, dim, size);
+      if (at < size)
+        return error_set(err, ARKE_ERR_SHAPE, "bind",
+                         "no definition writes element %lld of dimension %d of %s, which has %lld elements",
+                         (long long)at, dim, t->name, (long long)size);
+    }
   }
   return ARKE_OK;
 }

@@ -96,9 +96,10 @@ static arke_status parts(family_spec *f, bool joins) {
   if (rank < 1 || rank > LIMIT_RANK || axis >= rank || count < 1 || count > most)
     return error_set(
         f->err, ARKE_ERR_ARGUMENT, "operator",
-        "%s: accepted are the number of axes (1 to %d), the axis, and the number of parts (1 to %d), "
-        "like %s:2,1,3",
-        f->name, LIMIT_RANK, LIMIT_TENSORS - 1, joins ? "concat" : "split");
+        "%s: accepted are RANK,AXIS,COUNT: a number of axes from 1 to %d, an axis from 0 to RANK - 1 and a "
+        "number of parts from 1 to %d, like %s:2,1,3",
+        f->name, LIMIT_RANK, rank >= 1 && rank <= LIMIT_RANK ? most : LIMIT_TENSORS - 1,
+        joins ? "concat" : "split");
   begin(f);
   for (int side = 0; side < 2; side++) {
     if (side == 1) strbuf_add(&f->text, ") -> (");

@@ -59,6 +59,7 @@ arke_status cli_problem_bind(arena *a, const cli_operator *o, const cli_values *
   strbuf_free(&bindings);
   if (status == ARKE_ERR_MEMORY) return error_memory(err, CLI_USAGE);
   if (status != ARKE_OK) return cli_usage(err, "%s", inner.text);
+  if (ir_problem_check_access(&p->problem, &inner) != ARKE_OK) return cli_usage(err, "%s", inner.text);
   TRY(check_bytes(a, &p->problem, err));
   return check_outputs(&p->problem, err);
 }
@@ -116,6 +117,8 @@ static arke_status option_fault(arena *a, cli_option option, const char *text, a
 static arke_status shape_missing(const cli_operator *o, arke_error *err) {
   strbuf axes = STRBUF_INIT;
   int n = o->n_axes - cli_operator_has_leading(o);
+  if (n == 0)
+    return cli_usage(err, "--shape is missing: %s takes any number of sizes, like --shape 4x128", o->name);
   cli_operator_print_axes(o, &axes);
   arke_status status =
       cli_usage(err, "--shape is missing: %s takes %s%d size%s, --shape %s", o->name,

@@ -24,7 +24,9 @@ static arke_status read_leading(arena *a, const char *text, size_t length, cli_v
     if (n > (size_t)(end - s)) n = (size_t)(end - s);
     if (v->lead_rank == LIMIT_RANK)
       return cli_usage(err, "%s stands for more than %d axes", CLI_LEADING, LIMIT_RANK);
-    TRY(read_size(a, CLI_LEADING, s, n, &v->lead[v->lead_rank++], err));
+    const char *which = arena_printf(a, "size %d", v->lead_rank + 1); /* "..." would read as left out */
+    if (which == NULL) return error_memory(err, CLI_USAGE);
+    TRY(read_size(a, which, s, n, &v->lead[v->lead_rank++], err));
     if (s + n == end) break;
     s += n + 1;
   }
@@ -113,6 +115,10 @@ static arke_status read_by_name(arena *a, const cli_operator *o, const char *tex
     const char *item = cli_quoted(a, s, length);
     if (equals == NULL) return cli_usage(err, "%s is no AXIS=SIZE; accepted: M=64,N=8 or 64x8", item);
     int axis = find_axis(o, s, (size_t)(equals - s));
+    if (axis < 0 && o->n_axes == 1 && cli_operator_has_leading(o))
+      return cli_usage(
+          err, "%s names an axis, and those of %s have no names; accepted: any number of sizes, like 4x128",
+          item, o->name);
     if (axis < 0)
       return cli_usage(err, "%s names no axis of %s; accepted: %s", item, o->name, list_axes(a, o));
     if (given[axis]) return cli_usage(err, "%s is given twice", o->axes[axis]);

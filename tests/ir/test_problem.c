@@ -128,12 +128,13 @@ START_TEST(families_refuse) {
       {"permute:0,1,2,3,4,5,6,7,8",
        "permute:0,1,2,3,4,5,6,7,8: accepted is permute:AXIS,…, with 1 to 8 numbers", ARKE_ERR_ARGUMENT},
       {"concat:2,2,2",
-       "concat:2,2,2: accepted are the number of axes (1 to 8), the axis, and the number of parts (1 to 15), "
-       "like concat:2,1,3",
+       "concat:2,2,2: accepted are RANK,AXIS,COUNT: a number of axes from 1 to 8, an axis from 0 to RANK - 1 "
+       "and a number of parts from 1 to 14, like concat:2,1,3",
        ARKE_ERR_ARGUMENT},
       {"split:2,1",
-       "split:2,1: accepted are the number of axes (1 to 8), the axis, and the number of parts (1 to 15), "
-       "like split:2,1,3",
+       "split:2,1: accepted are RANK,AXIS,COUNT: a number of axes from 1 to 8, an axis from 0 to RANK - 1 "
+       "and "
+       "a number of parts from 1 to 15, like split:2,1,3",
        ARKE_ERR_ARGUMENT},
       {"softmaxx", "unknown operator softmaxx; did you mean softmax?", ARKE_ERR_NOT_FOUND},
       {"relu:2", "unknown operator relu:2; did you mean relu?", ARKE_ERR_NOT_FOUND},
