@@ -151,7 +151,7 @@ class Context:
         error = _Error()
         status = getattr(self.lib, name)(*arguments, C.byref(error))
         if status != 0:
-            raise Error(self.lib.arke_status_name(status).decode(), error.text.decode())
+            raise Error(self.lib.arke_status_name(status).decode(), error.text.decode(errors="backslashreplace"))
 
     def device(self):
         self.require_open()

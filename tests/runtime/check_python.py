@@ -35,6 +35,7 @@ alive = []
 tensors = [tensor(4, 16), tensor(4, 8)]
 must_raise("an unknown device", lambda: arke.Context(library, cache, device="gpu"), "accepted are auto, cuda, emulator")
 must_raise("a NUL in a path", lambda: arke.Context(library, cache + "\0.arke", device="emulator"), "NUL")
+must_raise("a path that is no UTF-8", lambda: arke.Context(library, cache.encode() + b"\xff", device="emulator"), "\\xff")
 context = arke.Context(library, Path(cache), device="emulator", allow_modelled=True)
 plan, other = context.plan("silu_and_mul", tensors), context.plan("silu_and_mul", tensors)
 plan.run(tensors)
