@@ -10,44 +10,13 @@
  *
  *   attention to a cache that it appends to:  a scatter stage writes the new rows, an attention stage follows
  */
-#include <string.h>
+#include "templates/compose_part.h"
 
-#include "ir/ir_types.h"
-#include "templates/compose_split.h"
+#include <string.h>
 
 #define STAGE "generate"
 
-typedef struct keeper {
-  compose_splitter *s;
-  const ir_op *op;
-  bool folds;   /* those that no one reads at computed places are not kept, but computed by what reads them */
-  bool *folded; /* by tensor: those */
-  bool *kept;   /* by tensor: temporaries that are */
-  bool *stored; /* by tensor: outputs that are read again, and that no form substitutes */
-  bool *made;   /* by tensor: of both, those that stages write */
-} keeper;
-
-/* What becomes an operator of its own. */
-typedef struct part {
-  bool *definitions; /* by number: its own */
-  bool *writes;      /* by tensor: a temporary that is kept, or outputs */
-  bool *read;        /* by tensor: inputs, and what is kept or stored */
-  bool reads_output; /* which is no tensor of the part yet */
-  unsigned sizes, attrs;
-} part;
-
 /* --- what is kept --- */
-
-/* A plain definition, the tensor's only one, of rounded values that are not merely converted. */
-static const ir_definition *only_writer(const ir_op *op, int tensor) {
-  const ir_definition *only = NULL;
-  for (int i = 0; i < op->n_definitions; i++) {
-    if (op->definitions[i].tensor != tensor && op->definitions[i].tensor2 != tensor) continue;
-    if (only) return NULL;
-    only = &op->definitions[i];
-  }
-  return only;
-}
 
 static bool is_plain(ir_expr *const *subscripts, int n) {
   unsigned indices = 0;
@@ -58,9 +27,10 @@ static bool is_plain(ir_expr *const *subscripts, int n) {
   return true;
 }
 
+/* A plain definition, the tensor's only one, of rounded values that are not merely converted. */
 static bool is_rounded(const ir_problem *p, int tensor) {
   const ir_tensor *t = &p->op->tensors[tensor];
-  const ir_definition *d = only_writer(p->op, tensor);
+  const ir_definition *d = compose_only_writer(p->op, tensor);
   if (t->role != IR_TEMPORARY || t->any_rank || !d || d->tensor2 >= 0 || d->update != IR_ASSIGN ||
       d->value->node != IR_CAST || !is_plain(d->subscripts, d->n_subscripts))
     return false;
@@ -71,7 +41,7 @@ static bool is_rounded(const ir_problem *p, int tensor) {
   return dtype_bits(ir_cast_dtype(p, d->value)) <= 16 && e->node != IR_READ;
 }
 
-static bool read_at_places(const keeper *k, const ir_expr *e) {
+static bool read_at_places(const compose_keeper *k, const ir_expr *e) {
   bool own = e->node == IR_READ && k->kept[e->id];
   if (own && !is_plain(e->args, e->n_args - e->has_else)) return true;
   for (int i = 0; i < e->n_args; i++)
@@ -96,7 +66,7 @@ static bool reads_tensor(const ir_expr *e, int tensor) {
 
 /* What is read at computed places would be computed for each of them, and outputs that are stored first are
  * moved from what is. */
-static bool stays_kept(const keeper *k, int tensor) {
+static bool stays_kept(const compose_keeper *k, int tensor) {
   for (int i = 0; i < k->op->n_definitions; i++) {
     const ir_definition *d = &k->op->definitions[i];
     if (is_read_at_places(d->value, tensor)) return true;
@@ -106,29 +76,22 @@ static bool stays_kept(const keeper *k, int tensor) {
 }
 
 static bool is_stored(const ir_op *op, int tensor) {
-  const ir_definition *d = only_writer(op, tensor);
+  const ir_definition *d = compose_only_writer(op, tensor);
   bool simple = d && d->tensor2 < 0 && d->update == IR_ASSIGN && is_plain(d->subscripts, d->n_subscripts);
   for (int i = 0; i < op->n_definitions && !simple; i++)
     if (reads_tensor(op->definitions[i].value, tensor)) return true;
   return false;
 }
 
-static unsigned declared_sizes(const ir_tensor *t) {
-  unsigned sizes = 0;
-  for (int i = 0; i < t->rank; i++)
-    if (t->dims[i].axis >= 0) sizes |= 1u << t->dims[i].axis;
-  return sizes;
-}
-
 /* Whether no argument has all axes of a temporary. */
 static bool crosses_all(const ir_op *op, int tensor) {
-  unsigned sizes = declared_sizes(&op->tensors[tensor]);
+  unsigned sizes = compose_declared_sizes(&op->tensors[tensor]);
   for (int t = 0; t < op->n_args; t++)
-    if ((sizes & ~declared_sizes(&op->tensors[t])) == 0) return false;
+    if ((sizes & ~compose_declared_sizes(&op->tensors[t])) == 0) return false;
   return true;
 }
 
-static bool find_kept(keeper *k, bool *crosses) {
+static bool find_kept(compose_keeper *k, bool *crosses) {
   const ir_op *op = k->op;
   bool any = false;
   *crosses = false;
@@ -146,132 +109,6 @@ static bool find_kept(keeper *k, bool *crosses) {
     if (k->folds) k->kept[t] = false;
   }
   return any && (*can_fold || !k->folds);
-}
-
-/* --- what a part needs --- */
-
-static void take_definition(const keeper *k, part *x, int number);
-
-static void take(const keeper *k, part *x, const ir_expr *e) {
-  if (e->node == IR_SIZE) x->sizes |= 1u << e->id;
-  if (e->node == IR_ATTR) x->attrs |= 1u << e->id;
-  if (e->node == IR_CAST && ir_cast_attr(e) >= 0) x->attrs |= 1u << ir_cast_attr(e);
-  for (int i = 0; i < e->n_args; i++) take(k, x, e->args[i]);
-  if (e->node != IR_READ) return;
-  ir_role role = k->op->tensors[e->id].role;
-  if (role == IR_INPUT || k->kept[e->id] || k->stored[e->id]) {
-    x->read[e->id] = true;
-    return;
-  }
-  if (role == IR_OUTPUT) x->reads_output = true;
-  for (int i = 0; i < k->op->n_definitions; i++)
-    if (k->op->definitions[i].tensor == e->id || k->op->definitions[i].tensor2 == e->id)
-      take_definition(k, x, i);
-}
-
-static void take_definition(const keeper *k, part *x, int number) {
-  const ir_definition *d = &k->op->definitions[number];
-  if (x->definitions[number]) return;
-  x->definitions[number] = true;
-  for (int i = 0; i < d->n_subscripts; i++) take(k, x, d->subscripts[i]);
-  take(k, x, d->value);
-}
-
-/* --- as text --- */
-
-static void add_between(strbuf *out, const char *begin, const char *between) {
-  if (out->length > strlen(begin)) strbuf_add(out, between);
-}
-
-static void declare_kept(const keeper *k, int tensor, strbuf *out) {
-  const ir_op *op = k->op;
-  const ir_tensor *t = &op->tensors[tensor];
-  const ir_expr *cast = only_writer(op, tensor)->value;
-  int variable = ir_cast_variable(cast);
-  strbuf_addf(out, "%s: %s[", t->name,
-              variable >= 0 ? op->type_vars[variable] : dtype_name(ir_cast_dtype(k->s->plan->p, cast)));
-  for (int i = 0; i < t->rank; i++) {
-    if (i) strbuf_add(out, ",");
-    ir_dim_print(op, t->dims[i], out);
-  }
-  strbuf_add(out, "]");
-}
-
-/* What was written in place is an input like others of what reads it. */
-static void declare(const keeper *k, const part *x, int tensor, strbuf *out) {
-  int alias = k->op->tensors[tensor].alias;
-  if (k->kept[tensor])
-    declare_kept(k, tensor, out);
-  else
-    ir_tensor_print(k->op, x->read[tensor] && alias >= 0 ? alias : tensor, out);
-}
-
-static void define(const keeper *k, int number, strbuf *out) {
-  strbuf text = STRBUF_INIT;
-  ir_definition_print(k->op, number, &text);
-  for (const char *c = strbuf_text(&text); *c; c++)
-    if (*c != '\'') strbuf_addf(out, "%c", *c); /* X'[…] is X[…] there */
-  if (strbuf_failed(&text)) out->failed = true;
-  strbuf_free(&text);
-}
-
-static void write_part(const keeper *k, const part *x, strbuf *out) {
-  static const char begin[] = "stage(", middle[] = ") -> (";
-  const ir_op *op = k->op;
-  unsigned declared = 0;
-  strbuf outputs = STRBUF_INIT;
-  strbuf_add(out, begin);
-  strbuf_add(&outputs, middle);
-  for (int t = 0; t < op->n_tensors; t++) {
-    if (!x->read[t] && !x->writes[t]) continue;
-    strbuf *to = x->writes[t] ? &outputs : out;
-    add_between(to, to == out ? begin : middle, ", ");
-    declare(k, x, t, to);
-    declared |= declared_sizes(&op->tensors[t]);
-  }
-  /* An axis that definitions name and no tensor has is declared by one that nothing reads. */
-  for (int i = 0; i < op->n_axes; i++) {
-    if (!((x->sizes & ~declared) >> i & 1)) continue;
-    add_between(out, begin, ", ");
-    strbuf_addf(out, "%s_: u8[%s]", op->axes[i], op->axes[i]);
-  }
-  strbuf_addf(out, "%s)", strbuf_text(&outputs));
-  for (int i = 0; i < op->n_attrs; i++)
-    if (x->attrs >> i & 1)
-      strbuf_addf(out, " %s: %s", op->attrs[i].name, ir_attr_kind_name(op->attrs[i].kind));
-  strbuf_add(out, " {");
-  for (int i = 0; i < op->n_definitions; i++) {
-    if (!x->definitions[i]) continue;
-    strbuf_add(out, " ");
-    define(k, i, out);
-    strbuf_add(out, ";");
-  }
-  strbuf_add(out, " }");
-  if (strbuf_failed(&outputs)) out->failed = true;
-  strbuf_free(&outputs);
-}
-
-/* --- its arguments --- */
-
-/* The number of a kept temporary among them. */
-static int kept_number(const keeper *k, int tensor) {
-  int n = 0;
-  for (int t = 0; t < tensor; t++) n += k->kept[t];
-  return n;
-}
-
-/* Which argument of the whole, or which temporary, an argument of a part is (kernel_stage.arguments). */
-static int argument_of(const keeper *k, const part *x, const ir_op *op, int i) {
-  int found = ~COMPOSE_TEMPORARIES; /* declares an axis alone */
-  for (int t = k->op->n_tensors - 1; t >= 0; t--) {
-    if (strcmp(op->tensors[i].name, k->op->tensors[t].name) != 0) continue;
-    if (k->stored[t] && x->read[t]) return t; /* not the input that was there before */
-    if (t >= k->op->n_args)
-      found = ~kept_number(k, t);
-    else if (i < op->n_inputs || t >= k->op->n_inputs)
-      found = t;
-  }
-  return found;
 }
 
 /* --- as stages --- */
@@ -305,7 +142,7 @@ static bool add_stages(compose_splitter *s, const ir_problem *p, const int *argu
 }
 
 /* Whether what the part reads has been written by then, and nothing by its name that is another. */
-static bool can_follow(keeper *k, const part *x) {
+static bool can_follow(compose_keeper *k, const compose_part *x) {
   strbuf *last = &k->s->last;
   strbuf_clear(last);
   for (int t = 0; t < k->op->n_tensors; t++) {
@@ -320,41 +157,17 @@ static bool can_follow(keeper *k, const part *x) {
   return last->length == 0;
 }
 
-/* A part as an operator of its own, of `k->op`, which may have an axis of the whole's as blocks; NULL: it
- * does not stand alone, or memory ran out. */
-static compose_stage *make_stage(keeper *k, const part *x) {
-  compose_splitter *s = k->s;
-  compose_plan *plan = s->plan;
-  compose_stage *stage = ARENA_NEW(plan->a, compose_stage);
-  const ir_op *op;
-  strbuf text = STRBUF_INIT;
-  arke_error why = ARKE_ERROR_INIT;
-  write_part(k, x, &text);
-  bool failed = !stage || strbuf_failed(&text);
-  if (!failed) failed = !(stage->text = arena_strdup(plan->a, strbuf_text(&text)));
-  strbuf_free(&text);
-  arke_status status = failed ? ARKE_ERR_MEMORY : ir_op_parse(plan->a, stage->text, &op, &why);
-  if (status == ARKE_ERR_MEMORY) s->status = error_memory(s->err, STAGE);
-  if (status != ARKE_OK) {
-    strbuf_addf(&s->last, "a part does not stand alone: %s", why.text);
-    return NULL;
-  }
-  compose_bind(plan->p, op, &stage->problem);
-  for (int i = 0; i < op->n_args; i++) stage->arguments[i] = argument_of(k, x, op, i);
-  return stage;
-}
-
-static bool has_folded(const keeper *k, const part *x) {
+static bool has_folded(const compose_keeper *k, const compose_part *x) {
   for (int i = 0; i < k->op->n_definitions; i++)
     if (x->definitions[i] && k->folded[k->op->definitions[i].tensor]) return true;
   return false;
 }
 
 /* The same with an axis as blocks of another, where that costs less. */
-static compose_stage *in_blocks(keeper *k, const part *x, compose_stage *plain) {
+static compose_stage *in_blocks(compose_keeper *k, const compose_part *x, compose_stage *plain) {
   compose_splitter *s = k->s;
-  keeper other = *k;
-  part named = *x;
+  compose_keeper other = *k;
+  compose_part named = *x;
   compose_block block;
   if (compose_in_blocks(s->plan->p, x->definitions, has_folded(k, x), s->plan->a, &block, &other.op,
                         s->err) != ARKE_OK) {
@@ -364,17 +177,17 @@ static compose_stage *in_blocks(keeper *k, const part *x, compose_stage *plain) 
   if (block.times == 0) return plain;
   for (int i = 0; i < k->op->n_axes; i++)
     if (strcmp(k->op->axes[i], block.axis) == 0) named.sizes &= ~(1u << i);
-  compose_stage *stage = make_stage(&other, &named);
+  compose_stage *stage = compose_make_part(&other, &named);
   if (!stage || !compose_best_stage(s, stage) || stage->ns >= plain->ns) return plain;
   stage->block = block;
   return stage;
 }
 
-static bool add_part(keeper *k, const part *x) {
+static bool add_part(compose_keeper *k, const compose_part *x) {
   compose_splitter *s = k->s;
   compose_plan *plan = s->plan;
   if (!can_follow(k, x)) return false;
-  compose_stage *stage = make_stage(k, x);
+  compose_stage *stage = compose_make_part(k, x);
   bool whole = stage && compose_best_stage(s, stage);
   if (whole) stage = in_blocks(k, x, stage);
   if (!stage) return false;
@@ -382,7 +195,8 @@ static bool add_part(keeper *k, const part *x) {
     if (!x->writes[t]) continue;
     k->made[t] = true;
     if (k->kept[t])
-      plan->temporaries[kept_number(k, t)] = (kernel_temporary){&stage->problem, stage->problem.op->n_inputs};
+      plan->temporaries[compose_kept_number(k, t)] =
+          (kernel_temporary){&stage->problem, stage->problem.op->n_inputs};
   }
   if (!whole && has_folded(k, x)) return false;
   if (!whole) return add_stages(s, &stage->problem, stage->arguments);
@@ -391,46 +205,25 @@ static bool add_part(keeper *k, const part *x) {
   return true;
 }
 
-/* The part that writes some tensors; x->writes is set. */
-static void fill_part(const keeper *k, part *x) {
-  for (int i = 0; i < k->op->n_definitions; i++) {
-    const ir_definition *d = &k->op->definitions[i];
-    if (x->writes[d->tensor] || (d->tensor2 >= 0 && x->writes[d->tensor2])) take_definition(k, x, i);
-  }
-  for (int t = 0; t < k->op->n_args; t++)
-    if (x->writes[t] && k->op->tensors[t].alias >= 0) x->read[k->op->tensors[t].alias] = true;
-}
-
-static bool new_part(keeper *k, part *x) {
-  arena *a = k->s->plan->a;
-  size_t n = (size_t)k->op->n_tensors + 1;
-  *x = (part){.definitions = ARENA_NEW_N(a, bool, (size_t)k->op->n_definitions + 1),
-              .writes = ARENA_NEW_N(a, bool, n),
-              .read = ARENA_NEW_N(a, bool, n)};
-  if (x->definitions && x->writes && x->read) return true;
-  k->s->status = error_memory(k->s->err, STAGE);
-  return false;
-}
-
-static bool keep_temporary(keeper *k, int tensor) {
-  part x;
-  if (!new_part(k, &x)) return false;
+static bool keep_temporary(compose_keeper *k, int tensor) {
+  compose_part x;
+  if (!compose_new_part(k, &x)) return false;
   x.writes[tensor] = true;
-  fill_part(k, &x);
+  compose_fill_part(k, &x);
   return add_part(k, &x);
 }
 
 /* The outputs that are stored before others are computed, or those others. */
-static bool make_outputs(keeper *k, bool stored) {
-  part x;
-  if (!new_part(k, &x)) return false;
+static bool make_outputs(compose_keeper *k, bool stored) {
+  compose_part x;
+  if (!compose_new_part(k, &x)) return false;
   for (int t = k->op->n_inputs; t < k->op->n_args; t++) x.writes[t] = k->stored[t] == stored;
-  fill_part(k, &x);
+  compose_fill_part(k, &x);
   return add_part(k, &x);
 }
 
 /* The last definition of an output that is stored; -1: there is none. */
-static int last_stored(const keeper *k) {
+static int last_stored(const compose_keeper *k) {
   int last = -1;
   for (int i = 0; i < k->op->n_definitions; i++)
     if (k->stored[k->op->definitions[i].tensor]) last = i;
@@ -438,7 +231,7 @@ static int last_stored(const keeper *k) {
 }
 
 /* In the order of the definitions. */
-static bool make_parts(keeper *k, strbuf *detail) {
+static bool make_parts(compose_keeper *k, strbuf *detail) {
   int last = last_stored(k);
   for (int i = 0; i < k->op->n_definitions; i++) {
     int t = k->op->definitions[i].tensor;
@@ -459,7 +252,7 @@ static bool make_parts(keeper *k, strbuf *detail) {
 
 static bool keep(compose_splitter *s, bool folds, bool crossing, strbuf *detail) {
   compose_plan *plan = s->plan;
-  keeper k = {.s = s, .op = plan->p->op, .folds = folds};
+  compose_keeper k = {.s = s, .op = plan->p->op, .folds = folds};
   size_t n = (size_t)k.op->n_tensors + 1;
   k.folded = ARENA_NEW_N(plan->a, bool, n);
   k.kept = ARENA_NEW_N(plan->a, bool, n);
@@ -471,9 +264,9 @@ static bool keep(compose_splitter *s, bool folds, bool crossing, strbuf *detail)
   }
   bool crosses;
   if (!find_kept(&k, &crosses) || (!folds && crosses != crossing) ||
-      kept_number(&k, k.op->n_tensors) > COMPOSE_TEMPORARIES)
+      compose_kept_number(&k, k.op->n_tensors) > COMPOSE_TEMPORARIES)
     return false;
-  plan->n_cuts = kept_number(&k, k.op->n_tensors);
+  plan->n_cuts = compose_kept_number(&k, k.op->n_tensors);
   plan->folded = folds;
   if (make_parts(&k, detail) && compose_in_place_is_safe(plan)) return true;
   compose_undo(plan, 0, 0);

@@ -148,7 +148,7 @@ bool compose_avoids(const compose_plan *plan, unsigned loops);
 /* Slices what the stages keep of such values. False: it cannot be, or memory ran out. */
 bool compose_slice(compose_splitter *s);
 
-/* A stage's operator at the whole's types, sizes and attributes, by their names (compose_text.c). */
+/* A stage's operator at the whole's types, sizes and attributes, by their names (compose_stage.c). */
 void compose_bind(const ir_problem *whole, const ir_op *op, ir_problem *p);
 
 #endif

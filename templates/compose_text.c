@@ -1,32 +1,9 @@
-/* A stage in the notation: expressions of the form, with temporaries for what other stages have computed. */
+/* Definitions of a stage: expressions of the form, with temporaries for what other stages have computed. */
+#include "templates/compose_text.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "templates/compose_split.h"
-
-#define STAGE "generate"
-
-enum { MOST_REDUCTIONS = 64 };
-
-typedef struct writer {
-  const compose_plan *plan;
-  const ir_form *form;
-  const char *index, *temporary, *inner; /* what these names begin with */
-  int slice;                             /* loop that has one slice here; -1: none */
-  unsigned sliced[LIMIT_TENSORS],
-      whole[LIMIT_TENSORS]; /* dimensions of arguments that it stands alone in; others */
-  unsigned sizes, declared; /* axes that expressions have, and that tensors have */
-  bool begins;              /* where the slice begins is used */
-  int guards;               /* conditions around what is being written */
-  strbuf definitions;
-  uint64_t inputs, cuts; /* read: arguments of the whole; temporaries */
-  unsigned attrs;
-  int n_reductions; /* written as temporaries of the stage itself, so that what is used twice is written once
-                     */
-  const ir_expr *reductions[MOST_REDUCTIONS];
-  bool failed; /* it cannot be written */
-} writer;
 
 static const char *const function_names[] = {
 #define X(NAME, name, arity, reference, meaning) #name,
@@ -58,18 +35,19 @@ static bool taken(const ir_op *op, const char *begin) {
 }
 
 /* `name`, or a longer one that no name of the operator begins with. */
-static const char *free_name(const ir_op *op, const char *name, arena *a) {
+const char *compose_free_name(const ir_op *op, const char *name, arena *a) {
   char *own = arena_strdup(a, name);
   while (own && taken(op, own)) own = arena_printf(a, "%s_", own);
   return own;
 }
 
 kernel_slices compose_slice_names(const ir_op *op, arena *a) {
-  return (kernel_slices){.axis = free_name(op, "slice", a), .begin = free_name(op, "begin", a)};
+  return (kernel_slices){.axis = compose_free_name(op, "slice", a),
+                         .begin = compose_free_name(op, "begin", a)};
 }
 
 /* "[...,i0,i2]" of a set of loops; nothing where there are none. */
-static void add_loops(writer *w, strbuf *out, unsigned loops) {
+static void add_loops(compose_writer *w, strbuf *out, unsigned loops) {
   const char *before = "[";
   for (int leading = 1; leading >= 0; leading--) {
     for (int l = 0; l < w->form->n_loops; l++) {
@@ -88,9 +66,9 @@ static void add_loops(writer *w, strbuf *out, unsigned loops) {
 
 /* --- expressions --- */
 
-static void add(writer *w, strbuf *out, const ir_expr *e);
+static void add(compose_writer *w, strbuf *out, const ir_expr *e);
 
-static void add_place(writer *w, strbuf *out, const ir_access *x) {
+static void add_place(compose_writer *w, strbuf *out, const ir_access *x) {
   strbuf_add(out, w->plan->p->op->tensors[x->tensor].name);
   for (int s = 0; s < x->n; s++) {
     const ir_expr *e = x->subscripts[s].e;
@@ -121,10 +99,10 @@ static void add_number(strbuf *out, double x) {
 }
 
 /* A reduction becomes a temporary of the stage, defined before the definition at hand. */
-static int inner_reduction(writer *w, const ir_expr *e) {
+static int inner_reduction(compose_writer *w, const ir_expr *e) {
   for (int i = 0; i < w->n_reductions; i++)
     if (w->reductions[i] == e) return i;
-  if (w->n_reductions == MOST_REDUCTIONS) {
+  if (w->n_reductions == COMPOSE_REDUCTIONS) {
     w->failed = true;
     return 0;
   }
@@ -140,7 +118,7 @@ static int inner_reduction(writer *w, const ir_expr *e) {
   w->guards -= e->n_args > 1;
   strbuf_add(&body, ")");
   int number = w->n_reductions++;
-  if (number < MOST_REDUCTIONS) w->reductions[number] = e;
+  if (number < COMPOSE_REDUCTIONS) w->reductions[number] = e;
   strbuf_addf(&w->definitions, "%s%d", w->inner, number);
   add_loops(w, &w->definitions, ir_form_free(w->form, e));
   strbuf_addf(&w->definitions, "%s; ", strbuf_text(&body));
@@ -149,7 +127,7 @@ static int inner_reduction(writer *w, const ir_expr *e) {
   return number;
 }
 
-static bool add_cut(writer *w, strbuf *out, const ir_expr *e) {
+static bool add_cut(compose_writer *w, strbuf *out, const ir_expr *e) {
   for (int i = 0; i < w->plan->n_cuts; i++) {
     if (!(w->plan->made >> i & 1) || w->plan->cuts[i].node != e) continue;
     w->cuts |= UINT64_C(1) << i;
@@ -160,7 +138,7 @@ static bool add_cut(writer *w, strbuf *out, const ir_expr *e) {
   return false;
 }
 
-static void add_operator(writer *w, strbuf *out, const ir_expr *e) {
+static void add_operator(compose_writer *w, strbuf *out, const ir_expr *e) {
   strbuf_add(out, "(");
   if (e->id == IR_OP_SELECT) {
     add(w, out, e->args[0]);
@@ -181,7 +159,7 @@ static void add_operator(writer *w, strbuf *out, const ir_expr *e) {
   strbuf_add(out, ")");
 }
 
-static void add(writer *w, strbuf *out, const ir_expr *e) {
+static void add(compose_writer *w, strbuf *out, const ir_expr *e) {
   if (out->length > LIMIT_OPERATOR_BYTES / 2) w->failed = true;
   if (w->failed || add_cut(w, out, e)) return;
   switch (e->node) {
@@ -242,7 +220,7 @@ static void add(writer *w, strbuf *out, const ir_expr *e) {
 
 /* --- definitions --- */
 
-static void define_output(writer *w, const ir_form_output *o) {
+static void define_output(compose_writer *w, const ir_form_output *o) {
   static const char *const updates[] = {
       [IR_ASSIGN] = "=", [IR_ADD] = "+=", [IR_MAX] = "max=", [IR_MIN] = "min="};
   strbuf line = STRBUF_INIT;
@@ -271,7 +249,7 @@ static void define_output(writer *w, const ir_form_output *o) {
 }
 
 /* Every element of an output's tensor, as updates take it to be before. */
-static void define_start(writer *w, const ir_form_output *o) {
+static void define_start(compose_writer *w, const ir_form_output *o) {
   static const char *const starts[] = {
       [IR_ASSIGN] = "0", [IR_ADD] = "0", [IR_MAX] = "(-inf)", [IR_MIN] = "inf"};
   const ir_tensor *t = &w->plan->p->op->tensors[w->form->accesses[o->access].tensor];
@@ -284,7 +262,7 @@ static void define_start(writer *w, const ir_form_output *o) {
 }
 
 /* In place it is added to; at its start it is 0. */
-static void define_temporary(writer *w, const compose_target *to) {
+static void define_temporary(compose_writer *w, const compose_target *to) {
   int number = to->overwrites ? to->over : to->temporary;
   const compose_cut *cut = &w->plan->cuts[to->temporary];
   strbuf line = STRBUF_INIT;
@@ -316,253 +294,14 @@ static void define_temporary(writer *w, const compose_target *to) {
   strbuf_free(&line);
 }
 
-/* --- the signature --- */
-
-static void declare_dim(writer *w, strbuf *out, ir_dim d, bool sliced) {
-  if (sliced) {
-    strbuf_add(out, w->plan->slices.names.axis);
-    return;
-  }
-  if (ir_dim_is_axis(d)) w->declared |= 1u << d.axis;
-  ir_dim_print(w->plan->p->op, d, out);
-}
-
-static void declare_argument(writer *w, strbuf *out, int tensor) {
-  const ir_problem *p = w->plan->p;
-  const ir_tensor *t = &p->op->tensors[tensor];
-  strbuf_addf(out, "%s: %s[%s", t->name, dtype_name(ir_tensor_dtype(p, tensor)), t->any_rank ? "..." : "");
-  for (int i = 0; i < t->rank; i++) {
-    if (i || t->any_rank) strbuf_add(out, ",");
-    declare_dim(w, out, t->dims[i], w->sliced[tensor] >> i & 1);
-  }
-  if (w->sliced[tensor] & w->whole[tensor]) w->failed = true; /* it is read past the slice too */
-  strbuf_add(out, "]");
-}
-
-/* An axis that the definitions name and no tensor has is declared by a tensor that nothing reads. */
-static void declare_size(strbuf *out, const char *axis, const char *between) {
-  strbuf_addf(out, "%s%s_: u8[%s]", between, axis, axis);
-}
-
-static void declare_temporary(writer *w, strbuf *out, int number) {
-  const compose_cut *cut = &w->plan->cuts[number];
-  const char *between = "";
-  bool cast = cut->node->node == IR_CAST;
-  dtype type = cast ? ir_cast_dtype(w->plan->p, cut->node) : ir_form_type(w->form, cut->node);
-  strbuf_addf(out, "%s%d: %s[", w->temporary, number, dtype_name(type));
-  for (int leading = 1; leading >= 0; leading--) {
-    for (int l = 0; l < w->form->n_loops; l++) {
-      const ir_loop *loop = &w->form->loops[l];
-      if (!(cut->loops >> l & 1) || loop->leading != leading) continue;
-      strbuf_add(out, between);
-      between = ",";
-      if (leading) {
-        strbuf_add(out, "...");
-      } else {
-        declare_dim(w, out, loop->dims[0], l == w->slice);
-      }
-    }
-  }
-  strbuf_add(out, "]");
-}
-
-static void declare_attributes(writer *w, strbuf *out) {
-  const ir_op *op = w->plan->p->op;
-  for (int i = 0; i < op->n_attrs; i++) {
-    if (w->attrs >> i & 1)
-      strbuf_addf(out, " %s: %s", op->attrs[i].name, ir_attr_kind_name(op->attrs[i].kind));
-  }
-}
-
-static bool goes_on(const compose_target *targets, int n, int temporary) {
-  for (int i = 0; i < n; i++)
-    if (targets[i].output < 0 && targets[i].temporary == temporary && targets[i].goes_on) return true;
-  return false;
-}
-
-/* `outputs`: of the whole that are written; `again`: those that stages before have written. */
-static void write_outputs(writer *w, const compose_target *targets, int n, uint64_t outputs, uint64_t again,
-                          strbuf *out) {
-  const ir_op *op = w->plan->p->op;
-  const char *between = "";
-  for (int t = op->n_inputs; t < op->n_args; t++) {
-    if (!(outputs >> t & 1)) continue;
-    strbuf_add(out, between);
-    between = ", ";
-    if (op->tensors[t].alias >= 0 || again >> t & 1) {
-      strbuf_add(out, op->tensors[t].name);
-    } else {
-      declare_argument(w, out, t);
-    }
-  }
-  for (int i = 0; i < n; i++) {
-    if (targets[i].output >= 0) continue;
-    strbuf_add(out, between);
-    between = ", ";
-    if (targets[i].goes_on || targets[i].overwrites) {
-      strbuf_addf(out, "%s%d", w->temporary, targets[i].goes_on ? targets[i].temporary : targets[i].over);
-    } else {
-      declare_temporary(w, out, targets[i].temporary);
-    }
-  }
-}
-
-static void write_signature(writer *w, const compose_target *targets, int n, strbuf *out) {
-  const ir_problem *p = w->plan->p;
-  const char *between = "";
-  uint64_t outputs = 0, again = 0;
-  for (int i = 0; i < n; i++) {
-    if (targets[i].output < 0) continue;
-    const ir_form_output *o = &w->form->outputs[targets[i].output];
-    outputs |= UINT64_C(1) << w->form->accesses[o->access].tensor;
-    if (targets[i].goes_on) again |= UINT64_C(1) << w->form->accesses[o->access].tensor;
-    if (o->positions >= 0) outputs |= UINT64_C(1) << w->form->accesses[o->positions].tensor;
-  }
-  for (int t = 0; t < p->op->n_args; t++) {
-    int alias = p->op->tensors[t].alias;
-    if (outputs >> t & 1 && alias >= 0) w->inputs |= UINT64_C(1) << alias;
-  }
-  strbuf_add(out, "stage(");
-  for (int t = 0; t < p->op->n_args; t++) {
-    if (!(t < p->op->n_inputs ? w->inputs >> t & 1 : again >> t & 1)) continue;
-    strbuf_add(out, between);
-    declare_argument(w, out, t);
-    between = ", ";
-  }
-  for (int i = 0; i < w->plan->n_cuts; i++) {
-    if (!(w->cuts >> i & 1) && !goes_on(targets, n, i)) continue;
-    strbuf_add(out, between);
-    declare_temporary(w, out, i);
-    between = ", ";
-  }
-  if (w->begins) {
-    declare_size(out, w->plan->slices.names.begin, between);
-    between = ", ";
-  }
-  strbuf outputs_text = STRBUF_INIT;
-  write_outputs(w, targets, n, outputs, again, &outputs_text);
-  for (int i = 0; i < p->op->n_axes; i++) {
-    if (w->slice < 0 || !(w->sizes >> i & 1) || w->declared >> i & 1) continue;
-    declare_size(out, p->op->axes[i], between);
-    between = ", ";
-  }
-  strbuf_addf(out, ") -> (%s)", strbuf_text(&outputs_text));
-  if (strbuf_failed(&outputs_text)) out->failed = true;
-  strbuf_free(&outputs_text);
-  declare_attributes(w, out);
-}
-
-/* --- the bound operator --- */
-
-void compose_bind(const ir_problem *whole, const ir_op *op, ir_problem *p) {
-  *p = (ir_problem){.op = op, .lead_rank = whole->lead_rank};
-  memcpy(p->lead, whole->lead, sizeof p->lead);
-  for (int i = 0; i < op->n_types; i++)
-    for (int k = 0; k < whole->op->n_types; k++)
-      if (strcmp(op->type_vars[i], whole->op->type_vars[k]) == 0) p->types[i] = whole->types[k];
-  for (int i = 0; i < op->n_axes; i++)
-    for (int k = 0; k < whole->op->n_axes; k++)
-      if (strcmp(op->axes[i], whole->op->axes[k]) == 0) p->sizes[i] = whole->sizes[k];
-  for (int i = 0; i < op->n_attrs; i++)
-    for (int k = 0; k < whole->op->n_attrs; k++)
-      if (strcmp(op->attrs[i].name, whole->op->attrs[k].name) == 0) p->attrs[i] = whole->attrs[k];
-}
-
-/* Of slices the sizes of a full one, somewhere. */
-static void bind(const compose_plan *plan, const ir_op *op, ir_problem *p) {
-  const compose_slices *x = &plan->slices;
-  compose_bind(plan->p, op, p);
-  if (x->loop < 0) return;
-  int64_t all = ir_form_extent(&plan->form, x->loop);
-  for (int i = 0; i < op->n_axes; i++) {
-    if (strcmp(op->axes[i], x->names.axis) == 0) p->sizes[i] = all < x->size ? all : x->size;
-    if (strcmp(op->axes[i], x->names.begin) == 0) p->sizes[i] = all > x->size ? all - x->size : 1;
-  }
-}
-
-/* A tensor that only declares an axis (declare_size). */
-static bool is_size(const ir_op *op, int tensor) {
-  const ir_tensor *t = &op->tensors[tensor];
-  const char *axis = t->rank == 1 && ir_dim_is_axis(t->dims[0]) ? op->axes[t->dims[0].axis] : NULL;
-  return axis && strncmp(t->name, axis, strlen(axis)) == 0 && strcmp(t->name + strlen(axis), "_") == 0;
-}
-
-/* Which dimension of a stage's tensor is the slice; -1: none. */
-static int sliced_dimension(const writer *w, const ir_op *op, int tensor) {
-  const ir_tensor *t = &op->tensors[tensor];
-  for (int i = 0; i < t->rank; i++)
-    if (ir_dim_is_axis(t->dims[i]) && strcmp(op->axes[t->dims[i].axis], w->plan->slices.names.axis) == 0)
-      return i;
-  return -1;
-}
-
-static bool find_arguments(const writer *w, compose_stage *s) {
-  const ir_op *op = s->problem.op, *whole = w->plan->p->op;
-  size_t n = strlen(w->temporary);
-  for (int i = 0; i < op->n_args; i++) {
-    const char *name = op->tensors[i].name;
-    s->arguments[i] = LIMIT_TENSORS;
-    /* An input that only the whole's outputs have is one that a stage before has written. */
-    for (int k = whole->n_args - 1; k >= 0; k--)
-      if (strcmp(name, whole->tensors[k].name) == 0 && (i < op->n_inputs || k >= whole->n_inputs))
-        s->arguments[i] = k;
-    for (int k = 0; s->arguments[i] == LIMIT_TENSORS && k < w->plan->n_cuts; k++) {
-      char text[16];
-      snprintf(text, sizeof text, "%d", k);
-      if (strncmp(name, w->temporary, n) == 0 && strcmp(name + n, text) == 0) s->arguments[i] = ~k;
-    }
-    if (s->arguments[i] == LIMIT_TENSORS && is_size(op, i)) s->arguments[i] = ~COMPOSE_TEMPORARIES;
-    if (s->arguments[i] == LIMIT_TENSORS) return false;
-    s->sliced[i] = w->slice < 0 ? -1 : sliced_dimension(w, op, i);
-  }
-  return true;
-}
-
-static arke_status parse(const writer *w, const char *text, compose_stage *s, arke_error *err) {
-  const ir_op *op;
-  arke_error why = ARKE_ERROR_INIT;
-  s->text = arena_strdup(w->plan->a, text);
-  arke_status status = s->text ? ir_op_parse(w->plan->a, s->text, &op, &why) : ARKE_ERR_MEMORY;
-  if (status == ARKE_ERR_MEMORY) return error_memory(err, STAGE);
-  if (status != ARKE_OK)
-    return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "a stage does not stand alone: %s", why.text);
-  bind(w->plan, op, &s->problem);
-  if (!find_arguments(w, s)) return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "a stage has other tensors");
-  return ARKE_OK;
-}
-
-arke_status compose_write_stage(compose_plan *plan, const compose_target *targets, int n, compose_stage *s,
-                                arke_error *err) {
-  const ir_op *op = plan->p->op;
-  writer w = {.plan = plan,
-              .form = &plan->form,
-              .index = free_name(op, "i_", plan->a),
-              .temporary = free_name(op, "t", plan->a),
-              .inner = free_name(op, "r", plan->a)};
-  *s = (compose_stage){.repeated = s->repeated};
-  w.slice = s->repeated ? plan->slices.loop : -1;
-  if (!w.index || !w.temporary || !w.inner) return error_memory(err, STAGE);
+void compose_write_definitions(compose_writer *w, const compose_target *targets, int n) {
   for (int i = 0; i < n; i++) {
     if (targets[i].is_start && targets[i].output >= 0) {
-      define_start(&w, &plan->form.outputs[targets[i].output]);
+      define_start(w, &w->form->outputs[targets[i].output]);
     } else if (targets[i].output >= 0) {
-      define_output(&w, &plan->form.outputs[targets[i].output]);
+      define_output(w, &w->form->outputs[targets[i].output]);
     } else {
-      define_temporary(&w, &targets[i]);
+      define_temporary(w, &targets[i]);
     }
   }
-  strbuf text = STRBUF_INIT;
-  write_signature(&w, targets, n, &text);
-  strbuf_addf(&text, " { %s}", strbuf_text(&w.definitions));
-  arke_status status = ARKE_OK;
-  if (strbuf_failed(&w.definitions) || strbuf_failed(&text)) {
-    status = error_memory(err, STAGE);
-  } else if (w.failed || text.length >= LIMIT_OPERATOR_BYTES) {
-    status = error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "a stage is too long to be written");
-  } else {
-    status = parse(&w, strbuf_text(&text), s, err);
-  }
-  strbuf_free(&w.definitions);
-  strbuf_free(&text);
-  return status;
 }
