@@ -82,6 +82,10 @@ void warps_vectors_find(const backward_match *m, bool copied, warps_vectors *v);
 /* The plan of a configuration, or why the hardware cannot run it. */
 template_reason warps_plan_make(const backward_match *m, const warps_vectors *v, const target *t,
                                 const config *c, warps_plan *plan);
+/* P and dS take a few instructions that are known; else they are evaluated as expressions. */
+static inline bool warps_are_known(const backward_match *m) {
+  return m->plain || m->capped;
+}
 /* The access of an operand of a side (its rows'). */
 int warps_operand(const backward_match *m, int side, int which);
 

@@ -78,7 +78,7 @@ static double busy_clocks(const warps_plan *plan, const warps_pass *p) {
   double in = first + (p->sums[0] ? second : 0), out = (p->sums[0] ? first : 0) + (p->sums[1] ? second : 0);
   double products = in / 16 * n / 8 + n / 16 * out / 8;
   double loads = in / 16 * (n / 16 + 1) + n / 16 * out / 16;
-  double each = m->plain ? 6 : instructions_of(m->weight) + instructions_of(m->gradient);
+  double each = m->plain ? 6 : m->capped ? 30 : instructions_of(m->weight) + instructions_of(m->gradient);
   double vectors = (double)(p->columns[0].vectors + p->columns[1].vectors) * n / p->threads;
   double instructions = products + loads + scores * each + vectors * (plan->vectors.copied ? 12 : 100) + 80;
   double smem = warps * loads * 512 + p->stage_bytes;

@@ -52,7 +52,7 @@ static lanes_options statistics_of(const backward_match *m, const warps_vectors 
 
 /* l as it lies in its tensor, where that has f32. */
 static int given_lse(const backward_match *m) {
-  const ir_expr *read = m->lse && !m->plain ? ir_form_as_read(&m->form, m->lse) : NULL;
+  const ir_expr *read = m->lse && !warps_are_known(m) ? ir_form_as_read(&m->form, m->lse) : NULL;
   return read && ir_tensor_dtype(m->form.problem, m->form.accesses[read->id].tensor) == DTYPE_F32 ? read->id
                                                                                                   : -1;
 }

@@ -1,10 +1,11 @@
-/* Products of a step become P and dS, in registers: by two instructions each where they are plain, else as
- * the expressions say, element by element. Value i is of row g + 8 (i / 2 % 2), column 8 (i / 4) + 2 t +
- * i % 2, where g = lane / 4 and t = lane % 4. */
+/* Products of a step become P and dS, in registers: by two instructions each where they are plain, some more
+ * under a softcap, else as the expressions say, element by element. Value i is of row g + 8 (i / 2 % 2),
+ * column 8 (i / 4) + 2 t + i % 2, where g = lane / 4 and t = lane % 4. */
 #include <math.h>
 
 #include "generator/gen_bits.h"
 #include "generator/gen_control.h"
+#include "generator/gen_math.h"
 #include "generator/gen_memory.h"
 #include "templates/backward_warps.h"
 
@@ -49,15 +50,27 @@ static void find_statistics(scored *x, gen_value stage) {
   }
 }
 
-/* --- plain --- */
+/* --- plain, and under a softcap --- */
+
+static gen_value tanh_of(gen_builder *b, gen_value x) {
+  gen_value v = x;
+  arke_error err = ARKE_ERROR_INIT;
+  if (gen_math_to(b, IR_FN_TANH, GEN_ACCURACY_SCORE, &x, &v, &err) != ARKE_OK) gen_misuse(b, "%s", err.text);
+  return v;
+}
 
 static void weigh(scored *x) {
   gen_builder *b = x->e->b;
   const backward_match *m = x->e->m;
-  gen_value factor = gen_f32(b, m->base2 ? m->scale : m->scale * M_LOG2E);
+  double to_base2 = m->base2 ? 1 : M_LOG2E;
+  gen_value factor = gen_f32(b, (m->capped ? m->cap : m->scale) * to_base2);
   for (int i = 0; i < x->n; i++) {
-    x->s[i] = attend_exp2(b, gen_fma(b, x->s[i], factor, gen_fneg(b, x->lse[i])));
-    if (x->slopes) x->slopes[i] = gen_fmul(b, x->s[i], gen_fsub(b, x->slopes[i], x->dot[i]));
+    gen_value t = x->s[i];
+    if (m->capped) t = tanh_of(b, gen_fmul(b, t, gen_f32(b, m->scale)));
+    x->s[i] = attend_exp2(b, gen_fma(b, t, factor, gen_fneg(b, x->lse[i])));
+    if (!x->slopes) continue;
+    x->slopes[i] = gen_fmul(b, x->s[i], gen_fsub(b, x->slopes[i], x->dot[i]));
+    if (m->capped) x->slopes[i] = gen_fmul(b, x->slopes[i], gen_fma(b, gen_fneg(b, t), t, gen_f32(b, 1)));
   }
 }
 
@@ -106,7 +119,7 @@ static arke_status weigh_each(scored *x, gen_value *holds, arke_error *err) {
       e->lse = x->lse[i];
       e->dot = x->dot[i];
       TRY(find_condition(e, &holds[i], err));
-      if (m->plain) continue;
+      if (warps_are_known(m)) continue;
       TRY(evaluate(e, m->weight, &x->s[i], err));
       if (x->slopes) TRY(evaluate(e, m->gradient, &x->slopes[i], err));
     }
@@ -171,8 +184,8 @@ arke_status warps_scores(warps_emitter *e, const warps_walk *w, gen_value stage,
               .first = gen_add(b, column, in)};
   bool conditions = e->m->seen[e->p->side].n_conditions > 0;
   find_statistics(&x, stage);
-  if (!e->m->plain || conditions) TRY(weigh_each(&x, holds, err));
-  if (e->m->plain) weigh(&x);
+  if (!warps_are_known(e->m) || conditions) TRY(weigh_each(&x, holds, err));
+  if (warps_are_known(e->m)) weigh(&x);
   if (conditions)
     mask(&x, holds, s, slopes);
   else

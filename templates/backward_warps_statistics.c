@@ -88,11 +88,12 @@ arke_status warps_emit_statistics(gen_builder *b, const target *t, void *user, a
   gen_value exists = gen_compare(b, GEN_ULT, number, all);
   find_query(e, gen_umin(b, number, gen_add_imm(b, all, -1)), &query);
   both[0] = both[1] = gen_f32(b, 0);
-  if (m->lse && (m->plain || k->plan->vectors.given_lse >= 0)) TRY(value_of(e, m->lse, query, &both[0], err));
-  if (m->plain && !m->base2) both[0] = gen_fmul(b, both[0], gen_f32(b, M_LOG2E));
+  if (m->lse && (warps_are_known(m) || k->plan->vectors.given_lse >= 0))
+    TRY(value_of(e, m->lse, query, &both[0], err));
+  if (warps_are_known(m) && !m->base2) both[0] = gen_fmul(b, both[0], gen_f32(b, M_LOG2E));
   if (m->dot)
     TRY(sum_terms(e, query, &both[1], err));
-  else if (m->plain)
+  else if (warps_are_known(m))
     TRY(value_of(e, m->offset, query, &both[1], err));
   gen_value first = gen_compare_imm(b, GEN_EQ, gen_and(b, e->thread, gen_i32(b, WARPS_TEAM - 1)), 0);
   gen_if(b, &writer, gen_and(b, exists, first), NULL, 0);
