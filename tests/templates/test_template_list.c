@@ -78,6 +78,9 @@ START_TEST(checks_depend_on_their_parameters_alone) {
       " { Y[m,n] = sum(k) X[m,k] * cast<bf16>(W[n,k]) }",
       "g(X: bf16[300,256], W: bf16[3,512,256], ends: i32[3]) -> (Y: bf16[300,512])"
       " { g[r] = sum(e: ends[e] <= r) 1; Y[r,n] = g[r] < 3 ? sum(k) X[r,k] * W[g[r],n,k] : 0 }",
+      "a(Q: bf16[2,300,64], K: bf16[2,400,64], V: bf16[2,400,64]) -> (O: bf16[2,300,64])"
+      " { A[h,q,k] = sum(d) Q[h,q,d] * K[h,k,d]; m[h,q] = max(k: k <= q + 100) A[h,q,k];"
+      " O[h,q,d] = sum(k: k <= q + 100) cast<bf16>(exp(A[h,q,k] - m[h,q])) * V[h,k,d] }",
       "r(X: bf16[64,256]) -> (Y: bf16[64]) { Y[m] = sum(n) X[m,n] }"};
   for (int i = 0; i < template_count(); i++) {
     const kernel_template *k = template_get(i);
