@@ -194,7 +194,7 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
   }
   if (match->c->rows.whole) {
     lanes_require(form, &plan->row_parts.options, r, a);
-    kernel_require(r, a, extent(plan, match->n, a), 0, plan->block_n, "a tile must have whole rows");
+    product_row_require_whole(match->c, plan->block_n, r, a);
   } else if (match->c->rows.n > 0) {
     lanes_require(form, &plan->row_parts.options, r, a);
     r->workspace_bytes = product_rows_bytes(&plan->row_parts, a);

@@ -122,9 +122,7 @@ static arke_status make_rules(const mma_plan *p, const kernel_launch *l, int n, 
     kernel_require(r, a, contraction_extent_recipe(c, &c->k, a), 0, p->product.most_k,
                    "sums of more terms than these overflow 32 bits");
   if (c->rows.n > 0) lanes_require(&c->form, &p->row_parts.options, r, a);
-  if (c->rows.whole)
-    kernel_require(r, a, contraction_extent_recipe(c, &c->n, a), 0, p->block_n,
-                   "a tile must have whole rows");
+  if (c->rows.whole) product_row_require_whole(c, p->block_n, r, a);
   bool parts = c->rows.n > 0 && !c->rows.whole;
   if (p->split == 1 && !parts) return ARKE_OK;
   r->workspace_bytes = parts ? product_rows_bytes(&p->row_parts, a) : partials_bytes(p, a);

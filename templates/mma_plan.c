@@ -44,9 +44,9 @@ template_reason mma_match(const ir_problem *p, const target *t, bool merged, are
     if (detail) strbuf_add(detail, "rows that are reduced have groups");
     return TEMPLATE_OPERATOR;
   }
-  if (c->rows.whole && contraction_extent(c, &c->n) * c->n_sums > MMA_MOST_COLUMNS) {
-    if (detail)
-      strbuf_addf(detail, "a row of %lld columns is in no one tile", (long long)contraction_extent(c, &c->n));
+  int64_t columns = contraction_extent(c, &c->n);
+  if (c->rows.whole && (columns == 0 || columns * c->n_sums > MMA_MOST_COLUMNS)) {
+    if (detail) strbuf_addf(detail, "a row of %lld columns is in no one tile", (long long)columns);
     return TEMPLATE_SIZE;
   }
   mma_choice choice;

@@ -49,6 +49,13 @@ static gen_value as_value(gen_builder *b, gen_value x, gen_type type) {
   return from == GEN_I64 ? gen_trunc(b, x, type) : gen_sext(b, x, type);
 }
 
+void product_row_require_whole(const contraction *c, int columns, recipe *rules, arena *a) {
+  const recipe_expr *n = contraction_extent_recipe(c, &c->n, a);
+  kernel_require(rules, a, n, 0, columns, "a tile must have whole rows");
+  kernel_require(rules, a, recipe_binary(a, RECIPE_SUB, recipe_const(a, 1), n), 0, 0,
+                 "rows that are reduced must have columns");
+}
+
 product_row product_row_start(gen_builder *b, const contraction *c) {
   product_row row;
   for (int i = 0; i < c->rows.n; i++) {

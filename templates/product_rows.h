@@ -20,6 +20,9 @@ typedef struct product_run {
   gen_value active; /* i1: the operator has them all; else none of them */
 } product_run;
 
+/* Asks of every call that one tile of `columns` has whole rows, which have some columns: where there are none
+ * there is no tile to write what rows alone come to. */
+void product_row_require_whole(const contraction *c, int columns, recipe *rules, arena *a);
 /* What no column comes to. */
 product_row product_row_start(gen_builder *b, const contraction *c);
 /* Takes in the runs that a lane has of a row which `sharers` neighbouring lanes of a warp (a power of two)
