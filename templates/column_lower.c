@@ -96,6 +96,9 @@ static arke_status make_rules(const column_plan *p, const kernel_launch *launche
   if (!r) return error_memory(err, "generate");
   r->n_tensors = p->m->form.problem->op->n_args;
   lanes_require(&p->m->form, &k->options, r, a);
+  if (p->vector > 1) /* rows may lie apart so that each begins at a multiple, whatever they have */
+    kernel_require(r, a, kernel_extent(&p->m->form, p->m->v, a), p->vector, 0,
+                   arena_printf(a, "a thread has %d neighbouring columns", p->vector));
   kernel_require(r, a, launches[0].grid[0], 0, INT32_MAX,
                  "there are more columns than a grid can have blocks");
   if (p->split == 1 || p->cluster) return ARKE_OK;

@@ -24,6 +24,13 @@ static void require_aligned(const transpose_plan *p, recipe *r) {
   }
 }
 
+/* Rows may lie apart so that each begins at a multiple, whatever they have. */
+static void require_whole(const ir_form *form, int loop, int width, recipe *r, arena *a) {
+  if (width > 1)
+    kernel_require(r, a, kernel_extent(form, loop, a), width, 0,
+                   arena_printf(a, "a thread has %d neighbours along %s", width, form->loops[loop].name));
+}
+
 static recipe *make_rules(const transpose_kernel *k, const recipe_expr *tiles, arena *a) {
   recipe *r = ARENA_NEW(a, recipe);
   if (!r) return NULL;
@@ -31,6 +38,8 @@ static recipe *make_rules(const transpose_kernel *k, const recipe_expr *tiles, a
   lanes_require(k->plan.form, &k->load_options, r, a);
   lanes_require(k->plan.form, &k->store_options, r, a);
   kernel_require(r, a, tiles, 0, INT32_MAX, "there are more tiles than a grid can have blocks");
+  require_whole(k->plan.form, k->plan.match.u, k->load_options.width, r, a);
+  require_whole(k->plan.form, k->plan.match.v, k->store_options.width, r, a);
   if (k->plan.even) require_even(&k->plan, r, a);
   if (k->plan.shifted) require_aligned(&k->plan, r);
   return r;

@@ -10,7 +10,7 @@
 
 enum { SM_COUNT = 2, SAMPLE = 2000 };
 
-static ir_problem bind(arena *a, const char *text, const char *bindings) {
+ir_problem template_bind(arena *a, const char *text, const char *bindings) {
   arke_error err = ARKE_ERROR_INIT;
   const ir_op *op;
   ir_problem p;
@@ -53,7 +53,7 @@ void template_fill_views(const ir_problem *p, const template_input *inputs, int 
 template_case template_case_bind(arena *a, const kernel_template *k, const char *text, const char *bindings,
                                  const char *settings) {
   arke_error err = ARKE_ERROR_INIT;
-  template_case c = {.k = k, .t = target_find("sm_90a", NULL), .p = bind(a, text, bindings)};
+  template_case c = {.k = k, .t = target_find("sm_90a", NULL), .p = template_bind(a, text, bindings)};
   c.made = ARENA_NEW(a, struct template_made);
   ck_assert_ptr_nonnull(c.made);
   c.made->a = a;
@@ -200,7 +200,7 @@ void template_case_fail_allocations(const template_case *c) {
 void template_refuses(const kernel_template *k, const char *text, const char *bindings,
                       template_reason reason) {
   arena a = ARENA_INIT;
-  ir_problem p = bind(&a, text, bindings);
+  ir_problem p = template_bind(&a, text, bindings);
   strbuf detail = STRBUF_INIT;
   template_reason got = k->fits(&p, target_find("sm_90a", NULL), &detail);
   ck_assert_msg(got == reason, "%s: %s", text, template_reason_name(got));

@@ -29,6 +29,8 @@ typedef struct template_input {
 #define TEMPLATE_VALUES(list) list, (int)COUNT_OF(list)
 void template_fill_views(const ir_problem *p, const template_input *inputs, int n, run_view *views);
 
+/* An operator (template_text_of) at some sizes: "T=f32 M=4". */
+ir_problem template_bind(arena *a, const char *text, const char *bindings);
 /* `settings`: "TILE_X=32,…", what is left out takes the template's defaults. The problem must fit. */
 template_case template_case_bind(arena *a, const kernel_template *k, const char *text, const char *bindings,
                                  const char *settings);
