@@ -238,6 +238,10 @@ typedef struct attend_place {
   gen_value exists, row, vector;
 } attend_place;
 attend_place attend_place_of(gen_builder *b, const attend_tile *t, gen_value at, bool all_exist);
+/* Clears the columns past a tile's last one, of so many tiles that are `distance` bytes apart, by `threads`
+ * threads. */
+void attend_clear_padding(gen_builder *b, const attend_tile *t, gen_value first, int tiles, int distance,
+                          gen_value thread, int threads);
 /* Where a copy puts it. */
 gen_value attend_copy_address(gen_builder *b, const attend_tile *t, gen_value tile, const attend_place *v);
 /* Products (attend_multiply.c). Scores of fragment f: s[f * block_n / 2 + 4 n + i] is of row f * 16 + g + 8

@@ -59,8 +59,7 @@ static gen_value shared_address(gen_builder *b, const attend_tile *t, gen_value 
 
 /* --- padding --- */
 
-/* Columns past the last one, of so many tiles that are `distance` bytes apart, by `threads` threads. */
-static void clear_padding(gen_builder *b, const attend_tile *t, gen_value first, int tiles, int distance,
+void attend_clear_padding(gen_builder *b, const attend_tile *t, gen_value first, int tiles, int distance,
                           gen_value thread, int threads) {
   int each = t->padded - t->columns;
   gen_loop loop;
@@ -126,8 +125,8 @@ arke_status attend_load_init(attend_emitter *e, arke_error *err) {
     if (!t->present) continue;
     TRY(init_tile(e, tile, err));
     bool converted = p->copied && t->narrow;
-    clear_padding(e->b, t, attend_tile_address(e, tile, e->ring), converted ? 1 : p->stages, p->stage_bytes,
-                  e->set_thread, p->set_threads);
+    attend_clear_padding(e->b, t, attend_tile_address(e, tile, e->ring), converted ? 1 : p->stages,
+                         p->stage_bytes, e->set_thread, p->set_threads);
   }
   return ARKE_OK;
 }
@@ -385,7 +384,7 @@ static arke_status load_part(attend_emitter *e, int tile, arke_error *err) {
   gen_builder *b = e->b;
   const attend_tile *t = &e->p->tiles[tile];
   int threads = e->p->threads, total = vectors_of(t);
-  clear_padding(b, t, gen_add_imm(b, e->smem_q, t->offset_bytes), 1, 0, e->thread, threads);
+  attend_clear_padding(b, t, gen_add_imm(b, e->smem_q, t->offset_bytes), 1, 0, e->thread, threads);
   for (int at = 0; e->p->copied && at < total; at += threads) {
     attend_place v = attend_place_of(b, t, gen_add_imm(b, e->thread, at), at + threads <= total);
     TRY(load_query(e, tile, &v, err));

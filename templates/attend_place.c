@@ -2,6 +2,7 @@
 #include "generator/gen_bits.h"
 #include "generator/gen_control.h"
 #include "templates/attend.h"
+#include "templates/bound_rest.h"
 #include "templates/contraction_value.h"
 #include "templates/group_tiles.h"
 
@@ -69,26 +70,6 @@ void attend_set_row(attend_emitter *e, lanes *l, const attend_row *row) {
 
 /* --- bounds --- */
 
-/* The value of a bound without the query's part, i64. */
-static arke_status rest_of(attend_emitter *e, const attention_bound *bound, gen_value *value,
-                           arke_error *err) {
-  gen_builder *b = e->b;
-  const lanes_sum *sum = &bound->rest;
-  gen_value v[LANES_MAX];
-  int n;
-  *value = gen_i64(b, sum->constant);
-  for (int i = 0; i < sum->n; i++) {
-    TRY(lanes_eval(e->l, sum->terms[i].e, v, &n, err));
-    if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
-    *value = gen_add(b, *value, gen_mul_imm(b, v[0], sum->terms[i].coefficient));
-  }
-  if (!bound->times) return ARKE_OK;
-  TRY(lanes_eval(e->l, bound->times, v, &n, err));
-  if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
-  *value = gen_mul(b, *value, v[0]);
-  return ARKE_OK;
-}
-
 /* A bound for one query, i32, between -FAR and FAR. */
 static gen_value bound_at(attend_emitter *e, const attention_bound *bound, gen_value rest, gen_value query) {
   gen_builder *b = e->b;
@@ -108,7 +89,7 @@ static arke_status find_keys(attend_emitter *e, arke_error *err) {
   for (int i = 0; i < bounds->n; i++) {
     const attention_bound *bound = &bounds->list[i];
     gen_value rest;
-    TRY(rest_of(e, bound, &rest, err));
+    TRY(bound_rest(e->b, e->l, bound, &rest, err));
     e->rests[i] = rest;
     gen_value at_first = bound_at(e, bound, rest, e->first), at_last = bound_at(e, bound, rest, e->last);
     gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;

@@ -1,6 +1,7 @@
 /* Which tile an item is, and which keys its queries see. */
 #include "generator/gen_bits.h"
 #include "templates/attention_emit.h"
+#include "templates/bound_rest.h"
 
 enum { FAR = 1 << 30 }; /* past every key and query: sizes are below it */
 
@@ -45,29 +46,9 @@ static gen_value larger(gen_builder *b, gen_value x, gen_value y) {
 
 /* --- bounds --- */
 
-/* The value of a bound without the query's part, i64. */
-static arke_status rest_of(attention_emitter *e, const attention_bound *bound, gen_value *value,
-                           arke_error *err) {
-  gen_builder *b = e->b;
-  const lanes_sum *sum = &bound->rest;
-  gen_value v[LANES_MAX];
-  int n;
-  *value = gen_i64(b, sum->constant);
-  for (int i = 0; i < sum->n; i++) {
-    const lanes_term *t = &sum->terms[i];
-    TRY(lanes_eval(e->l, t->e, v, &n, err));
-    if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
-    *value = gen_add(b, *value, gen_mul_imm(b, v[0], t->coefficient));
-  }
-  if (!bound->times) return ARKE_OK;
-  TRY(lanes_eval(e->l, bound->times, v, &n, err));
-  if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
-  *value = gen_mul(b, *value, v[0]);
-  return ARKE_OK;
-}
-
 arke_status attention_find_rests(attention_emitter *e, arke_error *err) {
-  for (int i = 0; i < e->m->bounds.n; i++) TRY(rest_of(e, &e->m->bounds.list[i], &e->rests[i], err));
+  for (int i = 0; i < e->m->bounds.n; i++)
+    TRY(bound_rest(e->b, e->l, &e->m->bounds.list[i], &e->rests[i], err));
   return ARKE_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Which tile an item is, and which steps its rows meet. */
 #include "generator/gen_bits.h"
 #include "templates/backward_emit.h"
+#include "templates/bound_rest.h"
 
 enum { FAR = 1 << 30 }; /* past every query and key: sizes are below it */
 
@@ -32,20 +33,6 @@ gen_stage backward_tile_stage(backward_emitter *e, gen_value round, bool produce
 
 /* --- bounds --- */
 
-/* The value of a bound without the row's part, i64. */
-static arke_status rest_of(backward_emitter *e, const lanes_sum *sum, gen_value *value, arke_error *err) {
-  gen_builder *b = e->b;
-  *value = gen_i64(b, sum->constant);
-  for (int i = 0; i < sum->n; i++) {
-    gen_value v[LANES_MAX];
-    int n;
-    TRY(lanes_eval(e->l, sum->terms[i].e, v, &n, err));
-    if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
-    *value = gen_add(b, *value, gen_mul_imm(b, v[0], sum->terms[i].coefficient));
-  }
-  return ARKE_OK;
-}
-
 /* Bound `i` for one row, i32, between -FAR and FAR. Of most the part without the row is a parameter. */
 static arke_status bound_at(backward_emitter *e, int i, gen_value row, gen_value *value, arke_error *err) {
   gen_builder *b = e->b;
@@ -57,7 +44,7 @@ static arke_status bound_at(backward_emitter *e, int i, gen_value row, gen_value
     *value = gen_smin(b, gen_smax(b, v, gen_i32(b, -FAR)), gen_i32(b, FAR));
     return ARKE_OK;
   }
-  TRY(rest_of(e, &bound->rest, &v, err));
+  TRY(bound_rest(e->b, e->l, bound, &v, err));
   v = gen_add(b, v, gen_mul_imm(b, gen_sext(b, row, GEN_I64), bound->query));
   v = gen_smin(b, gen_smax(b, v, gen_i64(b, -FAR)), gen_i64(b, FAR));
   *value = gen_trunc(b, v, GEN_I32);

@@ -130,32 +130,16 @@ static arke_status move_tile(warps_emitter *e, const moved *v, arke_error *err) 
 
 /* --- tiles --- */
 
-/* Columns past the last one, of so many tiles that are `distance` bytes apart. */
-static void clear_tiles(warps_emitter *e, const attend_tile *t, gen_value first, int tiles, int distance) {
-  gen_builder *b = e->b;
-  int each = t->padded - t->columns;
-  gen_loop loop;
-  if (!t->present || each == 0) return;
-  gen_value carried[] = {e->thread};
-  gen_loop_begin(b, &loop, carried, 1);
-  gen_loop_while(b, &loop, gen_compare_imm(b, GEN_ULT, carried[0], (int64_t)tiles * t->rows * each));
-  gen_value line = gen_udiv(b, carried[0], gen_i32(b, each));
-  gen_value column = gen_sub(b, carried[0], gen_mul_imm(b, line, each));
-  gen_value tile = gen_udiv(b, line, gen_i32(b, t->rows));
-  gen_value row = gen_sub(b, line, gen_mul_imm(b, tile, t->rows));
-  gen_value at = gen_add(b, gen_add(b, first, gen_mul_imm(b, tile, distance)),
-                         gen_add(b, gen_mul_imm(b, row, t->pitch_bytes), gen_mul_imm(b, column, 2)));
-  gen_store_shared(b, gen_trunc(b, gen_i32(b, 0), GEN_I16), gen_add_imm(b, at, 2 * (int64_t)t->columns));
-  carried[0] = gen_add_imm(b, carried[0], e->p->threads);
-  gen_loop_end(b, &loop);
-}
-
 void warps_clear_padding(warps_emitter *e) {
   const warps_pass *p = e->p;
   for (int i = 0; i < 2; i++) {
-    clear_tiles(e, &p->rows[i], gen_add_imm(e->b, e->smem_rows, p->rows[i].offset_bytes), 1, 0);
-    clear_tiles(e, &p->columns[i], gen_add_imm(e->b, e->ring, p->columns[i].offset_bytes), p->stages,
-                p->stage_bytes);
+    const attend_tile *rows = &p->rows[i], *columns = &p->columns[i];
+    if (rows->present)
+      attend_clear_padding(e->b, rows, gen_add_imm(e->b, e->smem_rows, rows->offset_bytes), 1, 0, e->thread,
+                           p->threads);
+    if (columns->present)
+      attend_clear_padding(e->b, columns, gen_add_imm(e->b, e->ring, columns->offset_bytes), p->stages,
+                           p->stage_bytes, e->thread, p->threads);
   }
 }
 

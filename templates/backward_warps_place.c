@@ -2,6 +2,7 @@
 #include "generator/gen_bits.h"
 #include "generator/gen_memory.h"
 #include "templates/backward_warps.h"
+#include "templates/bound_rest.h"
 #include "templates/contraction_value.h"
 #include "templates/group_tiles.h"
 
@@ -119,20 +120,6 @@ arke_status warps_find_tile(warps_emitter *e, gen_value *exists, arke_error *err
 
 /* --- bounds --- */
 
-/* The value of a bound without the row's part, i64. */
-static arke_status rest_of(warps_emitter *e, const lanes_sum *sum, gen_value *value, arke_error *err) {
-  gen_builder *b = e->b;
-  *value = gen_i64(b, sum->constant);
-  for (int i = 0; i < sum->n; i++) {
-    gen_value v[LANES_MAX];
-    int n;
-    TRY(lanes_eval(e->l, sum->terms[i].e, v, &n, err));
-    if (gen_type_of(b, v[0]) != GEN_I64) v[0] = gen_sext(b, v[0], GEN_I64);
-    *value = gen_add(b, *value, gen_mul_imm(b, v[0], sum->terms[i].coefficient));
-  }
-  return ARKE_OK;
-}
-
 /* A bound for one row, i32, between -FAR and FAR. */
 static gen_value bound_at(warps_emitter *e, int i, gen_value row) {
   gen_builder *b = e->b;
@@ -161,7 +148,7 @@ arke_status warps_find_columns(warps_emitter *e, arke_error *err) {
   e->below = e->all_below = warps_extent(e, warps_column_loop(e));
   for (int i = 0; i < bounds->n; i++) {
     const attention_bound *bound = &bounds->list[i];
-    TRY(rest_of(e, &bound->rest, &e->rests[i], err));
+    TRY(bound_rest(e->b, e->l, bound, &e->rests[i], err));
     gen_value at_first = bound_at(e, i, e->first), at_last = bound_at(e, i, last);
     gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
     if (bound->upper) {
