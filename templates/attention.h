@@ -154,7 +154,8 @@ int attention_steps_at_once(const attention_plan *p);
 int attention_step_bytes(const attention_plan *p);
 /* Whether steps of a tile begin elsewhere than at the first key. */
 bool attention_has_origin(const attention_plan *p);
-/* Registers of a consumer thread, at most. */
+/* Registers of a consumer's and of a producer's thread, which setmaxnreg gives them: together no more than
+ * the CTA was started with. */
 int attention_registers(const attention_plan *p);
 int attention_producer_registers(const attention_plan *p);
 bool attention_converts(const attention_plan *p);

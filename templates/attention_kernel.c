@@ -4,20 +4,6 @@
 #include "generator/gen_tma.h"
 #include "templates/attention_emit.h"
 
-/* What setmaxnreg gives a thread of the producer's group and of each of so many consumers: together no more
- * than the CTA was started with, as many for each thread as a multiple of 8 allows. One consumer has what it
- * needs as it is. */
-typedef struct register_split {
-  int producer, consumer;
-} register_split;
-
-static register_split split_registers(const attention_plan *p) {
-  register_split split = {attention_producer_registers(p), attention_registers(p)};
-  bool plain = !p->gathered && !p->packed && !p->page && !attention_converts(p);
-  if (plain && p->consumers == 2 && p->live_registers <= 232) split.consumer = 232; /* beside 40 */
-  return split;
-}
-
 static arke_status score(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
   attention_emitter *e = user;
   if (x == e->m->groups.of && e->group) {
@@ -75,11 +61,10 @@ static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error
   gen_builder *b = e->b;
   int consumers = e->p->consumers;
   gen_value group = gen_warp_uniform(b, gen_lshr(b, thread, gen_i32(b, 7)));
-  register_split split = split_registers(e->p);
   gen_branch producer, one_warp;
   gen_if(b, &producer, gen_compare_imm(b, GEN_EQ, group, consumers), NULL, 0);
   bool move_registers = consumers > 1 || e->p->resident > 1;
-  if (move_registers) gen_registers_shrink(b, split.producer);
+  if (move_registers) gen_registers_shrink(b, attention_producer_registers(e->p));
   gen_value in_group = gen_sub(b, thread, gen_i32(b, (int64_t)consumers * 128));
   if (!e->p->gathered) gen_if(b, &one_warp, gen_compare_imm(b, GEN_ULT, in_group, 32), NULL, 0);
   TRY(attention_emit_producer(e, in_group, err));
@@ -89,7 +74,7 @@ static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error
   }
   if (!e->p->gathered) gen_if_end(b, &one_warp);
   gen_else(b, &producer);
-  if (move_registers) gen_registers_grow(b, split.consumer);
+  if (move_registers) gen_registers_grow(b, attention_registers(e->p));
   TRY(emit_consumers(e, group, gen_and(b, thread, gen_i32(b, 127)), err));
   gen_if_end(b, &producer);
   /* A CTA must not end while its peer still copies into it or arrives on its barriers. */

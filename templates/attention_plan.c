@@ -6,12 +6,9 @@
 enum { STATIC_SMEM_BYTES = 1024 };
 /* Registers a consumer thread needs beside sums, scores and weights. */
 enum { OVERHEAD_REGISTERS = 32, REGISTERS_PER_SM = 65536 };
-static const int consumer_registers[] = {0, 232, 240, 160};
-/* A producer that looks for requests or pages needs more itself. */
-static const int fewer_registers[] = {0, 200, 224, 152}, gathering_registers[] = {0, 176, 216, 144};
-/* One that does both beside warps that convert: with 56 of them the walk spills. */
-static const int converting_producer_registers[] = {0, 64, 72, 80},
-                 converting_registers[] = {0, 192, 216, 144};
+/* What a producer needs that looks for requests or pages and converts, by consumers: with 56 the walk spills.
+ */
+static const int converting_producer_registers[] = {0, 64, 72, 80};
 
 /* Keys of a step whose weights fill a panel of 64 rows, and its bytes. */
 enum { MOST_EXCHANGED = 64, WEIGHTS_BYTES = 64 * 128 };
@@ -82,20 +79,12 @@ int attention_producer_registers(const attention_plan *p) {
   return p->live_registers > 232 ? 24 : 40;
 }
 
-/* Those of many CTAs on an SM are started with an equal share for each thread, in steps of 8, of which a
- * consumer's has what a producer's leaves. */
-static int shared_registers(const attention_plan *p) {
-  return 2 * (REGISTERS_PER_SM / (p->resident * p->threads) / 8 * 8) - attention_producer_registers(p);
-}
-
+/* Threads are started with an equal share of the SM's registers, in steps of 8; consumers have what their
+ * producer's group leaves. One consumer is beside another CTA, or has more than it can use. */
 int attention_registers(const attention_plan *p) {
-  if (p->resident > 2) return shared_registers(p);
-  if (p->gathered) return gathering_registers[p->consumers];
-  bool searches = p->packed || p->page, converts = attention_converts(p);
-  const int *registers = searches && converts   ? converting_registers
-                         : searches || converts ? fewer_registers
-                                                : consumer_registers;
-  return registers[p->consumers];
+  int ctas = p->resident > 2 ? p->resident : p->consumers == 1 ? 2 : 1;
+  int each = REGISTERS_PER_SM / (ctas * p->threads) / 8 * 8;
+  return (each * (p->consumers + 1) - attention_producer_registers(p)) / p->consumers / 8 * 8;
 }
 
 static int common_divisor(int x, int y) {
