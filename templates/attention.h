@@ -40,6 +40,10 @@
     "CTAs of an SM that there are about, since several share the keys of a tile, which a second kernel "     \
     "combines; 0: none do",                                                                                  \
     0, 1, 2)                                                                                                 \
+  X(MERGE,                                                                                                   \
+    "CTAs of a cluster that share the keys of a tile, and add up what they have through shared memory: "     \
+    "before that second kernel, or where SPLIT is 0 instead of it",                                          \
+    1, 2, 4, 8)                                                                                              \
   X(CTAS, "CTAs on an SM; 0: two of one consumer where shared memory allows, else one", 0, 3, 4)
 
 typedef enum attention_param {
@@ -104,6 +108,7 @@ typedef struct attention_plan {
   bool gathered;        /* rows of K and V lie where tensors say, each for itself */
   bool values_are_keys; /* V is what the first part has of K: it is loaded once */
   int split;            /* CTAs of an SM, where some share the keys of a tile; else 0 */
+  int merge;            /* CTAs of a cluster that share the keys of a tile */
   bool masked;          /* keys can be out of a query's sight, other than past the last one */
   bool packed;          /* queries are of packed requests */
   bool ends;            /* keys of a request can end before the tensor does: what lies behind is nobody's */
@@ -146,7 +151,14 @@ int attention_map_dimension(const attention_plan *p, int access, int s);
 
 /* Tiles of the queries of a head, counted in clusters; of packed requests at most. */
 int64_t attention_tiles(const attention_plan *p);
-/* SPLIT: CTAs of a tile in this problem, on so many SMs; else 1. */
+/* Whether the keys of a tile are shared by CTAs. */
+bool attention_has_runs(const attention_plan *p);
+/* CTAs of a cluster. */
+int attention_ctas(const attention_plan *p);
+/* Of clusters of MERGE CTAs those that are at work at once, of the SMs' CTAs divided by MERGE: above two of a
+ * cluster all SMs of a GPC are not a multiple of it. */
+enum { ATTENTION_CLUSTERS_HELD = 7, ATTENTION_CLUSTERS_OF = 8 };
+/* SPLIT: CTAs, or clusters of MERGE, of a tile in this problem, on so many SMs; else 1. */
 int64_t attention_runs(const attention_plan *p, int sm_count);
 /* Steps that a tile has a multiple of. */
 int attention_steps_at_once(const attention_plan *p);
@@ -191,6 +203,9 @@ bool attention_makes_queries(const attention_match *m);
 /* Columns of a block of them. */
 int64_t attention_block_columns(const attention_match *m);
 lanes_options attention_query_lanes(const attention_match *m, bool wide_offsets);
+
+/* MERGE: what a CTA has of a tile in the end, where its queries and keys were (attention_merge.c). */
+int attention_merged_bytes(const attention_plan *p);
 
 /* Shared by groups that exchange weights (attention_exchange.c), beside them. */
 int attention_exchanged_bytes(void);

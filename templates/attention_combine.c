@@ -34,16 +34,16 @@ static gen_value statistics_address(attention_emitter *e, gen_value part) {
   return gen_add(e->b, gen_param(e->b, e->k->statistics), gen_mul_imm(e->b, part, 8));
 }
 
-static gen_value line_of(attention_emitter *e, const attention_place *at, const attention_rows *rows, int r) {
+static gen_value line_of(attention_emitter *e, const attention_place *at, gen_value query, gen_value head) {
   gen_builder *b = e->b;
   const attention_match *m = e->m;
   gen_value line = gen_i64(b, 0);
   for (int i = 0; i < m->batch.n; i++) {
     int loop = m->batch.loops[i];
-    gen_value index = loop == e->p->pack.loop ? rows->head[r] : at->loops[loop];
+    gen_value index = head && loop == e->p->pack.loop ? head : at->loops[loop];
     line = gen_add(b, gen_mul(b, line, wide(e, attention_extent(e, loop))), wide(e, index));
   }
-  return gen_add(b, gen_mul(b, line, wide(e, attention_extent(e, m->query))), wide(e, rows->query[r]));
+  return gen_add(b, gen_mul(b, line, wide(e, attention_extent(e, m->query))), wide(e, query));
 }
 
 void attention_store_parts(attention_emitter *e, const attention_place *at, const attention_rows *rows,
@@ -56,7 +56,8 @@ void attention_store_parts(attention_emitter *e, const attention_place *at, cons
       exists = gen_and(b, exists, gen_compare(b, GEN_SLE, rows->head[r], at->last_head));
     attention_statistics of = attention_finish_row(e, state, r, &lag);
     gen_if(b, &branch, exists, NULL, 0);
-    gen_value part = part_number(e, line_of(e, at, rows, r), at->run);
+    gen_value head = e->p->pack.loop >= 0 ? rows->head[r] : NULL;
+    gen_value part = part_number(e, line_of(e, at, rows->query[r], head), at->run);
     gen_value column = gen_add(b, rows->first_column, rows->column), to = sums_address(e, part, column);
     for (int i = 2 * r; i < e->p->sum_columns / 2; i += 4) {
       gen_value pair[] = {gen_fmul(b, sums[i], lag), gen_fmul(b, sums[i + 1], lag)};
@@ -68,6 +69,18 @@ void attention_store_parts(attention_emitter *e, const attention_place *at, cons
     gen_if_end(b, &first);
     gen_if_end(b, &branch);
   }
+}
+
+void attention_store_part(attention_emitter *e, const attention_place *at, gen_value query, gen_value column,
+                          const attention_statistics *of, const gen_value *sums) {
+  gen_builder *b = e->b;
+  gen_branch first;
+  gen_value part = part_number(e, line_of(e, at, query, NULL), at->run);
+  gen_store_global(b, gen_vector(b, sums, ATTENTION_COMBINE_WIDTH), sums_address(e, part, column));
+  gen_if(b, &first, gen_compare_imm(b, GEN_EQ, column, 0), NULL, 0);
+  gen_value pair[] = {of->largest, of->total};
+  gen_store_global(b, gen_vector(b, pair, 2), statistics_address(e, part));
+  gen_if_end(b, &first);
 }
 
 /* --- combining --- */

@@ -260,7 +260,9 @@ static arke_status consume_tile(attention_consumer *c, arke_error *err) {
   } else {
     TRY(consume_steps(c, err));
   }
-  if (e->p->split)
+  if (e->p->merge > 1)
+    TRY(attention_merge_parts(e, &c->at, &c->rows, &c->state, c->sums, err));
+  else if (e->p->split)
     attention_store_parts(e, &c->at, &c->rows, &c->state, c->sums);
   else
     TRY(attention_store(e, &c->at, &c->rows, &c->state, c->sums, err));

@@ -23,6 +23,9 @@ static const double unlike_requests = 1.12;
 static const double made_ns = 700; /* of a tile whose queries are computed: reckoned, not fitted */
 static const double made_instructions = 3, node_instructions = 1; /* of an element of those, and of a node */
 static const double combine_ns = 3300;                            /* of the second launch, behind the first */
+/* MERGE: two meetings of a cluster, and what a CTA takes in of the others' shared memory (as attend_cost.c
+ * has it): reckoned, not fitted. */
+static const double merge_ns = 1000, merge_bytes_per_ns = 18;
 
 /* What a request has, about: all of them alike. */
 typedef struct request_size {
@@ -137,6 +140,11 @@ static double combine_time(const attention_plan *p, const target_rates *rates, d
   return combine_ns + bytes / rates->l2_bytes_per_s * 1e9;
 }
 
+/* Of a tile whose keys a cluster shares: a CTA adds up its part of the rows of as many tiles. */
+static double merge_time(const attention_plan *p) {
+  return p->merge == 1 ? 0 : merge_ns + 4.0 * p->block_m * p->v.columns / merge_bytes_per_ns;
+}
+
 double attention_plan_cost_ns(const attention_plan *p, const target *t, const target_rates *rates) {
   const attention_match *m = p->match;
   (void)t;
@@ -161,23 +169,25 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
     all += steps * tiles / (double)sampled;
     longest = fmax(longest, steps);
   }
-  double runs = (double)attention_runs(p, rates->sm_count);
+  double parts = (double)attention_runs(p, rates->sm_count), runs = parts * p->merge;
   heads *= runs;
   all /= runs;
   longest = ceil(longest / runs);
   /* CTAs of an SM are half as fast each; where there are fewer than that, an SM has one. */
   double items = tiles * heads;
   int resident = items <= sms ? 1 : p->resident;
+  if (p->merge > 1) sms = attend_clusters_at_once(rates, p->merge) * p->merge;
   sms *= resident;
   double rounds = ceil(items / sms), each = step_time(p, rates, resident) * resident;
   /* Tiles of like lengths come in rounds; of unlike ones the longest come first, and the others fill up. */
   double uneven = p->packed && p->group ? unlike_requests : p->group == 1 ? 1.06 : 1.02;
-  double steps = p->masked ? fmax(longest, all * heads / fmin(sms, items) * uneven) : rounds * longest;
+  bool even = !p->masked || p->merge > 1; /* a cluster's runs end together */
+  double steps = !even ? fmax(longest, all * heads / fmin(sms, items) * uneven) : rounds * longest;
   double between = p->persistent ? tile_ns + (rounds - 1) * next_tile_ns / resident : rounds * tile_ns;
-  between += rounds * query_time(p, rates);
+  between += rounds * (query_time(p, rates) + merge_time(p));
   double stages = p->stages > 1 ? 1 : 1.25;
   double math = steps * each * stages + between,
          memory = memory_time(p, rates, heads / runs, sharing, tiles, all * heads, keys);
   return rates->launch_ns + fmax(math, memory) + 0.05 * fmin(math, memory) +
-         combine_time(p, rates, queries, heads);
+         combine_time(p, rates, queries, heads / p->merge);
 }

@@ -61,7 +61,7 @@ typedef struct attention_place {
   gen_value below;                /* keys that any of them sees end there */
   /* Keys that all of them see, from `all_from` to below `all_below`. */
   gen_value all_from, all_below;
-  gen_value run;  /* SPLIT: which of the runs of its steps the CTA has; else NULL */
+  gen_value run;  /* SPLIT: which of the runs of its steps the CTA, or cluster, has; else NULL */
   gen_value none; /* i1: rows past the last request, which see nothing; NULL: there are none such */
 } attention_place;
 
@@ -145,6 +145,7 @@ typedef struct attention_rescale {
 /* What a consumer thread knows of its tile. */
 typedef struct attention_rows {
   gen_value group, thread;         /* of the group's 128 */
+  gen_value row;                   /* in the tile, the first of its rows; the second is 8 behind */
   gen_value shared;                /* where the group's queries are, in the first panel */
   gen_value place, first_column;   /* of its columns of O: where they leave from, and their first */
   gen_value query[ATTENTION_ROWS]; /* of its rows; may be past the last */
@@ -198,6 +199,10 @@ arke_status attention_copy(attention_emitter *e, const attention_place *at, cons
 void attention_store_parts(attention_emitter *e, const attention_place *at, const attention_rows *rows,
                            const attention_state *state, const gen_value *sums);
 arke_status attention_combine_emit(gen_builder *b, const target *t, void *user, arke_error *err);
+/* MERGE (attention_merge.c): the end of a tile, by all consumers; the other warps of the cluster meet them at
+ * its barrier once. */
+arke_status attention_merge_parts(attention_emitter *e, const attention_place *at, const attention_rows *rows,
+                                  const attention_state *state, const gen_value *sums, arke_error *err);
 /* What a row has of all its keys: the largest score and the sum of weights, in base 2 and relative to it. */
 typedef struct attention_statistics {
   gen_value largest, total;
@@ -209,6 +214,10 @@ attention_statistics attention_finish_row(attention_emitter *e, const attention_
 arke_status attention_store_run(attention_emitter *e, const attention_place *at, gen_value query,
                                 gen_value column, const attention_statistics *of, const gen_value *sums,
                                 arke_error *err);
+
+/* The same sums and statistics into the workspace, as of the CTA's, or cluster's, run. */
+void attention_store_part(attention_emitter *e, const attention_place *at, gen_value query, gen_value column,
+                          const attention_statistics *of, const gen_value *sums);
 
 arke_status attention_emit(gen_builder *b, const target *t, void *user, arke_error *err);
 

@@ -73,12 +73,13 @@ static arke_status emit_roles(attention_emitter *e, gen_value thread, arke_error
     attention_emit_converter(e, gen_add_imm(b, in_group, -32));
   }
   if (!e->p->gathered) gen_if_end(b, &one_warp);
+  if (e->p->merge > 1) gen_cluster_sync(b); /* that of consumers, who meet what others have */
   gen_else(b, &producer);
   if (move_registers) gen_registers_grow(b, attention_registers(e->p));
   TRY(emit_consumers(e, group, gen_and(b, thread, gen_i32(b, 127)), err));
   gen_if_end(b, &producer);
-  /* A CTA must not end while its peer still copies into it or arrives on its barriers. */
-  if (e->p->cluster > 1) gen_cluster_sync(b);
+  /* A CTA must not end while its peers still copy into it, arrive on its barriers or read what it has. */
+  if (attention_ctas(e->p) > 1) gen_cluster_sync(b);
   return ARKE_OK;
 }
 

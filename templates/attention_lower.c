@@ -17,16 +17,20 @@ typedef struct counts {
   const recipe_expr *lines; /* rows of O */
 } counts;
 
-/* As many CTAs of a tile as give an SM `split` of them, but no more than it has steps. */
+/* As many CTAs of a tile, or clusters, as give an SM `split` CTAs, but no more than it has steps for. */
 static const recipe_expr *runs_of(const attention_plan *p, const recipe_expr *tiles, arena *a) {
   if (!p->split) return recipe_const(a, 1);
   const recipe_expr *one = recipe_const(a, 1), *sms = recipe_var(a, "SMS");
   const recipe_expr *ctas = recipe_binary(a, RECIPE_MUL, sms, recipe_const(a, p->split));
-  const recipe_expr *clusters = recipe_binary(a, RECIPE_DIV, ctas, recipe_const(a, p->cluster));
+  if (p->merge > 2) {
+    ctas = recipe_binary(a, RECIPE_MUL, ctas, recipe_const(a, ATTENTION_CLUSTERS_HELD));
+    ctas = recipe_binary(a, RECIPE_DIV, ctas, recipe_const(a, ATTENTION_CLUSTERS_OF));
+  }
+  const recipe_expr *clusters = recipe_binary(a, RECIPE_DIV, ctas, recipe_const(a, attention_ctas(p)));
   const recipe_expr *each = recipe_binary(a, RECIPE_DIV, clusters, recipe_binary(a, RECIPE_MAX, tiles, one));
   const recipe_expr *steps =
       recipe_binary(a, RECIPE_CEILDIV, kernel_extent(&p->match->form, p->match->key, a),
-                    recipe_const(a, (int64_t)p->block_n * attention_steps_at_once(p)));
+                    recipe_const(a, (int64_t)p->block_n * attention_steps_at_once(p) * p->merge));
   return recipe_binary(a, RECIPE_MAX, recipe_binary(a, RECIPE_MIN, each, steps), one);
 }
 
@@ -104,7 +108,7 @@ static void make_rules(const attention_plan *p, const counts *c, arena *a, recip
   attention_tile_require(rules, &m->form, m->v.access, a);
   if (p->copied) attention_tile_require(rules, &m->form, m->o, a);
   lanes_require(&m->form, &p->scores, rules, a);
-  lanes_require(&m->form, p->split ? &p->combine : &p->epilogue, rules, a);
+  lanes_require(&m->form, attention_has_runs(p) ? &p->combine : &p->epilogue, rules, a);
   if (p->makes_queries) {
     lanes_require(m->parts[0].blocks, &p->queries, rules, a);
     kernel_require_equal(rules, a, kernel_extent(m->parts[0].blocks, m->parts[0].depth, a),
@@ -164,7 +168,8 @@ static const recipe_expr *grid(const attention_plan *p, const recipe_expr *items
     const recipe_expr *held = recipe_binary(a, RECIPE_DIV, ctas, recipe_const(a, p->cluster));
     clusters = recipe_binary(a, RECIPE_MIN, recipe_binary(a, RECIPE_MAX, held, one), items);
   }
-  return p->cluster == 1 ? clusters : recipe_binary(a, RECIPE_MUL, clusters, recipe_const(a, p->cluster));
+  int ctas = attention_ctas(p);
+  return ctas == 1 ? clusters : recipe_binary(a, RECIPE_MUL, clusters, recipe_const(a, ctas));
 }
 
 /* --- launches --- */
@@ -205,14 +210,14 @@ static arke_status make_attention(const attention_plan *p, const counts *c, aren
   *l = (kernel_launch){.name = "attention",
                        .threads = p->threads,
                        .min_ctas_per_sm = p->resident,
-                       .cluster = {p->cluster, 1, 1},
+                       .cluster = {attention_ctas(p), 1, 1},
                        .smem_bytes = recipe_const(a, p->smem_bytes),
                        .early_start = true,
                        .args = {.a = a},
                        .emit = attention_emit,
                        .user = k};
   declare_maps(k, &l->args);
-  declare(k, c, &p->epilogue, &l->args);
+  declare(k, c, p->merge > 1 ? &p->combine : &p->epilogue, &l->args);
   if (p->pack.loop >= 0) {
     k->packs = kernel_args_i32(&l->args, attention_units_recipe(p, p->pack.loop, a));
     k->pack_heads = kernel_args_i32(&l->args, attention_pack_heads(p, a));

@@ -14,11 +14,11 @@ gen_value attention_index(const attention_emitter *e, gen_value x) {
 }
 
 static gen_value walkers(attention_emitter *e) {
-  return e->p->cluster == 1 ? gen_nctaid_x(e->b) : gen_nclusterid_x(e->b);
+  return attention_ctas(e->p) == 1 ? gen_nctaid_x(e->b) : gen_nclusterid_x(e->b);
 }
 
 gen_value attention_first_item(attention_emitter *e) {
-  return e->p->cluster == 1 ? gen_ctaid_x(e->b) : gen_clusterid_x(e->b);
+  return attention_ctas(e->p) == 1 ? gen_ctaid_x(e->b) : gen_clusterid_x(e->b);
 }
 
 gen_value attention_next_item(attention_emitter *e, gen_value place) {
@@ -93,16 +93,26 @@ gen_value attention_end_of_keys(attention_emitter *e, const attention_place *at)
   return larger(b, unless_none(e, at, end), gen_i32(b, 0));
 }
 
+/* Which of the runs of a tile the CTA has, and how many there are: those of a cluster are neighbours. */
+static gen_value run_of(attention_emitter *e, const attention_place *at, gen_value *runs) {
+  gen_builder *b = e->b;
+  int merge = e->p->merge;
+  gen_value rank = merge > 1 ? gen_cluster_ctarank(b) : NULL;
+  *runs = e->p->split ? gen_mul_imm(b, gen_param(b, e->k->split), merge) : gen_i32(b, merge);
+  if (!rank || !e->p->split) return rank ? rank : at->run;
+  return gen_add(b, gen_mul_imm(b, at->run, merge), rank);
+}
+
 /* The CTA's run of the tile's steps, `at_once` of which stay together. Of fewer steps than runs the last runs
  * have one behind all of them, in which no key is seen. */
 static void take_run(attention_emitter *e, attention_place *at) {
   gen_builder *b = e->b;
   int at_once = attention_steps_at_once(e->p);
   gen_value steps = gen_udiv(b, at->steps, gen_i32(b, at_once));
-  gen_value runs = gen_param(b, e->k->split), each = gen_udiv(b, steps, runs);
+  gen_value runs, run = run_of(e, at, &runs), each = gen_udiv(b, steps, runs);
   gen_value rest = gen_sub(b, steps, gen_mul(b, each, runs));
-  gen_value begin = gen_add(b, gen_mul(b, at->run, each), gen_umin(b, at->run, rest));
-  gen_value more = gen_zext(b, gen_compare(b, GEN_ULT, at->run, rest), GEN_I32);
+  gen_value begin = gen_add(b, gen_mul(b, run, each), gen_umin(b, run, rest));
+  gen_value more = gen_zext(b, gen_compare(b, GEN_ULT, run, rest), GEN_I32);
   at->origin = gen_add(b, at->origin, gen_mul_imm(b, begin, (int64_t)at_once * e->p->block_n));
   at->steps = gen_mul_imm(b, gen_umax(b, gen_add(b, each, more), gen_i32(b, 1)), at_once);
 }
@@ -139,7 +149,7 @@ void attention_find_keys(attention_emitter *e, attention_place *at) {
   int at_once = attention_steps_at_once(e->p);
   gen_value keys_seen = lower ? gen_sub(b, below, from) : below;
   at->steps = gen_mul_imm(b, gen_ceildiv_imm(b, keys_seen, at_once * e->p->block_n), at_once);
-  if (e->p->split) take_run(e, at);
+  if (attention_has_runs(e->p)) take_run(e, at);
 }
 
 /* --- items --- */

@@ -43,12 +43,23 @@ int64_t attention_tiles(const attention_plan *p) {
   return (queries + each - 1) / each + more;
 }
 
+bool attention_has_runs(const attention_plan *p) {
+  return p->split || p->merge > 1;
+}
+
+int attention_ctas(const attention_plan *p) {
+  return p->cluster * p->merge;
+}
+
 int64_t attention_runs(const attention_plan *p, int sm_count) {
   if (!p->split) return 1;
   int64_t tiles = attention_tiles(p) * attention_all_units(p),
           keys = ir_form_extent(&p->match->form, p->match->key);
-  int64_t each = (int64_t)sm_count * p->split / p->cluster / (tiles > 1 ? tiles : 1),
-          block = (int64_t)p->block_n * attention_steps_at_once(p), steps = (keys + block - 1) / block;
+  int64_t ctas = (int64_t)sm_count * p->split;
+  if (p->merge > 2) ctas = ctas * ATTENTION_CLUSTERS_HELD / ATTENTION_CLUSTERS_OF;
+  int64_t each = ctas / attention_ctas(p) / (tiles > 1 ? tiles : 1),
+          block = (int64_t)p->block_n * attention_steps_at_once(p) * p->merge,
+          steps = (keys + block - 1) / block;
   if (each > steps) each = steps;
   return each > 1 ? each : 1;
 }
@@ -62,7 +73,7 @@ int attention_steps_at_once(const attention_plan *p) {
 }
 
 bool attention_has_origin(const attention_plan *p) {
-  return p->masked || p->split;
+  return p->masked || attention_has_runs(p);
 }
 
 bool attention_converts(const attention_plan *p) {
@@ -119,7 +130,7 @@ static bool is_copied(const attention_plan *p) {
   const ir_access *o = &p->match->form.accesses[p->match->o];
   dtype stored = ir_tensor_dtype(p->match->form.problem, o->tensor);
   return (stored == DTYPE_BF16 || stored == DTYPE_F16) && o->n <= GEN_TMA_MAX_RANK &&
-         (p->narrow || p->v.panels <= p->q.panels) && !p->split;
+         (p->narrow || p->v.panels <= p->q.panels) && !attention_has_runs(p);
 }
 
 static void set_copied(attention_plan *p, int stages) {
@@ -147,6 +158,7 @@ static template_reason place(attention_plan *p, const target *t) {
   int most = p->resident > 1 ? share : available;
   p->q_stages = p->persistent && steps + 2 * p->q_stage_bytes <= most ? 2 : 1;
   p->smem_bytes = p->q_stages * p->q_stage_bytes + steps;
+  if (p->merge > 1 && p->smem_bytes < attention_merged_bytes(p)) p->smem_bytes = attention_merged_bytes(p);
   return p->smem_bytes > most ? TEMPLATE_SHARED_MEMORY : TEMPLATE_OK;
 }
 
@@ -154,8 +166,9 @@ template_reason attention_check_numbers(const config *c) {
   const int *v = c->values;
   bool alone = v[ATTENTION_CONSUMERS] == 1, later = v[ATTENTION_OVERLAP] == 1 || v[ATTENTION_OVERLAP] == 2;
   if (v[ATTENTION_CTAS] && !alone) return TEMPLATE_SCHEDULE;
+  if (v[ATTENTION_CTAS] && v[ATTENTION_MERGE] > 1) return TEMPLATE_SCHEDULE;
   if (v[ATTENTION_TURNS] && alone) return TEMPLATE_SCHEDULE;
-  if (v[ATTENTION_SPLIT] && v[ATTENTION_PERSISTENT]) return TEMPLATE_SCHEDULE;
+  if ((v[ATTENTION_SPLIT] || v[ATTENTION_MERGE] > 1) && v[ATTENTION_PERSISTENT]) return TEMPLATE_SCHEDULE;
   /* The stage of values is held while the next step's keys come. */
   return later && v[ATTENTION_STAGES] < 2 ? TEMPLATE_STAGES : TEMPLATE_OK;
 }
@@ -180,6 +193,7 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .late_wait = v[ATTENTION_OVERLAP] == 2,
                            .persistent = v[ATTENTION_PERSISTENT],
                            .split = v[ATTENTION_SPLIT],
+                           .merge = v[ATTENTION_MERGE],
                            .masked = m->bounds.n > 0,
                            .narrow = attention_has_narrow_queries(m),
                            .packed = m->groups.of != NULL,
@@ -187,13 +201,14 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
                            .threads = 128 * (v[ATTENTION_CONSUMERS] + 1)};
   template_reason reason = attention_check_numbers(c);
   if (reason != TEMPLATE_OK) return reason;
-  if (plan->split && plan->packed) return TEMPLATE_SCHEDULE;
+  if (attention_has_runs(plan) && plan->packed) return TEMPLATE_SCHEDULE;
   plan->resident = v[ATTENTION_CTAS];
   int depth = set_parts(m, plan);
   /* CTAs that share loads go through the same keys: of neighbouring queries all of them, else of heads. */
   plan->gathered = m->v.keys == ATTENTION_KEYS_ANY;
   bool alone = plan->page || plan->gathered;
-  if (plan->cluster > 1 && (alone || !t->has.clusters)) return TEMPLATE_CLUSTER;
+  if (plan->cluster > 1 && (alone || plan->merge > 1)) return TEMPLATE_CLUSTER;
+  if (attention_ctas(plan) > 1 && !t->has.clusters) return TEMPLATE_CLUSTER;
   if (plan->gathered && attention_gathered_rows(plan) > ATTENTION_GATHERED_ROWS) return TEMPLATE_TILE;
   plan->block_q = plan->block_m / v[ATTENTION_PACK];
   int spread = has_unlike_keys(plan) ? plan->cluster : 1;

@@ -144,6 +144,7 @@ void attention_find_rows(attention_consumer *c) {
   gen_value first = e->p->halves == 1 ? gen_mul_imm(b, c->group, 64) : gen_i32(b, 0);
   gen_value row = gen_add(b, first, gen_mul_imm(b, warp, 16));
   row = gen_add(b, row, gen_lshr(b, lane, gen_i32(b, 2)));
+  c->rows.row = row;
   c->rows.shared = gen_add(b, e->smem_q, gen_mul_imm(b, first, 128));
   c->rows.shared = gen_add(b, c->rows.shared, gen_mul_imm(b, c->q.index, e->p->q_stage_bytes));
   c->rows.first_column = c->first_column;

@@ -34,6 +34,10 @@ static bool redundant(const attention_plan *plan, int sm_count) {
   if (plan->group > 1 && (plan->group >= heads || tiles == 1)) return true;
   if (plan->group == 1 && heads == 1) return true;
   if (plan->split) return attention_runs(plan, sm_count) == 1;
+  if (plan->merge > 1) { /* as many CTAs as half of them would do */
+    int64_t keys = ir_form_extent(&plan->match->form, plan->match->key);
+    return keys * 2 <= (int64_t)plan->block_n * attention_steps_at_once(plan) * plan->merge;
+  }
   return plan->persistent && tiles * heads * plan->cluster <= (int64_t)sm_count * plan->resident;
 }
 
@@ -50,20 +54,44 @@ static template_reason check_sizes(const attention_plan *plan, int sm_count) {
 typedef struct prepared {
   template_reason reason;
   attention_match m;
+  int64_t heads; /* of the batch, all together */
 } prepared;
+
+static int64_t heads_of(const attention_match *m) {
+  int64_t heads = 1;
+  for (int i = 0; i < m->batch.n; i++) heads *= ir_form_extent(&m->form, m->batch.loops[i]);
+  return heads;
+}
+
+/* Clusters share the keys of tiles that are too few for the SMs: not where half of the CTAs have all of them
+ * to do, nor, beside SPLIT, where a tile has one cluster. */
+static template_reason check_clusters(const prepared *x, const target *t, const config *c) {
+  const int *v = c->values;
+  int merge = v[ATTENTION_MERGE], groups = v[ATTENTION_CONSUMERS], split = v[ATTENTION_SPLIT];
+  int64_t pack = v[ATTENTION_PACK], sms = (int64_t)t->rates.sm_count;
+  if (merge == 1) return TEMPLATE_OK;
+  int halves = ir_form_extent(&x->m.form, x->m.wide) > ATTENTION_HALVES_FROM ? 2 : 1;
+  int64_t rows = 64 * groups / halves,
+          tiles = (ir_form_extent(&x->m.form, x->m.query) * pack + rows - 1) / rows;
+  tiles *= x->heads < pack ? 1 : x->heads / pack;
+  bool many = split ? tiles * merge * 2 > sms * split : tiles * merge / 2 >= sms * (groups == 1 ? 2 : 1);
+  return many ? TEMPLATE_CLUSTER : TEMPLATE_OK;
+}
 
 const void *attention_prepare(const ir_problem *p, const target *t, arena *a) {
   arke_status status;
   prepared *x = ARENA_NEW(a, prepared);
   if (!x) return NULL;
   x->reason = attention_fit(p, t, a, &x->m, NULL, &status);
+  if (x->reason == TEMPLATE_OK) x->heads = heads_of(&x->m);
   return status == ARKE_ERR_MEMORY ? NULL : x;
 }
 
 template_reason attention_check_schedule(const void *of, const target *t, const config *c) {
   const prepared *x = of;
-  (void)t;
-  return x->reason == TEMPLATE_OK ? attention_check_numbers(c) : x->reason;
+  if (x->reason != TEMPLATE_OK) return x->reason;
+  template_reason reason = attention_check_numbers(c);
+  return reason == TEMPLATE_OK ? check_clusters(x, t, c) : reason;
 }
 
 template_reason attention_check_tiles(const void *of, const target *t, const config *c) {
@@ -76,8 +104,7 @@ template_reason attention_judge(const void *of, const target *t, const target_ra
                                 double *ns) {
   const prepared *x = of;
   attention_plan plan;
-  template_reason reason = x->reason;
-  if (reason == TEMPLATE_OK) reason = attention_check_numbers(c); /* first: it costs least, most end here */
+  template_reason reason = attention_check_schedule(x, t, c); /* first: it costs least, most end here */
   if (reason == TEMPLATE_OK) reason = attention_plan_make(&x->m, t, c, &plan);
   if (reason == TEMPLATE_OK) reason = check_sizes(&plan, t->rates.sm_count);
   if (template_is_built(reason)) *ns = attention_plan_cost_ns(&plan, t, rates);
@@ -114,7 +141,8 @@ void attention_defaults(const ir_problem *p, const target *t, config *c) {
                  [ATTENTION_BLOCK_N] = 32,
                  [ATTENTION_STAGES] = 1,
                  [ATTENTION_CLUSTER] = 1,
-                 [ATTENTION_PACK] = 1}};
+                 [ATTENTION_PACK] = 1,
+                 [ATTENTION_MERGE] = 1}};
   for (int n = 0; x && n < blocks->n_values; n++) {
     for (int consumers = 1; consumers <= 3; consumers++) {
       for (size_t i = 0; i < COUNT_OF(start_stages) * groups; i++) {
@@ -127,7 +155,8 @@ void attention_defaults(const ir_problem *p, const target *t, config *c) {
                         [ATTENTION_CLUSTER] = 1,
                         [ATTENTION_PACK] = 1,
                         [ATTENTION_GROUP] = start_groups[i / COUNT_OF(start_stages)],
-                        [ATTENTION_PERSISTENT] = 1}};
+                        [ATTENTION_PERSISTENT] = 1,
+                        [ATTENTION_MERGE] = 1}};
         try_start(x, t, here, &least, c);
       }
     }

@@ -49,7 +49,7 @@ static const kernel_template templates[] = {
      .defaults = attention_defaults,
      .checks = {{PARAM(ATTENTION_CONSUMERS) | PARAM(ATTENTION_CTAS) | PARAM(ATTENTION_TURNS) |
                      PARAM(ATTENTION_STAGES) | PARAM(ATTENTION_OVERLAP) | PARAM(ATTENTION_SPLIT) |
-                     PARAM(ATTENTION_PERSISTENT),
+                     PARAM(ATTENTION_MERGE) | PARAM(ATTENTION_PACK) | PARAM(ATTENTION_PERSISTENT),
                  attention_check_schedule},
                 {ALL_BUT(PARAM(ATTENTION_GROUP)), attention_check_tiles}},
      .prepare = attention_prepare,

@@ -97,6 +97,13 @@ static const template_class cases[] = {
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=2,TURNS=0,SPLIT=1"},
     {flash, "T=bf16 B=1 H=1 S=90 R=100 D=64",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=0,CLUSTER=2,SPLIT=2"},
+    /* By a cluster, which has all of them, or each of several a part. */
+    {flash, "T=bf16 B=1 H=2 S=70 R=201 D=64 causal=true",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=1,MERGE=2"},
+    {biased, "T=f16 B=2 H=1 S=40 R=70 D=64 E=72",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=1,OVERLAP=0,TURNS=0,MERGE=4"},
+    {one_head, "T=bf16 B=1 H=5 S=7 R=230 D=64",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=2,TURNS=0,PACK=8,MERGE=2,SPLIT=2"},
     /* Scores of two products, and values of their own. */
     {two_products, "T=bf16 B=1 H=2 S=70 R=90 D=64 F=24 E=40",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,OVERLAP=1,TURNS=0,HOLD_Q=1"},
@@ -213,6 +220,31 @@ START_TEST(near_misses_are_refused) {
 }
 END_TEST
 
+/* A cluster merges runs of keys once, of tiles that no CTA has another one of. */
+START_TEST(misfits_of_clusters_are_refused) {
+  static const struct {
+    const char *settings;
+    template_reason reason;
+  } misfits[] = {{"MERGE=2", TEMPLATE_OK},
+                 {"MERGE=2,SPLIT=1", TEMPLATE_OK},
+                 {"MERGE=2,CLUSTER=2", TEMPLATE_CLUSTER},
+                 {"MERGE=2,PERSISTENT=1", TEMPLATE_SCHEDULE},
+                 {"MERGE=8", TEMPLATE_REDUNDANT},
+                 /* of four steps */};
+  static const char start[] =
+      "CONSUMERS=1,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=1,GROUP=0,PERSISTENT=0,SPLIT=0";
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, attention(), template_text_of(flash), "T=bf16 B=1 H=1 S=64 R=256 D=256", start);
+  for (size_t i = 0; i < COUNT_OF(misfits); i++) {
+    config misfit;
+    ck_assert_int_eq(config_parse(c.k->space(c.t), misfits[i].settings, &c.c, &misfit, NULL), ARKE_OK);
+    ck_assert_int_eq(template_feasible(c.k, &c.p, c.t, &misfit), misfits[i].reason);
+  }
+  arena_release(&a);
+}
+END_TEST
+
 /* --- faults --- */
 
 START_TEST(missing_waits_are_found) {
@@ -221,6 +253,18 @@ START_TEST(missing_waits_are_found) {
   template_case c =
       template_case_bind(&a, attention(), template_text_of(flash), "T=bf16 B=1 H=1 S=40 R=150 D=64",
                          "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1");
+  template_case_miss(&a, &c, lines[_i]);
+  arena_release(&a);
+}
+END_TEST
+
+/* CTAs read what others of their cluster have, of which groups have different rows. */
+START_TEST(missing_meetings_of_clusters_are_found) {
+  static const char *const lines[] = {"barrier.cluster", "bar.sync"};
+  arena a = ARENA_INIT;
+  template_case c =
+      template_case_bind(&a, attention(), template_text_of(flash), "T=bf16 B=1 H=1 S=100 R=150 D=64",
+                         "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,MERGE=2");
   template_case_miss(&a, &c, lines[_i]);
   arena_release(&a);
 }
@@ -246,6 +290,8 @@ int main(void) {
   tcase_add_loop_test(tests, large_tiles_do_not_spill, 0, (int)COUNT_OF(large));
   tcase_add_test(tests, near_misses_are_refused);
   tcase_add_loop_test(tests, missing_waits_are_found, 0, 3);
+  tcase_add_test(tests, misfits_of_clusters_are_refused);
+  tcase_add_loop_test(tests, missing_meetings_of_clusters_are_found, 0, 2);
   tcase_add_test(tests, out_of_memory_is_reported);
   return template_tests_run("attention", tests);
 }

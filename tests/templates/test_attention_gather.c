@@ -32,6 +32,10 @@ static const struct {
      "T=bf16 B=1 S=1 H=3 R=60 C=64 E=64 N=90",
      "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=2,SPLIT=2",
      {"idx", TEMPLATE_VALUES(named)}},
+    {"sparse_latent_attention",
+     "T=bf16 B=1 S=2 H=3 R=60 C=64 E=64 N=90",
+     "CONSUMERS=1,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=1,MERGE=2",
+     {"idx", TEMPLATE_VALUES(named)}},
     /* Groups that exchange weights: an even and an odd number of steps. */
     {"sparse_latent_attention",
      "T=bf16 B=1 S=2 H=66 R=60 C=384 E=64 N=100",

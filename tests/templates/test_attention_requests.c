@@ -173,7 +173,7 @@ END_TEST
 
 /* A table whose pages come in any order, one of them twice; behind a request's length it names nothing. */
 static const double table[] = {3, 0, 5, 1, 6, 2, 999, 999, 4, -7, 999, 999}, lengths[] = {58, 17, 0},
-                    causal_lengths[] = {64, 20, 11};
+                    causal_lengths[] = {64, 20, 11}, long_lengths[] = {203};
 
 static const char lens[] =
     "f(Q: T[B,H,S,D], K: T[B,G,R,D], V: T[B,G,R,E], lens: i32[B]) -> (O: T[B,H,S,E]) { A[b,h,q,k] = 0.125 * "
@@ -244,6 +244,14 @@ static const struct {
     {"paged_latent_attention",
      "T=f16 B=2 S=1 H=9 C=512 E=64 P=7 Z=16 W=4",
      "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=3,SPLIT=2",
+     {{"lens", TEMPLATE_VALUES(lengths)}, {"table", TEMPLATE_VALUES(table)}}},
+    {"multi_latent_attention", /* by a cluster */
+     "T=bf16 B=1 S=2 H=20 R=230 C=512 E=64 causal=true",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=3,PACK=32,MERGE=2,SPLIT=2",
+     {{"lens", TEMPLATE_VALUES(long_lengths)}}},
+    {"paged_latent_attention", /* whose last CTAs have nothing to do */
+     "T=f16 B=3 S=1 H=9 C=512 E=64 P=7 Z=16 W=4",
+     "CONSUMERS=2,BLOCK_N=32,STAGES=2,TURNS=0,OVERLAP=3,MERGE=4",
      {{"lens", TEMPLATE_VALUES(lengths)}, {"table", TEMPLATE_VALUES(table)}}},
     {op_latent_swapped,
      "T=bf16 B=3 S=3 H=5 R=70 C=64 F=48",
@@ -420,11 +428,14 @@ static const struct {
      "CONSUMERS=2,BLOCK_N=128,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1"},
     {op_paged, "T=bf16 B=4 S=512 H=32 G=8 D=128 E=128 P=256 W=64",
      "CONSUMERS=2,BLOCK_N=128,STAGES=2,TURNS=1,OVERLAP=1,PERSISTENT=1"},
+    {"multi_latent_attention", "T=bf16 B=6 S=1 H=64 R=4096 C=512 E=64",
+     "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=3,MERGE=4,SPLIT=1"},
 };
 
 START_TEST(large_tiles_do_not_spill) {
   arena a = ARENA_INIT;
-  template_case c = template_case_bind(&a, attention(), large[_i].op, large[_i].bindings, large[_i].settings);
+  template_case c = template_case_bind(&a, attention(), template_text_of(large[_i].op), large[_i].bindings,
+                                       large[_i].settings);
   template_case_assemble(&a, &c);
   arena_release(&a);
 }
