@@ -1,101 +1,9 @@
+/* When wgmmas are issued, committed and done: the queue of a warp group, in which they are computed as late
+ * as they may be, and what the rules on registers and fences ask in between. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulator/emu_machine.h"
-#include "emulator/emu_mma.h"
-
-enum { ROWS = 64, WARP_ROWS = 16, CHUNK = 16, K_BYTES = 32 };
-
-/* Fields of a shared-memory descriptor (PTX ISA 9.7.15.5.1). */
-typedef struct descriptor {
-  uint32_t start, leading, stride;
-  int swizzle; /* 0 none, 1 32B, 2 64B, 3 128B: as in a tensor map */
-} descriptor;
-
-static bool decode_descriptor(const emu_warp *w, uint64_t bits, descriptor *d) {
-  *d = (descriptor){0};
-  static const int swizzles[] = {0, 3, 2, 1};
-  /* bits 14-15, 30-31, 46-48 and 52-61 are reserved; a base offset is never needed with absolute swizzling */
-  uint64_t reserved = 0x3ull << 14 | 0x3ull << 30 | 0x7ull << 46 | 0x3FFull << 52;
-  if ((bits & reserved) != 0)
-    return emu_fail(w, EMU_FAULT_DESCRIPTOR, -1, "descriptor 0x%016llx has reserved bits set: 0x%llx",
-                    (unsigned long long)bits, (unsigned long long)(bits & reserved));
-  if ((bits >> 49 & 7) != 0)
-    return emu_fail(w, EMU_FAULT_DESCRIPTOR, -1,
-                    "descriptor 0x%016llx has a base offset, which is not modelled",
-                    (unsigned long long)bits);
-  d->start = (uint32_t)(bits & 0x3FFF) << 4;
-  d->leading = (uint32_t)(bits >> 16 & 0x3FFF) << 4;
-  d->stride = (uint32_t)(bits >> 32 & 0x3FFF) << 4;
-  d->swizzle = swizzles[bits >> 62];
-  return true;
-}
-
-/* Address of a 16-byte chunk of an operand, in a CTA's window. K-major: chunk `c` (0, 1) of row `r`.
- * MN-major: the 8 elements from `r` on at k = `c`. */
-static uint32_t chunk_address(const descriptor *d, bool k_major, uint32_t r, uint32_t c) {
-  uint32_t span = (uint32_t)CHUNK << d->swizzle, lin = d->start;
-  if (k_major && d->swizzle == 0)
-    lin += r / 8 * d->stride + c * d->leading + r % 8 * CHUNK;
-  else if (k_major)
-    lin += r / 8 * d->stride + r % 8 * span + c * CHUNK;
-  else if (d->swizzle == 0)
-    lin += r / 8 * d->stride + c / 8 * d->leading + c % 8 * CHUNK;
-  else
-    lin += r / (span / 2) * d->leading + c / 8 * d->stride + c % 8 * span + r % (span / 2) * 2;
-  return emu_swizzle(lin, d->swizzle);
-}
-
-static uint32_t chunks_per_row(bool k_major) {
-  return k_major ? K_BYTES / CHUNK : 16;
-}
-
-/* What one wgmma is, from its operands. */
-typedef struct shape {
-  const ptx_operand *d, *a, *b, *scale_d;
-  uint32_t n, k, n_d;
-  bool a_in_registers, a_k_major, b_k_major, integer, f16_result, negate_a, negate_b;
-  bool a_signed, b_signed;
-  mma_type a_type, b_type;
-} shape;
-
-static mma_type mma_type_of(ptx_type t) {
-  switch (t) {
-  case PTX_TYPE_BF16: return MMA_BF16;
-  case PTX_TYPE_TF32: return MMA_TF32;
-  case PTX_TYPE_E4M3: return MMA_E4M3;
-  case PTX_TYPE_E5M2: return MMA_E5M2;
-  default: return MMA_F16;
-  }
-}
-
-static shape shape_of(const ptx_instruction *i) {
-  shape s;
-  memset(&s, 0, sizeof s);
-  s.d = &i->operands[0];
-  s.a = &i->operands[1];
-  s.b = &i->operands[2];
-  s.scale_d = &i->operands[3];
-  s.n = i->n;
-  s.k = i->k;
-  s.n_d = s.d->n;
-  s.a_in_registers = s.a->kind == PTX_OPERAND_VECTOR;
-  s.integer = i->type[0] == PTX_TYPE_S32;
-  s.f16_result = i->type[0] == PTX_TYPE_F16;
-  s.a_signed = i->type[1] == PTX_TYPE_S8;
-  s.b_signed = i->type[2] == PTX_TYPE_S8;
-  s.a_type = mma_type_of((ptx_type)i->type[1]);
-  s.b_type = mma_type_of((ptx_type)i->type[2]);
-  s.a_k_major = s.b_k_major = true;
-  if (i->n_operands > 5) {
-    s.negate_a = (int32_t)i->operands[4].value < 0;
-    s.negate_b = (int32_t)i->operands[5].value < 0;
-  }
-  int next = 6;
-  if (i->n_operands > next && !s.a_in_registers) s.a_k_major = i->operands[next++].value == 0;
-  if (i->n_operands > next) s.b_k_major = i->operands[next].value == 0;
-  return s;
-}
+#include "emulator/emu_wgmma.h"
 
 static emu_warpgroup *group_of(const emu_warp *w) {
   return &w->cta->groups[w->index / EMU_WARPGROUP_WARPS];
@@ -141,37 +49,6 @@ void emu_warpgroup_release(emu_warpgroup *g) {
   free(g->group_end);
 }
 
-/* Records the matrix unit's read of an operand's rows [first, first + rows). */
-static bool read_operand(emu_warp *w, const emu_wgmma *e, const emu_view *known, uint64_t bits, bool k_major,
-                         uint32_t first, uint32_t rows, const char *which) {
-  descriptor d;
-  if (!decode_descriptor(w, bits, &d)) return false;
-  emu_cta *cta = w->cta;
-  emu_actor actor = emu_warp_actor(w, 0, false);
-  actor.view = known;
-  actor.now = e->epoch;
-  actor.async = true;
-  uint32_t step = k_major ? 1 : 8, end = cta->cluster->launch->smem_window;
-  for (uint32_t r = first; r < first + rows; r += step) {
-    for (uint32_t c = 0; c < chunks_per_row(k_major); c++) {
-      uint32_t address = chunk_address(&d, k_major, r, c);
-      emu_conflict conflict;
-      if (address < EMU_SMEM_RESERVED || address + CHUNK > end)
-        return emu_fail(w, EMU_FAULT_OUT_OF_BOUNDS, -1,
-                        "%s reaches shared address 0x%x, outside the CTA's 0x%x..0x%x", which, address,
-                        EMU_SMEM_RESERVED, end);
-      bool ok = emu_shadow_access(cta->shadow, address, CHUNK, false, &actor, &conflict);
-      if (ok && !emu_shadow_initialised(cta->shadow, address, CHUNK, &conflict.address)) {
-        conflict.kind = EMU_CONFLICT_UNINITIALISED;
-        ok = false;
-      }
-      if (ok) continue;
-      return emu_fail_conflict(w, -1, cta, which, false, true, &conflict);
-    }
-  }
-  return true;
-}
-
 static bool register_fault(emu_warp *w, emu_fault fault, uint32_t slot, const char *why) {
   char name[64];
   ptx_slot_name(w->cluster->launch->kernel, slot, name, sizeof name);
@@ -180,7 +57,8 @@ static bool register_fault(emu_warp *w, emu_fault fault, uint32_t slot, const ch
 
 /* PTX ISA 9.7.15.7.1: wgmma.fence before the first wgmma, and between any other access to its registers and
  * it; wgmmas of one shape may share accumulators without. */
-static bool check_issue_registers(emu_warp *w, const shape *s, const ptx_instruction *i, bool accumulate) {
+static bool check_issue_registers(emu_warp *w, const emu_wgmma_shape *s, const ptx_instruction *i,
+                                  bool accumulate) {
   emu_warpgroup *g = group_of(w);
   if (w->fence_count == 0)
     return emu_fail(w, EMU_FAULT_WGMMA_FENCE, -1, "no wgmma.fence before the first wgmma");
@@ -231,7 +109,7 @@ static void wake_group(emu_warpgroup *g) {
 
 static bool issue(emu_warp *w, const ptx_instruction *i) {
   emu_warpgroup *g = group_of(w);
-  shape s = shape_of(i);
+  emu_wgmma_shape s = emu_wgmma_shape_of(i);
   uint32_t lane = w->index % EMU_WARPGROUP_WARPS;
   uint64_t a_bits = 0, b_bits;
   if (!uniform_value(w, s.b, "descriptors of B", &b_bits)) return false;
@@ -273,116 +151,19 @@ static bool issue(emu_warp *w, const ptx_instruction *i) {
     w->register_read[s.a->elements[j].slot] = sequence;
   /* Each warp feeds its own 16 rows of A; all of B is everyone's. */
   if (!s.a_in_registers &&
-      !read_operand(w, e, w->view, a_bits, s.a_k_major, WARP_ROWS * lane, WARP_ROWS, "matrix A"))
+      !emu_wgmma_read_operand(w, e, w->view, a_bits, s.a_k_major, EMU_WGMMA_WARP_ROWS * lane,
+                              EMU_WGMMA_WARP_ROWS, "matrix A"))
     return false;
   if (e->issued != 0xF) return true;
   wake_group(g);
-  return read_operand(w, e, e->known, b_bits, s.b_k_major, 0, s.n, "matrix B");
-}
-
-/* Rows of an operand from shared memory, row after row, 32 bytes each. */
-static void fetch(const emu_cta *cta, uint64_t bits, const emu_warp *w, bool k_major, uint32_t first,
-                  uint32_t rows, uint8_t *raw) {
-  descriptor d; /* was accepted when the product was issued */
-  decode_descriptor(w, bits, &d);
-  if (k_major) {
-    for (uint32_t r = 0; r < rows; r++) {
-      for (uint32_t c = 0; c < 2; c++)
-        memcpy(raw + r * K_BYTES + c * CHUNK, cta->smem + chunk_address(&d, true, first + r, c), CHUNK);
-    }
-    return;
-  }
-  for (uint32_t r = 0; r < rows; r += 8) {
-    for (uint32_t k = 0; k < 16; k++) {
-      const uint8_t *from = cta->smem + chunk_address(&d, false, first + r, k);
-      for (uint32_t j = 0; j < 8; j++) memcpy(raw + (r + j) * K_BYTES + 2 * k, from + 2 * j, 2);
-    }
-  }
-}
-
-/* A's fragment in registers (PTX ISA 9.7.15.5, figure of register fragments for A): register i of lane l
- * holds 4 bytes of row l/4 + 8(i&1), from byte 4(l%4) + 16(i>>1) on. */
-static void fetch_registers(const emu_warp *w, const ptx_operand *a, uint8_t *raw) {
-  for (uint32_t i = 0; i < 4; i++) {
-    const uint64_t *v = w->alu.registers.value[a->elements[i].slot];
-    for (uint32_t l = 0; l < PTX_LANES; l++) {
-      uint32_t row = l / 4 + 8 * (i & 1), byte = 4 * (l % 4) + 16 * (i >> 1), bits = (uint32_t)v[l];
-      memcpy(raw + row * K_BYTES + byte, &bits, 4);
-    }
-  }
-}
-
-/* Row r (0..15) of a warp's accumulators: element col lies in lane 4(r%8) + col%8/2; 32-bit ones in register
- * 4(col/8) + 2(r/8) + col%2, f16 ones in a half of register 2(col/8) + r/8. */
-static void row_from_registers(const emu_warp *w, const shape *s, uint32_t r, uint32_t *row) {
-  for (uint32_t n = 0; n < s->n; n++) {
-    uint32_t l = r % 8 * 4 + n % 8 / 2, high = r / 8;
-    row[n] = (uint32_t)w->alu.registers.value[s->d->elements[n / 8 * 4 + high * 2 + (n & 1)].slot][l];
-  }
-}
-
-static void row_to_registers(emu_warp *w, const shape *s, uint32_t r, const uint32_t *row) {
-  for (uint32_t n = 0; n < s->n; n++) {
-    uint32_t l = r % 8 * 4 + n % 8 / 2, high = r / 8;
-    w->alu.registers.value[s->d->elements[n / 8 * 4 + high * 2 + (n & 1)].slot][l] = row[n];
-  }
-}
-
-static uint64_t *half_pair(const emu_warp *w, const shape *s, uint32_t r, uint32_t n) {
-  return &w->alu.registers.value[s->d->elements[n / 8 * 2 + r / 8].slot][r % 8 * 4 + n % 8 / 2];
-}
-
-static void compute_row_f16(emu_warp *w, const shape *s, uint32_t r, const mma_operand *a,
-                            const mma_operand *b, bool accumulate) {
-  uint16_t row[MMA_MAX_ROWS];
-  for (uint32_t n = 0; n < s->n; n++) row[n] = (uint16_t)(*half_pair(w, s, r, n) >> 16 * (n & 1));
-  mma_row_f16(a, (int)r, b, accumulate, row);
-  for (uint32_t n = 0; n < s->n; n += 2) *half_pair(w, s, r, n) = row[n] | (uint64_t)row[n + 1] << 16;
-}
-
-static void compute(emu_warpgroup *g, const emu_wgmma *e, mma_operand *a, mma_operand *b) {
-  shape s = shape_of(e->instruction);
-  emu_cta *cta = g->cta;
-  emu_warp *warps = &cta->warps[g->index * EMU_WARPGROUP_WARPS];
-  uint8_t b_raw[MMA_MAX_ROWS * K_BYTES], a_raw[WARP_ROWS * K_BYTES];
-  fetch(cta, e->b_descriptor, warps, s.b_k_major, 0, s.n, b_raw);
-  if (!s.integer) mma_decode(b, s.b_type, b_raw, (int)s.n, s.negate_b);
-  bool saturate = (e->instruction->flags & PTX_FLAG_SATFINITE) != 0;
-  for (uint32_t j = 0; j < EMU_WARPGROUP_WARPS; j++) {
-    if (s.a_in_registers)
-      fetch_registers(&warps[j], s.a, a_raw);
-    else
-      fetch(cta, e->a_descriptor, warps, s.a_k_major, WARP_ROWS * j, WARP_ROWS, a_raw);
-    if (!s.integer) mma_decode(a, s.a_type, a_raw, WARP_ROWS, s.negate_a);
-    for (uint32_t r = 0; r < WARP_ROWS; r++) {
-      uint32_t row[MMA_MAX_ROWS];
-      if (s.f16_result) {
-        compute_row_f16(&warps[j], &s, r, a, b, e->accumulate);
-        continue;
-      }
-      if (e->accumulate) row_from_registers(&warps[j], &s, r, row);
-      if (s.integer) {
-        int32_t sums[MMA_MAX_ROWS];
-        memcpy(sums, row, sizeof sums);
-        mma_row_s32(a_raw + r * K_BYTES, s.a_signed, b_raw, s.b_signed, (int)s.n, K_BYTES, e->accumulate,
-                    saturate, sums);
-        memcpy(row, sums, sizeof sums);
-      } else {
-        float sums[MMA_MAX_ROWS];
-        memcpy(sums, row, sizeof sums);
-        mma_row_f32(a, (int)r, b, e->accumulate, sums);
-        memcpy(row, sums, sizeof sums);
-      }
-      row_to_registers(&warps[j], &s, r, row);
-    }
-  }
+  return emu_wgmma_read_operand(w, e, e->known, b_bits, s.b_k_major, 0, s.n, "matrix B");
 }
 
 static bool execute_up_to(emu_warp *w, emu_warpgroup *g, uint64_t sequence) {
   if (g->executed >= sequence) return true;
   mma_operand *operands = malloc(2 * sizeof *operands);
   if (operands == NULL) return emu_no_memory(w->cluster->launch);
-  while (g->executed < sequence) compute(g, entry(g, ++g->executed), &operands[0], &operands[1]);
+  while (g->executed < sequence) emu_wgmma_compute(g, entry(g, ++g->executed), &operands[0], &operands[1]);
   free(operands);
   return true;
 }
