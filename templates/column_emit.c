@@ -1,25 +1,11 @@
 /* The bodies of a column reduction's kernels: rows into partial results, and those into outputs. */
+#include "templates/column_emit.h"
+
 #include "generator/gen_barrier.h"
 #include "generator/gen_cluster.h"
 #include "generator/gen_control.h"
 #include "generator/gen_memory.h"
 #include "generator/gen_warp.h"
-#include "templates/column.h"
-
-enum { MOST_VALUES = COLUMN_REDUCTIONS * REDUCTION_VALUES * LANES_MAX };
-
-typedef struct column_emitter {
-  gen_builder *b;
-  column_kernel *k;
-  const column_plan *p;
-  const column_match *m;
-  gen_value thread, across, down; /* the thread's place in the CTA */
-  gen_value position, exists;     /* clamped to the last one; whether it is one */
-  gen_value split;                /* i32 */
-  gen_value column, kept[IR_FORM_LOOPS];
-  int n;                         /* state values: by reduction, value, column */
-  gen_value states[MOST_VALUES]; /* of the rows taken in so far */
-} column_emitter;
 
 static gen_value index_of(const column_emitter *e, gen_value x) {
   return e->p->wide_offsets ? gen_zext(e->b, x, GEN_I64) : x;
@@ -37,59 +23,6 @@ static gen_value quotient(gen_builder *b, gen_value x, int y) {
   return gen_lshr(b, x, gen_i32(b, __builtin_ctz((unsigned)y)));
 }
 
-/* --- states --- */
-
-/* Where the state of reduction k in column j stands: its values are `vector` apart. */
-static int slot(const column_emitter *e, int k, int j) {
-  int at = j;
-  for (int i = 0; i < k; i++) at += reduction_values(&e->m->reductions[i].r) * e->p->vector;
-  return at;
-}
-
-static void state_of(const column_emitter *e, const gen_value *states, int k, int j, gen_value *state) {
-  for (int i = 0; i < reduction_values(&e->m->reductions[k].r); i++)
-    state[i] = states[slot(e, k, j) + i * e->p->vector];
-}
-
-static void set_state(const column_emitter *e, gen_value *states, int k, int j, const gen_value *state) {
-  for (int i = 0; i < reduction_values(&e->m->reductions[k].r); i++)
-    states[slot(e, k, j) + i * e->p->vector] = state[i];
-}
-
-static void start(column_emitter *e) {
-  for (int k = 0; k < e->m->n_reductions; k++) {
-    gen_value state[REDUCTION_VALUES];
-    reduction_start(e->b, &e->m->reductions[k].r, state);
-    for (int j = 0; j < e->p->vector; j++) set_state(e, e->states, k, j, state);
-  }
-  e->n = slot(e, e->m->n_reductions, 0);
-}
-
-static void combine(const column_emitter *e, gen_value *into, const gen_value *from) {
-  for (int k = 0; k < e->m->n_reductions; k++) {
-    for (int j = 0; j < e->p->vector; j++) {
-      gen_value x[REDUCTION_VALUES], y[REDUCTION_VALUES];
-      state_of(e, into, k, j, x);
-      state_of(e, from, k, j, y);
-      reduction_combine(e->b, &e->m->reductions[k].r, x, y);
-      set_state(e, into, k, j, x);
-    }
-  }
-}
-
-/* Predicates lie in memory as words. */
-static gen_value stored(const column_emitter *e, gen_value x) {
-  return gen_type_of(e->b, x) == GEN_I1 ? gen_zext(e->b, x, GEN_I32) : x;
-}
-
-static gen_value loaded(const column_emitter *e, gen_value x, gen_type type) {
-  return type == GEN_I1 ? gen_compare_imm(e->b, GEN_NE, x, 0) : x;
-}
-
-static gen_type stored_type(gen_type type) {
-  return type == GEN_I1 ? GEN_I32 : type;
-}
-
 /* --- rows of the operator --- */
 
 static void set_places(const column_emitter *e, lanes *l) {
@@ -105,20 +38,6 @@ static void set_row(const column_emitter *e, lanes *l, gen_value row) {
   }
 }
 
-/* A value of an expression as what its reduction works in. */
-static gen_value as_type(gen_builder *b, gen_value x, gen_type type) {
-  gen_type from = gen_type_of(b, x);
-  if (from == type) return x;
-  if (type == GEN_I1) {
-    return gen_is_float(b, x) ? gen_compare(b, GEN_NE, x, gen_float_cast(b, gen_f32(b, 0), from))
-                              : gen_compare_imm(b, GEN_NE, x, 0);
-  }
-  if (gen_is_float(b, x)) return gen_float_cast(b, x, type);
-  if (type == GEN_F32 || type == GEN_F64) return gen_int_to_float(b, x, type, from != GEN_I1);
-  if (from == GEN_I64) return gen_trunc(b, x, type);
-  return from == GEN_I1 ? gen_zext(b, x, type) : gen_sext(b, x, type);
-}
-
 /* NaN is true: unordered comparison. */
 static arke_status conditions_hold(column_emitter *e, lanes *l, const column_reduction *r, gen_value *holds,
                                    bool *always, arke_error *err) {
@@ -128,7 +47,7 @@ static arke_status conditions_hold(column_emitter *e, lanes *l, const column_red
     int n;
     TRY(lanes_eval(l, r->conditions[c], values, &n, err));
     for (int j = 0; j < e->p->vector; j++) {
-      gen_value v = as_type(e->b, values[n == 1 ? 0 : j], GEN_I1);
+      gen_value v = column_as(e->b, values[n == 1 ? 0 : j], GEN_I1);
       holds[j] = c ? gen_and(e->b, holds[j], v) : v;
     }
   }
@@ -143,13 +62,13 @@ static arke_status take_row(column_emitter *e, lanes *l, gen_value row, gen_valu
     bool always;
     TRY(conditions_hold(e, l, r, holds, &always, err));
     TRY(lanes_eval(l, r->body, values, &n, err));
-    if (reduction_values(&r->r) == 2) position = as_type(e->b, row, r->r.position);
+    if (reduction_values(&r->r) == 2) position = column_as(e->b, row, r->r.position);
     for (int j = 0; j < e->p->vector; j++) {
       gen_value state[REDUCTION_VALUES];
-      state_of(e, states, k, j, state);
-      reduction_take(e->b, &r->r, state, as_type(e->b, values[n == 1 ? 0 : j], r->r.type), position,
+      column_state_of(e, states, k, j, state);
+      reduction_take(e->b, &r->r, state, column_as(e->b, values[n == 1 ? 0 : j], r->r.type), position,
                      always ? NULL : holds[j]);
-      set_state(e, states, k, j, state);
+      column_set_state(e, states, k, j, state);
     }
   }
   return ARKE_OK;
@@ -177,7 +96,7 @@ static arke_status take_rows(column_emitter *e, gen_value first, int count, gen_
 
 static arke_status row_loop(column_emitter *e, gen_value *row, gen_value end, int count, arke_error *err) {
   gen_builder *b = e->b;
-  gen_value carried[MOST_VALUES + 1];
+  gen_value carried[COLUMN_MOST_VALUES + 1];
   gen_loop loop;
   int step = count * e->p->down;
   carried[0] = *row;
@@ -207,151 +126,6 @@ static arke_status take_operator_rows(column_emitter *e, arke_error *err) {
   return row_loop(e, &row, end, 1, err);
 }
 
-/* --- partial results in memory: by split, position, column --- */
-
-static gen_value partials_at(const column_emitter *e, int k, int i, gen_value split) {
-  gen_builder *b = e->b;
-  int bytes = column_bytes(&e->m->reductions[k].r, i) * e->p->vector;
-  gen_value positions = as_type(b, gen_param(b, e->k->positions), GEN_I64);
-  gen_value at = gen_mul(b, gen_zext(b, split, GEN_I64), positions);
-  at = gen_add(b, at, as_type(b, e->position, GEN_I64));
-  return gen_add(b, gen_param(b, e->k->partials[k][i]), gen_mul_imm(b, at, bytes));
-}
-
-static int most_at_once(const column_emitter *e, int bytes) {
-  return e->p->vector * bytes <= 16 ? e->p->vector : 16 / bytes;
-}
-
-static void load_partials(const column_emitter *e, gen_value split, gen_value *states) {
-  for (int k = 0; k < e->m->n_reductions; k++) {
-    const reduction *r = &e->m->reductions[k].r;
-    for (int i = 0; i < reduction_values(r); i++) {
-      int bytes = column_bytes(r, i), n = most_at_once(e, bytes);
-      gen_value at = partials_at(e, k, i, split);
-      for (int j = 0; j < e->p->vector; j += n) {
-        gen_value v = gen_load_global(e->b, stored_type(reduction_type(r, i)), n,
-                                      gen_add_imm(e->b, at, (int64_t)j * bytes), true);
-        for (int x = 0; x < n; x++) {
-          gen_value one = n == 1 ? v : gen_lane(e->b, v, x);
-          states[slot(e, k, j + x) + i * e->p->vector] = loaded(e, one, reduction_type(r, i));
-        }
-      }
-    }
-  }
-}
-
-static void store_partials(const column_emitter *e) {
-  for (int k = 0; k < e->m->n_reductions; k++) {
-    const reduction *r = &e->m->reductions[k].r;
-    for (int i = 0; i < reduction_values(r); i++) {
-      int bytes = column_bytes(r, i), n = most_at_once(e, bytes);
-      gen_value at = partials_at(e, k, i, e->split);
-      for (int j = 0; j < e->p->vector; j += n) {
-        gen_value parts[LANES_MAX];
-        for (int x = 0; x < n; x++) parts[x] = stored(e, e->states[slot(e, k, j + x) + i * e->p->vector]);
-        gen_store_global(e->b, n == 1 ? parts[0] : gen_vector(e->b, parts, n),
-                         gen_add_imm(e->b, at, (int64_t)j * bytes));
-      }
-    }
-  }
-}
-
-/* The number of splits is a power of two, as is `down`: every thread takes equally many, or the upper ones
- * none. */
-static void take_partials(column_emitter *e) {
-  int each = e->p->split / e->p->down;
-  gen_value rows[8][MOST_VALUES];
-  for (int i = 0; i < each; i += 8) {
-    int n = each - i < 8 ? each - i : 8;
-    for (int x = 0; x < n; x++)
-      load_partials(e, gen_add_imm(e->b, e->down, (int64_t)(i + x) * e->p->down), rows[x]);
-    for (int x = 0; x < n; x++) combine(e, e->states, rows[x]);
-  }
-}
-
-/* --- between threads --- */
-
-/* Lanes of a warp that have the same columns. */
-static void combine_in_warp(column_emitter *e) {
-  for (int distance = e->p->across; distance < 32; distance *= 2) {
-    gen_value others[MOST_VALUES];
-    for (int i = 0; i < e->n; i++) {
-      gen_value x = gen_shuffle_xor(e->b, stored(e, e->states[i]), gen_i32(e->b, distance), 32);
-      others[i] = loaded(e, x, gen_type_of(e->b, e->states[i]));
-    }
-    combine(e, e->states, others);
-  }
-}
-
-/* Each state value has `groups` rows of across * vector in shared memory. */
-static gen_value shared_at(const column_emitter *e, gen_value base, gen_value group, int bytes) {
-  gen_value at = gen_add(e->b, gen_mul_imm(e->b, group, e->p->across), e->across);
-  return gen_add(e->b, base, gen_mul_imm(e->b, at, bytes));
-}
-
-typedef enum exchange_way { WRITE, READ, READ_OF_CLUSTER } exchange_way;
-
-static void exchange(column_emitter *e, gen_value shared, gen_value group, gen_value *states,
-                     exchange_way way) {
-  int offset = 0, each = e->p->groups * e->p->across;
-  for (int k = 0; k < e->m->n_reductions; k++) {
-    const reduction *r = &e->m->reductions[k].r;
-    for (int i = 0; i < reduction_values(r); i++) {
-      int bytes = column_bytes(r, i);
-      gen_type type = reduction_type(r, i);
-      for (int j = 0; j < e->p->vector; j++, offset += each * bytes) {
-        gen_value at = gen_add_imm(e->b, shared_at(e, shared, group, bytes), offset);
-        gen_value *state = &states[slot(e, k, j) + i * e->p->vector];
-        switch (way) {
-        case WRITE: gen_store_shared(e->b, stored(e, *state), at); break;
-        case READ: *state = loaded(e, gen_load_shared(e->b, stored_type(type), 1, at), type); break;
-        case READ_OF_CLUSTER: *state = loaded(e, gen_load_cluster(e->b, stored_type(type), 1, at), type);
-        }
-      }
-    }
-  }
-}
-
-/* A tree over the CTA's groups, whose order is fixed; the first group has the result. `speaks`: the threads
- * that hold a group's result. */
-static void combine_in_cta(column_emitter *e, gen_value shared, gen_value group, gen_value speaks) {
-  gen_builder *b = e->b;
-  for (int half = e->p->groups / 2; half >= 1; half /= 2) {
-    gen_branch upper, lower;
-    gen_value below = gen_compare_imm(b, GEN_ULT, group, half);
-    gen_value above = gen_and(b, gen_compare_imm(b, GEN_UGE, group, half),
-                              gen_compare_imm(b, GEN_ULT, group, 2 * (int64_t)half));
-    gen_if(b, &upper, gen_and(b, speaks, above), NULL, 0);
-    exchange(e, shared, group, e->states, WRITE);
-    gen_if_end(b, &upper);
-    gen_cta_sync(b);
-    gen_if(b, &lower, gen_and(b, speaks, below), e->states, e->n);
-    gen_value others[MOST_VALUES];
-    exchange(e, shared, gen_add_imm(b, group, half), others, READ);
-    combine(e, e->states, others);
-    gen_if_end(b, &lower);
-  }
-}
-
-/* The first CTA of the cluster reads what the others have, in their order; `first`: the threads that hold a
- * CTA's result. */
-static void combine_in_cluster(column_emitter *e, gen_value shared, gen_value first) {
-  gen_builder *b = e->b;
-  gen_value others[COLUMN_MOST_CLUSTER][MOST_VALUES], none = gen_i32(b, 0);
-  gen_branch has, leads;
-  gen_if(b, &has, first, NULL, 0);
-  exchange(e, shared, none, e->states, WRITE);
-  gen_if_end(b, &has);
-  gen_cluster_sync(b);
-  gen_value leading = gen_and(b, first, gen_compare_imm(b, GEN_EQ, e->split, 0));
-  gen_if(b, &leads, leading, e->states, e->n);
-  for (int r = 1; r < e->p->split; r++)
-    exchange(e, gen_cluster_map(b, shared, gen_i32(b, r)), none, others[r], READ_OF_CLUSTER);
-  for (int r = 1; r < e->p->split; r++) combine(e, e->states, others[r]);
-  gen_if_end(b, &leads);
-  gen_cluster_arrive_relaxed(b); /* nobody ends while it is read */
-}
-
 /* --- results --- */
 
 arke_status column_value(void *user, const ir_expr *x, gen_value *values, arke_error *err) {
@@ -361,7 +135,7 @@ arke_status column_value(void *user, const ir_expr *x, gen_value *values, arke_e
     if (r->e != x) continue;
     for (int j = 0; j < e->p->vector; j++) {
       gen_value state[REDUCTION_VALUES];
-      state_of(e, e->states, k, j, state);
+      column_state_of(e, e->states, k, j, state);
       values[j] = reduction_result(&r->r, state);
       if (reduction_values(&r->r) == 2 && r->r.position == GEN_I32)
         values[j] = gen_sext(e->b, values[j], GEN_I64);
@@ -428,14 +202,14 @@ arke_status column_emit(gen_builder *b, const target *t, void *user, arke_error 
   e->across = modulo(b, e->thread, e->p->across);
   e->down = quotient(b, e->thread, e->p->across);
   find_position(e);
-  start(e);
+  column_start(e);
   gen_launches_wait(b);
   if (k->from_partials) {
-    take_partials(e);
+    column_take_partials(e);
   } else {
     TRY(take_operator_rows(e, err));
   }
-  combine_in_warp(e);
+  column_combine_in_warp(e);
   int narrow = e->p->across < 32;
   gen_value group = narrow ? quotient(b, e->thread, 32) : e->down;
   gen_value speaks =
@@ -443,16 +217,16 @@ arke_status column_emit(gen_builder *b, const target *t, void *user, arke_error 
   gen_value shared = NULL;
   if (e->p->smem_bytes > 0)
     shared = gen_shared_static(b, k->from_partials ? "finished" : "partials", e->p->smem_bytes, 16);
-  if (e->p->groups > 1) combine_in_cta(e, shared, group, speaks);
+  if (e->p->groups > 1) column_combine_in_cta(e, shared, group, speaks);
   gen_value has = gen_and(b, speaks, gen_compare_imm(b, GEN_EQ, group, 0));
   if (e->p->cluster) {
-    combine_in_cluster(e, shared, has);
+    column_combine_in_cluster(e, shared, has);
     has = gen_and(b, has, gen_compare_imm(b, GEN_EQ, e->split, 0));
   }
   gen_branch first;
   gen_if(b, &first, gen_and(b, e->exists, has), NULL, 0);
   if (k->to_partials) {
-    store_partials(e);
+    column_store_partials(e);
   } else {
     TRY(store_outputs(e, err));
   }
