@@ -97,5 +97,14 @@ static inline bool lanes_is_outer(const lanes *l, const ir_expr *e) {
   return l->o.outer && !(ir_form_free(l->form, e) & l->o.own);
 }
 arke_status lanes_value(lanes *l, const ir_expr *e, int lane, gen_value *value, arke_error *err);
+static inline bool lanes_is_literal(const ir_expr *e) {
+  return e->node == IR_FLOAT || e->node == IR_INT || e->node == IR_ATTR;
+}
+
+/* --- one node (lanes_node.c) --- */
+/* Its value, which lanes_value asks for once and keeps. */
+arke_status lanes_compute(lanes *l, const ir_expr *e, int lane, gen_value *value, arke_error *err);
+/* Whether it is made of indices alone, whose sums are simplified. */
+bool lanes_is_index_arithmetic(const lanes *l, const ir_expr *e);
 
 #endif
