@@ -97,6 +97,18 @@ arke_status ptx_parse_operands(ptx_parser *p, ptx_parsed_operand *operands, uint
 /* Just a register name; ERR_INVALID when it is not one. */
 arke_status ptx_parse_register(ptx_parser *p, ptx_operand *o);
 
+/* ptx_match.c. Why the best form so far did not fit: the further along the operands, the better the message.
+ */
+typedef struct ptx_mismatch {
+  uint32_t progress; /* twice the operand's number, plus one if at least its place is right */
+  bool set;
+  ptx_token token;
+  char text[160];
+} ptx_mismatch;
+/* Pattern letters of the operands, in order, in `letters` when the form fits. */
+bool ptx_match_operands(const ptx_form *form, ptx_parsed_operand *o, uint32_t n, const ptx_instruction *i,
+                        const ptx_token *name, char letters[PTX_MAX_OPERANDS], ptx_mismatch *why);
+
 /* ptx_decode.c: one instruction from its name on, up to and with the `;`. */
 arke_status ptx_parse_instruction(ptx_parser *p, uint32_t guard, bool guard_negated);
 
