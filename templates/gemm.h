@@ -55,8 +55,6 @@ typedef struct gemm_match {
   int operand_a, operand_b[CONTRACTION_SUMS]; /* of the contraction */
   int64_t block;                              /* so many consecutive terms share them; 0: there are none */
   int64_t block_n;                            /* columns that share those of B; 0: all do */
-  bool slabs;                                 /* copies can bring them (gemm_scale_slabs.c): */
-  gemm_view slab_a, slab_b[CONTRACTION_SUMS]; /* from here; rank 0: the operand has none */
   bool gathered; /* A's rows lie at places that are read: threads copy them (gemm_gather.c) */
   bool grouped;  /* rows are in ragged groups: of m, which choose B (contraction_groups.h) */
   bool merged;   /* a subscript may be of several dimensions, which lie without gaps */
@@ -82,8 +80,6 @@ int gemm_read(const contraction *c, int operand);
 int gemm_element_factor(const contraction *c, int operand);
 /* Finds the blocks of terms and columns that share scales. `detail` as for gemm_fit. */
 template_reason gemm_find_blocks(gemm_match *match, strbuf *detail);
-/* Whether copies can bring the scales, and from where; when the rest of the match is known. */
-void gemm_find_slabs(gemm_match *match);
 /* How a contraction's operands are multiplied, or why they cannot be. */
 template_reason gemm_choose_type(const contraction *c, gemm_type *type, strbuf *detail);
 /* The same product with the roles of A and B exchanged: Y' = B' A', Y stored transposed. For one sum. */
@@ -117,8 +113,8 @@ int64_t gemm_extent(const gemm_match *match, int loop); /* in the match's proble
   X(EVEN, "1: tiles are BLOCK_N wide or a little less, so that they fill the last wave", 0, 1)               \
   X(STAGED,                                                                                                  \
     "1: what the epilogue reads by row and column, and scales of blocks, come through shared memory, ahead " \
-    "of their use; 2: scales by tensor copies, of some k-steps at once",                                     \
-    0, 1, 2)
+    "of their use",                                                                                          \
+    0, 1)
 
 typedef enum gemm_param {
 #define X(NAME, ...) GEMM_##NAME,
@@ -182,7 +178,6 @@ typedef struct gemm_plan {
   int slot_bytes;     /* workspace of a CTA for the sums of a part of a tile; 0 without STREAM_K */
   int sums_bytes;     /* of it that travel through a stage at a time */
   bool scales_staged; /* STAGED: scales of blocks come through a ring (gemm_scale_ring.c) */
-  bool slabs;         /* of slabs (gemm_scale_slabs.c) */
   int scales_offset;  /* in dynamic shared memory */
   /* STAGED: bytes of what the epilogue reads of a panel (0: it loads them itself), panels in a stage, and
    * stages of a tile. Under ping-pong places of each group's own instead, of one panel. */
@@ -208,12 +203,6 @@ int gemm_split_bytes(const gemm_plan *plan);
 /* STAGED: bytes of a k-step's scales, which GEMM_SCALE_WARPS warps bring into a ring of so many steps. */
 enum { GEMM_SCALE_WARPS = 2, GEMM_SCALE_RING = 8 };
 int gemm_scale_bytes(const gemm_plan *plan);
-/* STAGED=2: whether its scales lie in slabs of GEMM_SLAB_STEPS k-steps; bytes of one, of which there are
- * GEMM_SLABS in shared memory; and the map of a view of the match. */
-enum { GEMM_SLAB_STEPS = 8, GEMM_SLABS = 2 };
-bool gemm_has_slabs(const gemm_plan *plan);
-int gemm_slab_bytes(const gemm_plan *plan);
-recipe_tensormap gemm_slab_map(const gemm_plan *plan, const gemm_view *view, arena *a);
 /* STAGED: how stages hold what the epilogue reads; false: a panel does not fit one. What of shared memory it
  * takes beside them. */
 bool gemm_place_reads(gemm_plan *plan);
@@ -268,7 +257,6 @@ typedef struct gemm_kernel {
   arena *a;
   int map_a, map_b[CONTRACTION_SUMS], map_y, map_reads[GEMM_READS];
   int map_b_steps[CONTRACTION_SUMS]; /* packs_columns */
-  int map_slab_a, map_slab_b[CONTRACTION_SUMS];
   int m, n, k;
   int batches, extents[IR_FORM_LOOPS]; /* of outer loops, the terms' included */
   int k_outer;                         /* of those of the terms together */

@@ -239,7 +239,6 @@ static gen_value turn_barrier(gemm_emitter *e, gen_value group) {
 
 static void skip_scales(gemm_consumer *c, gen_value steps) {
   gemm_emitter *e = c->e;
-  if (e->plan->slabs) steps = gemm_slabs_of(e, steps);
   if (e->plan->scales_staged) c->walk.scales = gen_pipeline_skip(e->b, &e->scale_ring, c->walk.scales, steps);
 }
 
@@ -332,8 +331,8 @@ static void consume_deferred(gemm_consumer *c) {
   if (!plan->stream) gemm_reads_pass(c);
   gemm_tile tile = finish_products(c, columns, item, last_stage, acc);
   if (plan->stream) begin_epilogue(c, tile, columns);
-  if (plan->match.c->rows.n > 0) gemm_rows_finish(e, &c->epilogue, c->thread, acc);
   for (int panel = 0; panel < plan->panels; panel++) gemm_epilogue_panel(e, &c->epilogue, panel, acc, packed);
+  if (plan->match.c->rows.n > 0) gemm_rows_finish(e, &c->epilogue, c->thread, acc);
   gen_value at_once = nothing_to_hide_under(c), later = negate(b, at_once);
   if (plan->stream) {
     gen_value complete = negate(b, gemm_item_is_partial(e, item));

@@ -16,8 +16,7 @@ typedef struct register_split {
 } register_split;
 
 static register_split split_registers(const gemm_plan *plan) {
-  bool brings = plan->scales_staged && !plan->slabs; /* a batch of scales in registers */
-  bool tight = plan->accumulators + plan->part_n / 2 > 128 && !brings;
+  bool tight = plan->accumulators + plan->part_n / 2 > 128 && !plan->scales_staged;
   if (plan->match.gathered) tight = false; /* places of rows */
   return tight ? (register_split){24, 240} : (register_split){40, 232};
 }
@@ -51,12 +50,6 @@ static void set_up_barriers(gemm_emitter *e, gen_value thread) {
 /* `thread`: counted from the warp behind the producer's. */
 static void emit_scale_warps(gemm_emitter *e, gen_value thread) {
   gen_branch warps;
-  if (e->plan->slabs) {
-    gen_if(e->b, &warps, gen_compare_imm(e->b, GEN_EQ, thread, 0), NULL, 0);
-    gemm_emit_slabs(e);
-    gen_if_end(e->b, &warps);
-    return;
-  }
   gen_if(e->b, &warps, gen_compare_imm(e->b, GEN_ULT, thread, GEMM_SCALE_WARPS * 32), NULL, 0);
   gemm_emit_scales(e, thread);
   gen_if_end(e->b, &warps);
@@ -113,7 +106,7 @@ static void emit_kernel(gemm_emitter *e) {
   gen_pipeline_create(b, &e->pipeline, "stage", plan->stages, plan->pingpong ? 1 : plan->consumers,
                       plan->sharers);
   if (plan->match.gathered) e->pipeline.fills += 128; /* threads of the producer's warp group */
-  if (plan->scales_staged) (plan->slabs ? gemm_slabs_declare : gemm_scale_ring_declare)(e);
+  if (plan->scales_staged) gemm_scale_ring_declare(e);
   if (gemm_reads_apart(plan))
     gen_pipeline_create(b, &e->reads, "reads", plan->consumers * plan->read_places, 1, 1);
   if (plan->pingpong) e->turns = gen_shared_static(b, "turns", 16, 8);

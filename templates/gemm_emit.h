@@ -263,24 +263,6 @@ gen_value gemm_load_scale(gemm_emitter *e, gemm_tile tile, int operand, gen_valu
 void gemm_scale_ring_declare(gemm_emitter *e);
 void gemm_emit_scales(gemm_emitter *e, gen_value thread);
 void gemm_take_scales(gemm_consumer *c, gen_stage at, gen_value *rows, gen_value *columns);
-/* STAGED=2 (gemm_scale_slabs.c), by one thread of the producer's group; and by consumers: how many slabs so
- * many k-steps of an item have; where a thread reads in any, and which segments of the tile's columns are of
- * the block behind the one they would be of in a tile that begins with one; the scales of step `step` (i32)
- * of an item, whose slab is at `at`; where that of the next step is, after the slab is left where it has no
- * more. */
-void gemm_slabs_declare(gemm_emitter *e);
-void gemm_emit_slabs(gemm_emitter *e);
-gen_value gemm_slabs_of(gemm_emitter *e, gen_value steps);
-typedef struct gemm_slab_reader {
-  gen_value row, turn;
-  gen_value second[GEMM_MOST_SCALES]; /* i1 */
-} gemm_slab_reader;
-void gemm_slab_offsets(gemm_consumer *c, gemm_tile tile, gemm_slab_reader *r);
-/* Before the step's products: a branch among them would take registers from where they are added. */
-void gemm_slab_wait(gemm_consumer *c, gen_stage at, gen_value step);
-void gemm_slab_take(gemm_consumer *c, const gemm_slab_reader *r, gen_stage at, gen_value step,
-                    gen_value *rows, gen_value *columns);
-gen_stage gemm_slab_behind(gemm_consumer *c, gen_stage at, gen_value step, gen_value steps);
 
 /* STREAM_K=2 (gemm_split.c): this CTA's part of a unit; the columns of a tile that it finishes; the sums of
  * those, from the CTAs' parts, in place of the first of `acc`, by all consumers; and what all other threads

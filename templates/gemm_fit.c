@@ -354,7 +354,6 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
   take_output(&f);
   take_reads(&f);
   match->bare = is_bare(match);
-  gemm_find_slabs(match);
   for (int i = 0; i < c->form.n_accesses; i++)
     match->merged = match->merged || has_several_dimensions(&c->form.accesses[i]);
   return TEMPLATE_OK;

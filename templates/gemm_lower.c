@@ -75,11 +75,6 @@ static int add_operand(const gemm_plan *plan, const gemm_view *view, const gemm_
   return kernel_args_tensormap(args, match->c->form.accesses[view->access].tensor, &map);
 }
 
-static int add_slab(const gemm_plan *plan, const gemm_view *view, kernel_args *args) {
-  recipe_tensormap map = gemm_slab_map(plan, view, args->a);
-  return kernel_args_tensormap(args, plan->match.c->form.accesses[view->access].tensor, &map);
-}
-
 static bool is_computed(const gemm_match *match) {
   bool computed = match->a.computed;
   for (int i = 0; i < match->n_sums; i++) computed = computed || match->b[i].computed;
@@ -113,9 +108,6 @@ static void declare(gemm_kernel *k, kernel_args *args) {
     }
     k->map_reads[i] = kernel_args_tensormap(args, form->accesses[view->access].tensor, &map);
   }
-  if (plan->slabs && match->slab_a.rank > 0) k->map_slab_a = add_slab(plan, &match->slab_a, args);
-  for (int i = 0; i < match->n_sums && plan->slabs; i++)
-    if (match->slab_b[i].rank > 0) k->map_slab_b[i] = add_slab(plan, &match->slab_b[i], args);
   k->m = kernel_args_i32(args, extent(plan, match->m, a));
   k->n = kernel_args_i32(args, extent(plan, match->n, a));
   k->k = kernel_args_i32(args, extent(plan, match->k, a));
@@ -175,9 +167,6 @@ static arke_status make_rules(const gemm_plan *plan, arena *a, recipe **rules, a
   for (int i = 0; i < match->n_sums; i++) gemm_require_view(match, &match->b[i], r, a);
   if (match->y.rank > 0) gemm_require_view(match, &match->y, r, a);
   for (int i = 0; i < match->n_reads; i++) gemm_require_view(match, &match->reads[i], r, a);
-  if (plan->slabs && match->slab_a.rank > 0) gemm_require_view(match, &match->slab_a, r, a);
-  for (int i = 0; i < match->n_sums && plan->slabs; i++)
-    if (match->slab_b[i].rank > 0) gemm_require_view(match, &match->slab_b[i], r, a);
   require_sizes(plan, r, a);
   if (!match->bare) {
     lanes_require(form, &plan->epilogue, r, a);

@@ -55,20 +55,12 @@ int gemm_narrowest(const gemm_plan *plan) {
   return plan->block_n - (GEMM_EVEN_WIDTHS - 1) * GEMM_EVEN_STEP;
 }
 
-enum { SLAB_ALIGNMENT = 256 }; /* a pattern of their swizzle */
-
-static int scales_bytes(const gemm_plan *plan) {
-  if (!plan->scales_staged) return 0;
-  return plan->slabs ? GEMM_SLABS * gemm_slab_bytes(plan) + SLAB_ALIGNMENT
-                     : GEMM_SCALE_RING * gemm_scale_bytes(plan);
-}
-
 /* A CTA with one tile has no use for its stages by the time it stores: the whole tile takes their place.
  * Another has as many store buffers beside them as fit, up to one for each panel. */
 static bool place_store_buffers(gemm_plan *plan, const target *t) {
   int available = t->smem_per_block_bytes - STATIC_SMEM_BYTES;
   available -= gemm_read_place_bytes(plan);
-  available -= scales_bytes(plan);
+  if (plan->scales_staged) available -= GEMM_SCALE_RING * gemm_scale_bytes(plan);
   int stages = plan->stages * plan->stage_bytes, each = plan->consumers * plan->store_buffer_bytes;
   if (plan->match.y.rank == 0) {
     int later = plan->split > 1 ? gemm_split_bytes(plan) : 0;
@@ -160,7 +152,6 @@ static template_reason check_operator(const gemm_match *match, const config *c) 
   bool copied = match->y.rank > 0 && match->c->form.n_outputs == 1;
   if (v[GEMM_SCHEDULE] == 2 && !copied) return TEMPLATE_SCHEDULE;
   if (v[GEMM_STAGED] && !can_stage(match)) return TEMPLATE_OPERATOR;
-  if (v[GEMM_STAGED] > 1 && !match->slabs) return TEMPLATE_OPERATOR;
   if (v[GEMM_STAGED] && v[GEMM_STREAM_K] > 1 && match->block == 0) return TEMPLATE_OPERATOR;
   /* The threads that gather rows are the warps that would bring scales, and fill every stage. */
   if (match->gathered && (v[GEMM_STAGED] || v[GEMM_SWAP] || v[GEMM_STREAM_K] || v[GEMM_EVEN]))
@@ -292,8 +283,6 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   if (plan->threads > t->max_threads_per_block) return TEMPLATE_THREADS;
   plan->registers = plan->consumers == 2 ? CONSUMER_REGISTERS : t->max_registers_per_thread;
   plan->scales_staged = plan->staged && match->block > 0;
-  plan->slabs = v[GEMM_STAGED] > 1;
-  if (plan->slabs && !gemm_has_slabs(plan)) return TEMPLATE_TILE;
   /* A deferred tile waits as packed halves beside the next one's accumulators. */
   int waiting = plan->deferred ? plan->accumulators / match->n_sums / 2 : 0;
   if (plan->deferred && plan->staged) waiting += STAGED_REGISTERS; /* beside them what is read next */
@@ -332,9 +321,7 @@ template_reason gemm_plan_make(const gemm_match *match, const target *t, const c
   }
   if (plan->scales_staged) {
     plan->scales_offset = plan->smem_bytes;
-    plan->smem_bytes += scales_bytes(plan);
-    if (plan->slabs)
-      plan->scales_offset = (plan->scales_offset + SLAB_ALIGNMENT - 1) / SLAB_ALIGNMENT * SLAB_ALIGNMENT;
+    plan->smem_bytes += GEMM_SCALE_RING * gemm_scale_bytes(plan);
   }
   if (plan->stream) place_sums(plan);
   return TEMPLATE_OK;

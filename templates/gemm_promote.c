@@ -16,7 +16,6 @@ typedef struct promotion {
   gen_value row;         /* this thread's first */
   int n_rows, n_columns; /* scales */
   int columns_each;      /* of a sum */
-  gemm_slab_reader slab; /* STAGED=2 */
 } promotion;
 
 bool gemm_has_scales(const gemm_plan *plan, int operand) {
@@ -37,7 +36,6 @@ static promotion start(gemm_consumer *c, gemm_item item) {
   p.columns_each = plan->block_n / plan->segment;
   for (int i = 0; i < match->n_sums; i++)
     if (gemm_has_scales(plan, match->operand_b[i])) p.n_columns = match->n_sums * p.columns_each;
-  if (plan->slabs) gemm_slab_offsets(c, p.tile, &p.slab);
   return p;
 }
 
@@ -142,19 +140,16 @@ static void add_part(promotion *p, int row_tile, int part, const gen_value *fact
 }
 
 /* STAGED: the step's factors, found while its first products run. */
-static void take_factors(promotion *p, gen_stage at, gen_value step, gen_value *factors) {
+static void take_factors(promotion *p, gen_stage at, gen_value *factors) {
   gen_value scales[GEMM_MOST_SCALES];
-  if (p->c->e->plan->slabs)
-    gemm_slab_take(p->c, &p->slab, at, step, scales, scales + p->n_rows);
-  else
-    gemm_take_scales(p->c, at, scales, scales + p->n_rows);
+  gemm_take_scales(p->c, at, scales, scales + p->n_rows);
   make_factors(p, scales, factors);
 }
 
 /* The partial sums of a stage, row tile by row tile, part by part in it: registers of one that has been added
  * take the next. `a`, `of_b`: descriptors; `ring`: where the scales are with STAGED. */
-static void add_stage(promotion *p, gen_stage at, gen_stage ring, gen_value step, gen_value *factors,
-                      gen_value a, gen_value of_b, gen_value *sums) {
+static void add_stage(promotion *p, gen_stage at, gen_stage ring, gen_value *factors, gen_value a,
+                      gen_value of_b, gen_value *sums) {
   gemm_emitter *e = p->c->e;
   gen_builder *b = e->b;
   const gemm_plan *plan = e->plan;
@@ -167,7 +162,7 @@ static void add_stage(promotion *p, gen_stage at, gen_stage ring, gen_value step
     gen_value rows = gen_add_imm(b, a, i / parts * products.a.tile_offset >> 4);
     gen_value columns = gen_add_imm(b, of_b, i % parts * plan->part_n * (int)plan->b.swizzle >> 4);
     gen_wgmma_issue(b, &products, rows, columns, gen_bool(b, false), partial);
-    if (i == 0 && plan->scales_staged) take_factors(p, ring, step, factors);
+    if (i == 0 && plan->scales_staged) take_factors(p, ring, factors);
     gen_wgmma_wait(b, 0, partial, plan->part_n / 2);
     if (i == all - 1) gen_pipeline_release(b, &e->pipeline, at.index, p->c->thread, NULL);
     add_part(p, i / parts, i % parts, factors, partial, sums);
@@ -202,22 +197,19 @@ void gemm_promote(gemm_consumer *c, const gemm_pending *pending, gemm_item item,
    * which are multiplied before: a copy would wait for them. */
   gen_value factors[MOST_FACTORS];
   gen_stage ring = {carried[SCALES], carried[SCALES + 1]};
-  if (plan->slabs) gemm_slab_wait(c, ring, step);
   if (!staged) {
     if (n_scales > 0) make_factors(&p, carried + SCALES, factors);
     load_scales(&p, gen_add_imm(b, step, 1), next_scales);
   }
   gen_value offset = gen_zext(b, gen_mul_imm(b, now.index, plan->stage_bytes >> 4), GEN_I64);
-  add_stage(&p, now, ring, step, factors, gen_add(b, first_a, offset), gen_add(b, first_b, offset),
-            carried + sums);
+  add_stage(&p, now, ring, factors, gen_add(b, first_a, offset), gen_add(b, first_b, offset), carried + sums);
   if (pending) gemm_store_pending(c, pending, step);
   gen_stage next = gen_pipeline_advance(b, &e->pipeline, now);
   carried[STEP] = gen_add_imm(b, step, 1);
   carried[STAGE] = next.index;
   carried[PARITY] = next.parity;
   if (staged) {
-    ring = plan->slabs ? gemm_slab_behind(c, ring, step, item.steps)
-                       : gen_pipeline_advance(b, &e->scale_ring, ring);
+    ring = gen_pipeline_advance(b, &e->scale_ring, ring);
     next_scales[0] = ring.index;
     next_scales[1] = ring.parity;
   }

@@ -299,10 +299,7 @@ static void reduce(const gemm_plan *plan, int sm_count, ir_problem *reduced) {
   set_extent(form, match->m, m, reduced);
   set_extent(form, match->n, (columns - 1) * step_n + ragged, reduced);
   int64_t k = (int64_t)plan->stages * plan->block_k * plan->split;
-  k += 48 / match->type.bytes;
-  int64_t slab = 4 * (int64_t)plan->block_k; /* their rows are multiples of 16 bytes */
-  if (plan->slabs) k = ceildiv(k, slab) * slab;
-  set_extent(form, match->k, k, reduced);
+  set_extent(form, match->k, k + 48 / match->type.bytes, reduced);
 }
 
 void gemm_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
