@@ -120,6 +120,13 @@ bool emu_copy_read_map(emu_warp *w, const ptx_instruction *i, int lane, const pt
     return emu_fail(w, EMU_FAULT_UNKNOWN_INSTRUCTION, lane, "this tiling mode is not modelled");
   for (uint32_t d = 0; d < coordinates->n && d < 5; d++)
     c->coordinate[d] = (int32_t)emu_lane_value(w, &coordinates->elements[d], lane);
+  /* No manual says so: elsewhere an H200 ends with an illegal instruction, whatever the swizzle and the box.
+   */
+  int64_t begin = (int64_t)c->coordinate[0] * c->map.element_bytes;
+  if (begin % 16 != 0)
+    return emu_fail(w, EMU_FAULT_MISALIGNED, lane,
+                    "the box begins %lld bytes into the innermost dimension: a multiple of 16 is needed",
+                    (long long)begin);
   c->bytes = c->map.box_bytes;
   return true;
 }

@@ -32,8 +32,8 @@ static uint32_t expected_word(uint32_t t, int x, int y) {
 static const struct {
   const char *place;
   int x, y;
-} boxes[] = {{AT(8, 3), 8, 3},     {AT(0, 0), 0, 0},   {AT(60, 14), 60, 14}, {AT(-3, -2), -3, -2},
-             {AT(62, -1), 62, -1}, {AT(64, 0), 64, 0}, {AT(0, 99), 0, 99}};
+} boxes[] = {{AT(8, 3), 8, 3},     {AT(0, 0), 0, 0},   {AT(60, 14), 60, 14}, {AT(-4, -2), -4, -2},
+             {AT(56, -1), 56, -1}, {AT(64, 0), 64, 0}, {AT(0, 99), 0, 99}};
 
 START_TEST(tensor_load_fills_with_zeros) {
   for (size_t i = 0; i < COUNT_OF(boxes); i++) {
@@ -87,6 +87,10 @@ START_TEST(load_rules) {
                              .body = AT(0, 0) INIT EXPECT("128") "add.u32 r1, r1, 64;\n" LOAD,
                              .smem_bytes = 256},
                EMU_FAULT_MISALIGNED, "multiple of 128");
+  expect_fault(&(small_case){.shared = BAR, .body = AT(5, 0) INIT EXPECT("128") LOAD, .smem_bytes = 128},
+               EMU_FAULT_MISALIGNED, "begins 20 bytes into the innermost dimension");
+  expect_fault(&(small_case){.shared = BAR, .body = AT(-1, 0) INIT EXPECT("128") LOAD, .smem_bytes = 128},
+               EMU_FAULT_MISALIGNED, "begins -4 bytes into the innermost dimension");
   expect_fault(&(small_case){.shared = BAR, .body = AT(0, 0) INIT EXPECT("128") LOAD, .smem_bytes = 64},
                EMU_FAULT_OUT_OF_BOUNDS, "past the end of shared memory");
   expect_fault(
