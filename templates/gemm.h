@@ -60,6 +60,11 @@ typedef struct gemm_match {
   bool merged;   /* a subscript may be of several dimensions, which lie without gaps */
 } gemm_match;
 
+/* The loops that a tile has, and a stage: a bit each. */
+static inline unsigned gemm_tile_loops(const gemm_match *match) {
+  return 1u << match->m | 1u << match->n | 1u << match->k;
+}
+
 /* Of a tile whose rows are reduced, unless it has all of them; of any tile, for all sums. */
 enum { GEMM_LEAST_ROW_COLUMNS = 64, GEMM_MOST_COLUMNS = 256 };
 

@@ -1,6 +1,7 @@
 /* Which contractions the template computes: those whose operands tensor copies can bring. */
 #include <stdarg.h>
 
+#include "templates/copy_start.h"
 #include "templates/gemm.h"
 
 typedef struct fitting {
@@ -131,7 +132,7 @@ static bool make_view(const fitting *f, int access, int row, int column, bool ro
                       bool *row_contiguous) {
   const ir_form *form = &f->match->c->form;
   const ir_access *x = &form->accesses[access];
-  unsigned tile = 1u << f->match->m | 1u << f->match->n | 1u << f->match->k, terms = f->match->k_outer.set;
+  unsigned tile = gemm_tile_loops(f->match), terms = f->match->k_outer.set;
   int row_at = -1, column_at = -1;
   *view = (gemm_view){.access = access};
   if (x->n > GEMM_MAP_RANK) return false;
@@ -216,12 +217,12 @@ static int64_t stride_bytes(const ir_form *form, const ir_access *x, int s) {
   return dtype_bytes(ir_tensor_dtype(form->problem, x->tensor), stride);
 }
 
-/* The copy unit takes pitches that are multiples of 16 bytes. */
+/* The copy unit takes pitches that are multiples of 16 bytes, and begins at such. */
 static bool is_aligned(const gemm_match *match, const gemm_view *view) {
   const ir_form *form = &match->c->form;
   for (int i = 1; i < view->rank; i++)
     if (stride_bytes(form, &form->accesses[view->access], view->subscript[i]) % 16) return false;
-  return true;
+  return copy_start_fits(form, view->access, gemm_tile_loops(match));
 }
 
 static template_reason check_alignment(const fitting *f, const gemm_view *view) {
@@ -229,6 +230,10 @@ static template_reason check_alignment(const fitting *f, const gemm_view *view) 
   const ir_form *form = &match->c->form;
   if (is_aligned(match, view)) return TEMPLATE_OK;
   const ir_access *x = &form->accesses[view->access];
+  if (!copy_start_fits(form, view->access, gemm_tile_loops(match)))
+    return refuse(f, TEMPLATE_ALIGNMENT,
+                  "columns of %s that are read first are not a multiple of 16 bytes from its own first",
+                  tensor_name(match, view->access));
   return refuse(f, TEMPLATE_ALIGNMENT, "rows of %s are %lld bytes; the gemm template takes multiples of 16",
                 tensor_name(match, view->access), (long long)stride_bytes(form, x, view->subscript[1]));
 }
@@ -349,6 +354,8 @@ template_reason gemm_fit_contraction(const target *t, const contraction *c, gemm
   match->grouped = c->groups.of != NULL;
   if (match->grouped && (match->outer.n > 0 || match->m != c->groups.row))
     return refuse(&f, TEMPLATE_OPERATOR, "there are several matrices of rows in groups");
+  if (match->grouped && !match->a_k_major)
+    return refuse(&f, TEMPLATE_OPERATOR, "rows in groups are contiguous, and copies begin at every eighth");
   if (match->grouped && c->rows.n > 0 && !c->rows.whole)
     return refuse(&f, TEMPLATE_OPERATOR, "rows that are reduced have groups");
   take_output(&f);

@@ -1,4 +1,5 @@
 /* Tensor maps over a contraction's tensors, as data. */
+#include "templates/copy_start.h"
 #include "templates/gemm.h"
 
 enum { L2_PROMOTION_256 = 3 };
@@ -68,4 +69,5 @@ void gemm_require_view(const gemm_match *match, const gemm_view *view, recipe *r
                                   form->problem->op->tensors[x->tensor].name));
     if (match->merged) require_joined(form, x, view->subscript[i], rules, a);
   }
+  copy_start_require(form, view->access, gemm_tile_loops(match), rules, a);
 }

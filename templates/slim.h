@@ -46,6 +46,11 @@ static inline int slim_weight_operand(const slim_match *m, int sum) {
   return m->operands[m->c.sums[sum].a].token ? m->c.sums[sum].b : m->c.sums[sum].a;
 }
 
+/* The loops that a tile has, and a stage: a bit each. */
+static inline unsigned slim_tile_loops(const slim_match *m) {
+  return (m->token_loop < 0 ? 0 : 1u << m->token_loop) | 1u << m->row_loop | 1u << m->k_loop;
+}
+
 /* --- tuning parameters --- */
 
 /* X(NAME, meaning, values…): the tiling space, in order. */

@@ -1,4 +1,5 @@
 /* The kernel of a product with few rows and how it is launched. */
+#include "templates/copy_start.h"
 #include "templates/skinny.h"
 #include "templates/slim.h"
 
@@ -91,6 +92,7 @@ static arke_status make_rules(const slim_plan *p, const kernel_launch *l, arena 
     rule->contiguous_last = true;
     rule->dense = p->dense;
     kernel_require(r, a, line_stride(p, o, a), LINE, 0, "rows must start at multiples of 16 bytes");
+    copy_start_require(form, o->access, slim_tile_loops(p->m), r, a);
   }
   const int loops[] = {p->m->token_loop, p->m->row_loop, p->m->k_loop};
   for (size_t i = 0; i < COUNT_OF(loops); i++)

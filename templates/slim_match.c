@@ -1,4 +1,5 @@
 /* Which contractions there are for the ring, and which side is the short one. */
+#include "templates/copy_start.h"
 #include "templates/slim.h"
 
 static template_reason refuse(strbuf *detail, template_reason reason, const char *text) {
@@ -75,6 +76,8 @@ static template_reason check_sizes(const slim_match *m, strbuf *detail) {
   for (int i = 0; i < m->c.n_operands; i++) {
     if (line_of(m, &m->operands[i]) % LINE != 0)
       return refuse(detail, TEMPLATE_ALIGNMENT, "rows of an operand are not a multiple of 16 bytes");
+    if (!copy_start_fits(&m->c.form, m->operands[i].access, slim_tile_loops(m)))
+      return refuse(detail, TEMPLATE_ALIGNMENT, "an operand is read from no multiple of 16 bytes on");
   }
   return TEMPLATE_OK;
 }

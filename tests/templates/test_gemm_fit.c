@@ -170,6 +170,43 @@ static const struct {
     {"matmul", "T=bf16 M=2147483647 N=8 K=8", TEMPLATE_SIZE, "axis M is 2147483647"},
 };
 
+/* Columns that are read first, where rows of W line up: of a second half, of a constant, of a matrix of
+ * several in one row, of a group. */
+#define GROUP "g[r] = sum(e: ends[e] <= r) 1; "
+static const struct {
+  const char *text, *bindings;
+  template_reason reason;
+} starts[] = {
+    {"f(X: T[M,K], W: T[K,2*N]) -> (Y: T[M,N]) { Y[m,n] = silu(sum(k) X[m,k] * W[k,n]) * (sum(k) X[m,k] * "
+     "W[k,n + N]) }",
+     "T=bf16 M=64 N=72 K=64", TEMPLATE_OK},
+    {"f(X: T[M,K], W: T[K,2*N]) -> (Y: T[M,N]) { Y[m,n] = silu(sum(k) X[m,k] * W[k,n]) * (sum(k) X[m,k] * "
+     "W[k,n + N]) }",
+     "T=bf16 M=64 N=76 K=64", TEMPLATE_ALIGNMENT},
+    {"f(X: T[M,K], W: T[K,N+16]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[k,n + 8] }",
+     "T=bf16 M=64 N=64 K=64", TEMPLATE_OK},
+    {"f(X: T[M,K], W: T[K,N+16]) -> (Y: T[M,N]) { Y[m,n] = sum(k) X[m,k] * W[k,n + 5] }",
+     "T=bf16 M=64 N=64 K=64", TEMPLATE_ALIGNMENT},
+    {"f(X: T[B,M,K], W: T[K,4*N]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) X[b,m,k] * W[k,b*N + n] }",
+     "T=bf16 B=4 M=64 N=72 K=64", TEMPLATE_OK},
+    {"f(X: T[B,M,K], W: T[K,4*N]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) X[b,m,k] * W[k,b*N + n] }",
+     "T=bf16 B=4 M=64 N=76 K=64", TEMPLATE_ALIGNMENT},
+    {"f(X: T[B,M,K], W: T[K,N+8]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) X[b,m,k] * W[k,b + n] }",
+     "T=bf16 B=8 M=64 N=64 K=64", TEMPLATE_ALIGNMENT},
+    {"f(X: T[K,R], W: T[E,N,K], ends: i32[E]) -> (Y: T[R,N]) { " GROUP
+     "Y[r,n] = g[r] < E ? sum(k) X[k,r] * W[g[r],n,k] : 0 }",
+     "T=bf16 R=64 N=40 K=72 E=3", TEMPLATE_OPERATOR},
+};
+
+START_TEST(copies_begin_at_multiples_of_16_bytes) {
+  arena a = ARENA_INIT;
+  fitted *f = fit(&a, starts[_i].text, starts[_i].bindings);
+  ck_assert_msg(f->reason == starts[_i].reason, "%d: %s", (int)f->reason, f->detail);
+  if (f->reason == TEMPLATE_ALIGNMENT) ck_assert_ptr_nonnull(strstr(f->detail, "columns of W"));
+  arena_release(&a);
+}
+END_TEST
+
 START_TEST(sizes_and_dtypes_are_bounded) {
   arena a = ARENA_INIT;
   arke_error err = ARKE_ERROR_INIT;
@@ -213,6 +250,7 @@ TCase *gemm_fit_tests(void) {
   tcase_add_loop_test(tests, contractions_are_recognised, 0, (int)COUNT_OF(contractions));
   tcase_add_loop_test(tests, other_operators_are_not_taken_for_products, 0, (int)COUNT_OF(others));
   tcase_add_test(tests, a_product_written_to_its_transpose_swaps_roles);
+  tcase_add_loop_test(tests, copies_begin_at_multiples_of_16_bytes, 0, (int)COUNT_OF(starts));
   tcase_add_loop_test(tests, sizes_and_dtypes_are_bounded, 0, (int)COUNT_OF(bounds));
   tcase_add_test(tests, a_target_without_the_instructions_is_refused);
   return tests;

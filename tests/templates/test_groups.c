@@ -198,7 +198,6 @@ static const struct {
     {linear, "T=bf16 R=60 N=40 K=72 E=4", "", ENDS(beyond)},
     {linear, "T=bf16 R=60 N=8 K=16 E=300", "BLOCK_M=64", ENDS(far)},
     {matmul, "T=bf16 R=60 N=40 K=72 E=3", "", ENDS(short_of)},
-    {turned, "T=bf16 R=64 N=40 K=72 E=3", "", ENDS(short_of)},
     {biased, "T=bf16 R=60 N=40 K=72 E=3", "", ENDS(short_of)},
     {biased, "T=f16 R=300 N=264 K=72 E=5", "BLOCK_M=128,BLOCK_N=128,CONSUMERS=2,SCHEDULE=1,STAGES=3",
      ENDS(large)},

@@ -59,7 +59,7 @@ static const template_class classes[] = {
     {gated, "T=f16 M=60 N=130 K=264",
      "SIDE=0,ROWS=128,TOKENS=64,BLOCK_K=64,STAGES=2,CONSUMERS=2,CLUSTER_K=1"},
     {packed, "T=bf16 M=5 N=100 K=264", "SIDE=0,ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=3,CONSUMERS=1,CLUSTER_K=2"},
-    {packed_rows, "T=bf16 M=5 N=100 K=136",
+    {packed_rows, "T=bf16 M=5 N=104 K=136",
      "SIDE=0,ROWS=64,TOKENS=8,BLOCK_K=64,STAGES=2,CONSUMERS=1,CLUSTER_K=1"},
     {linear, "T=bf16 M=5 N=136 K=520",
      "SIDE=1,ROWS=40,TOKENS=8,BLOCK_K=128,STAGES=3,CONSUMERS=1,CLUSTER_K=1"},
@@ -184,6 +184,8 @@ START_TEST(others_are_refused) {
        "T=bf16 M=1032 N=1040 K=80", TEMPLATE_SIZE},
       {"m(X: T[B,M,K], W: T[B,N,K]) -> (Y: T[B,M,N]) { Y[b,m,n] = sum(k) X[b,m,k] * W[b,n,k] }",
        "T=bf16 B=2 M=8 N=80 K=80", TEMPLATE_OPERATOR},
+      /* Rows of W are 16 bytes times so many, and its second half begins between two. */
+      {packed_rows, "T=bf16 M=8 N=84 K=80", TEMPLATE_ALIGNMENT},
   };
   template_refuses_each(slim(), others, COUNT_OF(others));
 }
