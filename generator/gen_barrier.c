@@ -27,10 +27,12 @@ void gen_cluster_sync(gen_builder *b) {
 }
 
 void gen_launches_wait(gen_builder *b) {
+  if (!b->target->has.early_start) return;
   gen_asm(b, b->none, "griddepcontrol.wait;", "", NULL, 0, GEN_ASM_MEMORY);
 }
 
 void gen_launches_release(gen_builder *b) {
+  if (!b->target->has.early_start) return;
   gen_asm(b, b->none, "griddepcontrol.launch_dependents;", "", NULL, 0, GEN_ASM_MEMORY);
 }
 

@@ -16,7 +16,8 @@ void gen_cluster_sync(gen_builder *b);
 
 /* Programmatic dependent launch (PTX ISA, griddepcontrol). The wait ends when every launch before this one
  * has ended and its writes are visible: no access to memory that others use before it. The release lets the
- * next launch start when all CTAs have called it or ended. Both do nothing in an ordinary launch. */
+ * next launch start when all CTAs have called it or ended. Both do nothing in an ordinary launch, and are
+ * nothing on a target without early starts. */
 void gen_launches_wait(gen_builder *b);
 void gen_launches_release(gen_builder *b);
 

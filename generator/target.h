@@ -10,6 +10,7 @@
 /* What a target's instruction set offers; templates ask for these, never for a version number. */
 typedef struct target_features {
   bool tma, wgmma, clusters, tcgen05, cp_async, mma_sync, stmatrix, setmaxnreg;
+  bool early_start;              /* a launch may start before those before it have ended (griddepcontrol) */
   bool access_32;                /* global loads and stores of 32 bytes */
   bool bf16_arithmetic;          /* bf16 sums, in memory too, and conversions between it and integers */
   bool convert_fp8, convert_fp4; /* cvt to and from e4m3, e5m2; e2m1 */

@@ -23,6 +23,7 @@ const target target_sm_90a = {
             .mma_sync = true,
             .stmatrix = true,
             .setmaxnreg = true,
+            .early_start = true,
             .access_32 = false,
             .bf16_arithmetic = true,
             .convert_fp8 = true,

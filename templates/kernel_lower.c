@@ -113,13 +113,14 @@ const recipe_expr *kernel_stride(const ir_form *form, const ir_access *access, i
 
 /* --- the recipe --- */
 
-static arke_status fill_launch(const kernel_launch *from, arena *a, recipe_launch *to, arke_error *err) {
+static arke_status fill_launch(const kernel_launch *from, const target *t, arena *a, recipe_launch *to,
+                               arke_error *err) {
   const kernel_args *args = &from->args;
   to->kernel = arena_strdup(a, from->name);
   to->n_params = args->n;
   to->params = ARENA_NEW_N(a, recipe_param, (size_t)args->n);
   to->smem_bytes = from->smem_bytes ? from->smem_bytes : recipe_const(a, 0);
-  to->early_start = from->early_start;
+  to->early_start = from->early_start && t->has.early_start;
   if (args->incomplete || !to->kernel || !to->params || !to->smem_bytes) return error_memory(err, STAGE);
   memcpy(to->params, args->params, (size_t)args->n * sizeof *to->params);
   for (int i = 0; i < 3; i++) {
@@ -131,7 +132,7 @@ static arke_status fill_launch(const kernel_launch *from, arena *a, recipe_launc
   return ARKE_OK;
 }
 
-static arke_status fill_recipe(const kernel_way *way, arena *a, recipe *r, arke_error *err) {
+static arke_status fill_recipe(const kernel_way *way, const target *t, arena *a, recipe *r, arke_error *err) {
   *r = *way->rules;
   r->n_launches = way->n;
   r->launches = ARENA_NEW_N(a, recipe_launch, (size_t)way->n);
@@ -139,15 +140,16 @@ static arke_status fill_recipe(const kernel_way *way, arena *a, recipe *r, arke_
   for (int i = 0; i < r->n_requirements && i < RECIPE_MAX_REQUIREMENTS; i++) {
     if (!r->requirements[i].expr || !r->requirements[i].why) return error_memory(err, STAGE);
   }
-  for (int i = 0; i < way->n; i++) TRY(fill_launch(&way->launches[i], a, &r->launches[i], err));
+  for (int i = 0; i < way->n; i++) TRY(fill_launch(&way->launches[i], t, a, &r->launches[i], err));
   return ARKE_OK;
 }
 
 /* Each way is the `otherwise` of the one before it. */
-static arke_status make_recipe(const kernel_way *ways, int n, arena *a, recipe *first, arke_error *err) {
+static arke_status make_recipe(const kernel_way *ways, int n, const target *t, arena *a, recipe *first,
+                               arke_error *err) {
   recipe *r = first;
   for (int i = 0; i < n; i++) {
-    TRY(fill_recipe(&ways[i], a, r, err));
+    TRY(fill_recipe(&ways[i], t, a, r, err));
     r->otherwise = NULL;
     if (i + 1 == n) break;
     recipe *next = ARENA_NEW(a, recipe);
@@ -264,7 +266,7 @@ arke_status kernel_lower_ways(const kernel_way *ways, int n, const target *t, co
   }
   if (status == ARKE_OK) status = emit_all(ctx, ways, n, t, &b, err);
   if (status == ARKE_OK) status = gen_builder_finish(b, options && options->keep_llvm_ir, a, &text, err);
-  if (status == ARKE_OK) status = make_recipe(ways, n, a, &out->recipe, err);
+  if (status == ARKE_OK) status = make_recipe(ways, n, t, a, &out->recipe, err);
   if (status == ARKE_OK) {
     out->ptx = text.ptx;
     out->ptx_bytes = text.ptx_bytes;

@@ -32,7 +32,7 @@ typedef struct kernel_launch {
   int cluster[3];
   const recipe_expr *grid[3];    /* NULL: 1 */
   const recipe_expr *smem_bytes; /* NULL: 0 */
-  bool early_start;
+  bool early_start;              /* where the target has it */
   kernel_args args;
   arke_status (*emit)(gen_builder *b, const target *t, void *user, arke_error *err);
   void *user;
