@@ -37,7 +37,8 @@ typedef struct target {
   int cc_major, cc_minor;
   bool exact_cc;            /* "a" targets run on that compute capability only */
   int smem_per_block_bytes; /* dynamic, opt-in */
-  int registers_per_sm, max_threads_per_block, max_registers_per_thread;
+  int registers_per_sm, max_threads_per_sm, max_ctas_per_sm;
+  int max_threads_per_block, max_registers_per_thread;
   target_features has;
   target_rates rates;
 } target;

@@ -13,6 +13,8 @@ const target target_sm_90a = {
     .exact_cc = true,
     .smem_per_block_bytes = 232448,
     .registers_per_sm = 65536,
+    .max_threads_per_sm = 2048,
+    .max_ctas_per_sm = 32,
     .max_threads_per_block = 1024,
     .max_registers_per_thread = 255,
     .has = {.tma = true,

@@ -137,7 +137,7 @@ static double resident(const attend_plan *p, const target *t) {
   double registers = fmin(p->live_registers + 16, t->max_registers_per_thread);
   double n = fmin(floor(t->registers_per_sm / (registers * p->threads)),
                   floor((double)t->smem_per_block_bytes / (p->smem_bytes + 1024)));
-  return fmax(1, fmin(n, floor(2048.0 / p->threads)));
+  return fmax(1, fmin(n, floor((double)t->max_threads_per_sm / p->threads)));
 }
 
 double attend_clusters_at_once(const target_rates *rates, int ctas) {

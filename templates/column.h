@@ -81,7 +81,7 @@ int64_t column_positions(const column_match *m, int vector);
 int64_t column_rows(const column_match *m);
 template_reason column_make_plan(const column_match *m, const target *t, const config *c, bool dense,
                                  column_plan *plan);
-double column_plan_cost_ns(const column_plan *plan, const target_rates *rates);
+double column_plan_cost_ns(const column_plan *plan, const target *t, const target_rates *rates);
 /* The second kernel's, whose rows are the `split` partial results. */
 column_plan column_finish_plan(const column_plan *p);
 /* Bytes of a reduction's state value i in memory: predicates are kept as words. */

@@ -6,7 +6,7 @@ static const double latency_ns = 800, tree_ns = 40, second_kernel_ns = 1800, clu
 
 enum { OTHER_REGISTERS = 40 }; /* beside rows on their way, widened ones and sums */
 
-double column_plan_cost_ns(const column_plan *plan, const target_rates *rates) {
+double column_plan_cost_ns(const column_plan *plan, const target *t, const target_rates *rates) {
   const column_match *m = plan->m;
   double positions = (double)column_positions(m, plan->vector), rows = (double)column_rows(m);
   double bytes = m->form.min_bytes, elements = positions * plan->vector * rows;
@@ -22,9 +22,11 @@ double column_plan_cost_ns(const column_plan *plan, const target_rates *rates) {
   double lines = run >= 256 ? 1 : run >= 128 ? 0.97 : run >= 64 ? 0.85 : run >= 32 ? 0.7 : run / 32 * 0.7;
 
   double registers = OTHER_REGISTERS + plan->vector * (plan->unroll * each / 4 + 2 * m->n_reductions);
-  int resident = 2048 / plan->threads, by_registers = (int)(65536 / (registers * plan->threads));
+  int resident = t->max_threads_per_sm / plan->threads,
+      by_registers = (int)(t->registers_per_sm / (registers * plan->threads)),
+      by_memory = plan->smem_bytes ? t->smem_per_block_bytes / plan->smem_bytes : resident;
   if (by_registers < resident) resident = by_registers > 1 ? by_registers : 1;
-  if (plan->smem_bytes && 227 * 1024 / plan->smem_bytes < resident) resident = 227 * 1024 / plan->smem_bytes;
+  if (by_memory < resident) resident = by_memory;
   double busy = ctas < (double)rates->sm_count * resident ? ctas / rates->sm_count : resident;
   if (busy < 1) busy = 1; /* CTAs of the SMs that have any */
   double sms = ctas < rates->sm_count ? ctas : rates->sm_count;

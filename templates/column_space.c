@@ -138,7 +138,7 @@ template_reason column_judge(const void *of, const target *t, const target_rates
   template_reason reason = made->reason;
   if (reason == TEMPLATE_OK) reason = column_make_plan(&made->m, t, c, true, &plan);
   if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  if (template_is_built(reason)) *ns = column_plan_cost_ns(&plan, rates);
+  if (template_is_built(reason)) *ns = column_plan_cost_ns(&plan, t, rates);
   return reason;
 }
 

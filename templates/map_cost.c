@@ -8,8 +8,6 @@
 #define WAVE_NS         1100.0
 #define TILE_NS         180.0 /* of a CTA's SM: start, indices, and an end */
 #define LOOP_NS         40.0  /* of a loop over tiles */
-#define MOST_RESIDENT   32
-#define THREADS_PER_SM  2048
 #define SLOTS_PER_CLOCK 4.0   /* warp instructions of an SM */
 #define CHAIN_CLOCKS    2.5   /* of a thread's instruction, where few others fill the gaps */
 #define NO_OVERLAP      0.1   /* of arithmetic, in an SM's only CTA, that loads and stores do not cover */
@@ -83,7 +81,7 @@ static map_load load_of(const map_match *m, const map_plan *plan, const target *
     l.places += (double)(map_columns(m, &m->groups[i]) * map_row_count(m, &m->groups[i], 1));
   double thread_bytes = l.bytes / l.places * plan->lanes.width * map_copies(plan, 0);
   double registers = 24 + thread_bytes / 2, sms = rates->sm_count;
-  l.resident = smaller(smaller((double)THREADS_PER_SM / plan->threads, MOST_RESIDENT),
+  l.resident = smaller(smaller((double)t->max_threads_per_sm / plan->threads, t->max_ctas_per_sm),
                        t->registers_per_sm / registers / plan->threads);
   if (l.resident < 1) l.resident = 1;
   if (plan->persistent > 0) l.resident = smaller(l.resident, plan->persistent);

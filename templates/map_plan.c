@@ -205,7 +205,8 @@ static bool is_a_crowd(const map_match *m, const map_plan *plan, const target *t
   int own = t->registers_per_sm / plan->resident;
   bool keeps = false;
   for (int i = 0; i < m->n_groups; i++) keeps = keeps || plan->tiles[i].reuse > 1;
-  return keeps && plan->resident % plan->threads == 0 && own < needed && 2 * own > needed;
+  return keeps && plan->resident % plan->threads == 0 && plan->resident <= t->max_threads_per_sm &&
+         own < needed && 2 * own > needed;
 }
 
 template_reason map_plan_make(const map_match *m, const target *t, const config *c, map_plan *plan) {

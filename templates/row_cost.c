@@ -44,7 +44,7 @@ static const double issue_cycles = 1.4;
 static const double power = 3.5;
 /* What few registers are said to gain may be lost to spills. */
 static const double crowd_doubt = 1.01;
-enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32 };
+enum { SCHEDULERS = 4, WARP = 32 };
 
 typedef struct work {
   double rows, columns;
@@ -100,13 +100,13 @@ static double resident(const row_match *m, const row_plan *plan, const target *t
   double registers = likely_registers(m, plan);
   if (plan->crowd) registers = fmin(registers, t->registers_per_sm / (plan->crowd * block) / 8 * 8);
   double ctas =
-      fmin(floor((double)THREADS_OF_AN_SM / block), floor(t->registers_per_sm / (registers * block)));
+      fmin(floor((double)t->max_threads_per_sm / block), floor(t->registers_per_sm / (registers * block)));
   double bytes = plan->held == ROW_SHARED  ? (double)plan->shared_vectors * plan->shared_bytes * block
                  : plan->held == ROW_AHEAD ? (double)plan->stages * plan->stage_bytes
                                            : 0;
   ctas = fmin(ctas, floor(t->smem_per_block_bytes / (bytes + 2048)));
   if (plan->ctas_per_sm) ctas = fmin(ctas, plan->ctas_per_sm);
-  return fmax(1, fmin(ctas, CTAS_OF_AN_SM));
+  return fmax(1, fmin(ctas, t->max_ctas_per_sm));
 }
 
 static double exchange_ns(const row_plan *plan) {

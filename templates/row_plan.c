@@ -31,7 +31,6 @@ enum { DYNAMIC_ALIGNMENT = 1024 };
 enum { MOST_ELEMENTS = 128 };
 /* Groups of more than a warp have a named barrier each, of 15. */
 enum { MOST_GROUPS_OF_WARPS = 8 };
-enum { THREADS_OF_AN_SM = 2048 };
 
 bool row_is_online(const config *c) {
   const int *v = c->values;
@@ -47,10 +46,11 @@ template_reason row_shape_reason(const target *t, const config *c) {
   if (threads > 32 && block / threads > MOST_GROUPS_OF_WARPS) return TEMPLATE_THREADS;
   if (row_cluster(c) > 1 && !t->has.clusters) return TEMPLATE_CLUSTER;
   if (parts > 1 && (block != threads || threads < 64)) return TEMPLATE_CLUSTER;
-  if (v[ROW_PERSISTENT] * block > THREADS_OF_AN_SM) return TEMPLATE_THREADS;
+  if (v[ROW_PERSISTENT] * block > t->max_threads_per_sm) return TEMPLATE_THREADS;
   if (v[ROW_PERSISTENT] && parts > 1) return TEMPLATE_SCHEDULE;
   /* CTAs that loop say how many they are. */
-  if (v[ROW_CTAS] && (v[ROW_PERSISTENT] || v[ROW_CTAS] * block > THREADS_OF_AN_SM)) return TEMPLATE_SCHEDULE;
+  if (v[ROW_CTAS] && (v[ROW_PERSISTENT] || v[ROW_CTAS] * block > t->max_threads_per_sm))
+    return TEMPLATE_SCHEDULE;
   if (held != ROW_REGISTERS && threads < 32) return TEMPLATE_TILE;
   if (held == ROW_SHARED && row_split(c) > 1) return TEMPLATE_SCHEDULE; /* a kernel ends with its phase */
   if (held == ROW_REGISTERS && v[ROW_BATCH] > 1 && parts > 1) return TEMPLATE_SCHEDULE;

@@ -95,7 +95,7 @@ int64_t scan_owners(const scan_plan *plan); /* rows, or CTAs' widths of columns 
 /* Whether chunks that look back all have an SM at once, so that the first way has no tickets. */
 bool scan_runs_at_once(const scan_plan *plan, const target *t);
 int scan_element_registers(const scan_plan *plan);
-double scan_plan_cost_ns(const scan_plan *plan, const target_rates *rates);
+double scan_plan_cost_ns(const scan_plan *plan, const target *t, const target_rates *rates);
 
 /* --- the kernel --- */
 

@@ -20,7 +20,7 @@ static const double element_instructions = 5.4, vector_instructions = 22;
 /* Of a wave's time: the rest is the next one's, too. */
 static const double wave_share = 0.9;
 
-double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
+double scan_plan_cost_ns(const scan_plan *p, const target *t, const target_rates *rates) {
   const scan_match *m = p->match;
   double bytes = m->form.min_bytes;
   double elements = 1;
@@ -35,8 +35,9 @@ double scan_plan_cost_ns(const scan_plan *p, const target_rates *rates) {
                                            : owners;
   double steps = p->place == SCAN_LOOK_BACK ? 1 : chunks;
   int registers = 40 + scan_element_registers(p);
-  double resident = fmax(1, fmin(floor(65536.0 / (registers * p->threads)), floor(2048.0 / p->threads)));
-  resident = fmin(resident, 32);
+  double resident = fmin(floor((double)t->registers_per_sm / (registers * p->threads)),
+                         floor((double)t->max_threads_per_sm / p->threads));
+  resident = fmin(fmax(1, resident), t->max_ctas_per_sm);
   double each_sm = fmin(resident, ceil(ctas / rates->sm_count));
   double busy_sms = fmin(ctas, rates->sm_count);
 

@@ -64,13 +64,14 @@ int scan_element_registers(const scan_plan *p) {
 /* Rows of one chunk, by several warps, whose meeting tells that a stage is free. */
 static template_reason plan_ahead(const scan_match *m, const target *t, scan_plan *p) {
   int64_t stage = scan_stage_bytes(m), shared = p->stages * stage + MEETING_BYTES;
+  if (!t->has.tma) return TEMPLATE_TARGET;
   if (p->warps < 2 || ir_form_extent(&m->form, m->along) > p->chunk) return TEMPLATE_TILE;
   if (!scan_can_copy(m)) return TEMPLATE_ALIGNMENT;
   if (shared > t->smem_per_block_bytes) return TEMPLATE_SHARED_MEMORY;
   int registers = OVERHEAD_REGISTERS + prefix_registers(m) * p->vector * p->strips;
   int64_t n = t->registers_per_sm / (registers * p->threads);
   if (n > t->smem_per_block_bytes / shared) n = t->smem_per_block_bytes / shared;
-  if (n > 2048 / p->threads) n = 2048 / p->threads;
+  if (n > t->max_threads_per_sm / p->threads) n = t->max_threads_per_sm / p->threads;
   p->resident = n < 1 ? 1 : (int)n;
   return TEMPLATE_OK;
 }
@@ -169,7 +170,7 @@ template_reason scan_judge(const void *of, const target *t, const target_rates *
   template_reason reason = made->reason;
   if (reason == TEMPLATE_OK) reason = scan_plan_make(&made->match, t, c, &plan);
   if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  if (template_is_built(reason)) *ns = scan_plan_cost_ns(&plan, rates);
+  if (template_is_built(reason)) *ns = scan_plan_cost_ns(&plan, t, rates);
   return reason;
 }
 

@@ -144,7 +144,7 @@ static const double bytes_in_flight = 10e3, most_share = 2.5;
 /* Registers of a thread beside the vectors that it holds. */
 static const double registers = 22, vector_registers = 4, loaded_share = 0.3;
 
-double scatter_rows_cost_ns(const scatter_rows_plan *p, const target_rates *rates) {
+double scatter_rows_cost_ns(const scatter_rows_plan *p, const target *t, const target_rates *rates) {
   const scatter_rows_match *r = p->match;
   double rows = (double)product(&r->first, r->row_first, r->n_rows);
   double points = (double)product(r->then, r->points, r->n_points);
@@ -153,8 +153,9 @@ double scatter_rows_cost_ns(const scatter_rows_plan *p, const target_rates *rate
   bytes -= rows * n * dtype_bits(r->type) / 8; /* written once */
   double turn = (double)p->threads * p->unroll, vector_bytes = p->width * dtype_bits(r->type) / 8.0;
   double held = registers + p->unroll * (vector_registers + loaded_share * vector_bytes / 4);
-  double resident = fmin(floor(227e3 / ((double)shared_bytes(p) + 1024)), floor(2048.0 / p->threads));
-  resident = fmax(1, fmin(resident, floor(65536 / (held * p->threads))));
+  double resident = fmin(floor(t->smem_per_block_bytes / ((double)shared_bytes(p) + 1024)),
+                         floor((double)t->max_threads_per_sm / p->threads));
+  resident = fmax(1, fmin(resident, floor(t->registers_per_sm / (held * p->threads))));
   double waves = fmax(1, rows / (rates->sm_count * resident));
   if (waves < 3) waves = (waves + ceil(waves)) / 2; /* the last of few is as long as a whole one */
   double busy = fmin(rows, rates->sm_count), per_sm = fmin(resident, fmax(1, rows / rates->sm_count));

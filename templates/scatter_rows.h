@@ -30,7 +30,7 @@ typedef struct scatter_rows_plan {
 bool scatter_rows_match_make(const scatter_match *m, arena *a, scatter_rows_match *rows);
 template_reason scatter_rows_plan_make(const scatter_rows_match *rows, const target *t, const config *c,
                                        scatter_rows_plan *plan);
-double scatter_rows_cost_ns(const scatter_rows_plan *plan, const target_rates *rates);
+double scatter_rows_cost_ns(const scatter_rows_plan *plan, const target *t, const target_rates *rates);
 /* The way for tensors without gaps. */
 arke_status scatter_rows_way(const scatter_rows_plan *plan, const target *t, const lower_options *o, arena *a,
                              kernel_way *way, arke_error *err);

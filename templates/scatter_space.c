@@ -19,14 +19,15 @@ const space *scatter_space_of(const target *t) {
  * and written for each element that does not lie beside the next. */
 static const double sector_bytes = 32, kernel_ns = 1500, step_ns = 40;
 
-static double part_ns(const scatter_part *part, const scatter_plan *plan, const target_rates *rates) {
+static double part_ns(const scatter_part *part, const scatter_plan *plan, const target *t,
+                      const target_rates *rates) {
   const ir_form *form = plan->form;
   double points = (double)scatter_positions(plan) * plan->width * (double)scatter_steps(plan), bytes = 0;
   for (int i = 0; i < form->n_accesses; i++) {
-    dtype t = ir_tensor_dtype(form->problem, form->accesses[i].tensor);
+    dtype type = ir_tensor_dtype(form->problem, form->accesses[i].tensor);
     bool is_output = form->problem->op->tensors[form->accesses[i].tensor].role == IR_OUTPUT;
     bool beside = plan->lane >= 0 && ir_form_motion(form, i, plan->lane) == IR_MOTION_UNIT;
-    double each = dtype_bits(t) / 8.0;
+    double each = dtype_bits(type) / 8.0;
     if (!beside && is_output) each = 2 * sector_bytes;
     if (beside && is_output && part->collides) each *= 2;
     bytes += each * points;
@@ -35,7 +36,7 @@ static double part_ns(const scatter_part *part, const scatter_plan *plan, const 
   double ns = bytes / rates->dram_bytes_per_s * 1e9 * narrow;
   if (plan->deterministic) {
     double threads = (double)scatter_positions(plan) * plan->owners;
-    double rounds = threads / ((double)rates->sm_count * 2048);
+    double rounds = threads / ((double)rates->sm_count * t->max_threads_per_sm);
     ns += (rounds < 1 ? 1 : rounds) * (double)scatter_steps(plan) * step_ns;
   }
   return ns + kernel_ns;
@@ -104,7 +105,7 @@ static double parts_ns(const prepared *made, const target *t, const target_rates
     const scatter_part *part = &made->m.parts[i];
     scatter_plan plan;
     if (scatter_make_plan(part, t, c, true, c->values[SCATTER_VECTOR], &plan) == TEMPLATE_OK)
-      ns += part_ns(part, &plan, rates);
+      ns += part_ns(part, &plan, t, rates);
   }
   return ns;
 }
@@ -121,7 +122,7 @@ template_reason scatter_judge(const void *of, const target *t, const target_rate
   if (!template_is_built(reason)) return reason;
   if (made->must && !does && made->collides) return TEMPLATE_SCHEDULE;
   if (!made->must && does) reason = TEMPLATE_REDUNDANT; /* the order costs time: only a person asks for it */
-  *ns = by_rows ? scatter_rows_cost_ns(&rows, rates) : parts_ns(made, t, rates, c);
+  *ns = by_rows ? scatter_rows_cost_ns(&rows, t, rates) : parts_ns(made, t, rates, c);
   return reason;
 }
 

@@ -29,13 +29,14 @@ static const double word_instructions = 2, load_instructions = 7.3, loop_instruc
 static const double issue_cycles = 3.4;
 /* How much bounds that come close to the largest one add to it. */
 static const double power = 3.3;
-enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32, SHARED_OF_AN_SM = 227 * 1024 };
+enum { SCHEDULERS = 4, WARP = 32 };
 
 static double resident(const skinny_plan *p, const target *t) {
   double registers = ceil((skinny_registers(p) + 4) / 8) * 8;
-  double ctas = fmin(THREADS_OF_AN_SM / p->threads, floor(t->registers_per_sm / (registers * p->threads)));
-  ctas = fmin(ctas, floor(SHARED_OF_AN_SM / (p->smem_bytes + 1024.0)));
-  return fmax(1, fmin(ctas, CTAS_OF_AN_SM));
+  double ctas =
+      fmin(t->max_threads_per_sm / p->threads, floor(t->registers_per_sm / (registers * p->threads)));
+  ctas = fmin(ctas, floor(t->smem_per_block_bytes / (p->smem_bytes + 1024.0)));
+  return fmax(1, fmin(ctas, t->max_ctas_per_sm));
 }
 
 static double side_words(const skinny_plan *p, bool token) {

@@ -31,13 +31,14 @@ static const double outside_line_ns = 5.3;
 static const double stage_cycles = 88, vector_instructions = 47, part_instructions = 60;
 /* How much bounds that come close to the largest one add to it. */
 enum { POWER = 9 }; /* as in ninth_power() */
-enum { SCHEDULERS = 4, WARP = 32, THREADS_OF_AN_SM = 2048, CTAS_OF_AN_SM = 32, SHARED_OF_AN_SM = 227 * 1024 };
+enum { SCHEDULERS = 4, WARP = 32 };
 
 static double resident(const slim_plan *p, const target *t) {
   double registers = ceil((p->accumulators * p->m->c.n_sums + 28) / 8.0) * 8;
-  double ctas = fmin(THREADS_OF_AN_SM / p->threads, floor(t->registers_per_sm / (registers * p->threads)));
-  ctas = fmin(ctas, floor(SHARED_OF_AN_SM / (p->smem_bytes + 2048.0)));
-  return fmax(1, fmin(ctas, CTAS_OF_AN_SM));
+  double ctas =
+      fmin(t->max_threads_per_sm / p->threads, floor(t->registers_per_sm / (registers * p->threads)));
+  ctas = fmin(ctas, floor(t->smem_per_block_bytes / (p->smem_bytes + 2048.0)));
+  return fmax(1, fmin(ctas, t->max_ctas_per_sm));
 }
 
 /* A CTA's work, and what bounds it. */

@@ -91,7 +91,7 @@ typedef struct topk_layout {
 topk_layout topk_layout_of(const topk_plan *plan);
 /* An estimate of a thread's registers. */
 double topk_registers(const topk_plan *plan);
-double topk_plan_cost_ns(const topk_plan *plan, const target_rates *rates);
+double topk_plan_cost_ns(const topk_plan *plan, const target *t, const target_rates *rates);
 /* How the winners of `plan`'s CTAs are merged. */
 topk_plan topk_merging_plan(const topk_plan *plan);
 

@@ -65,7 +65,7 @@ double topk_registers(const topk_plan *p) {
   return p->select == TOPK_BY_BUFFER ? registers + 3 * p->vector : registers;
 }
 
-double topk_plan_cost_ns(const topk_plan *p, const target_rates *rates) {
+double topk_plan_cost_ns(const topk_plan *p, const target *t, const target_rates *rates) {
   const topk_match *m = p->match;
   double rows = (double)topk_rows(m), size = fmax(1, (double)ir_form_extent(&m->form, m->along));
   double winners = (double)ir_form_extent(&m->form, m->rank);
@@ -75,9 +75,11 @@ double topk_plan_cost_ns(const topk_plan *p, const target_rates *rates) {
   double part = size / p->split, steps = ceil(part / topk_step(p));
   topk_layout layout = topk_layout_of(p);
   double registers = topk_registers(p);
-  if (p->resident) registers = fmin(registers, 65536.0 / p->resident);
-  double resident = fmin(floor(65536 / (registers * p->threads)), floor(2048.0 / p->threads));
-  resident = fmax(1, fmin(fmin(resident, 32), floor(227.0 * 1024 / (layout.bytes + 1024))));
+  if (p->resident) registers = fmin(registers, (double)t->registers_per_sm / p->resident);
+  double resident = fmin(floor(t->registers_per_sm / (registers * p->threads)),
+                         floor((double)t->max_threads_per_sm / p->threads));
+  resident = fmin(resident, floor((double)t->smem_per_block_bytes / (layout.bytes + 1024)));
+  resident = fmax(1, fmin(resident, t->max_ctas_per_sm));
   double busy = fmin(ctas, rates->sm_count), each_sm = fmin(resident, ceil(ctas / rates->sm_count));
   double waves = ceil(ctas / (rates->sm_count * resident));
 

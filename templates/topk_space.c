@@ -116,15 +116,15 @@ topk_plan topk_merging_plan(const topk_plan *plan) {
 
 /* Whether so many threads on an SM leave each fewer registers than it would take, and not so few that the
  * assembler spills. */
-static bool is_a_crowd(const topk_plan *p) {
-  enum { REGISTERS_OF_AN_SM = 65536 };
-  double own = (double)REGISTERS_OF_AN_SM / p->resident, needed = topk_registers(p);
-  return p->resident % p->threads == 0 && own < needed && own > 0.6 * needed;
+static bool is_a_crowd(const topk_plan *p, const target *t) {
+  double own = (double)t->registers_per_sm / p->resident, needed = topk_registers(p);
+  return p->resident % p->threads == 0 && p->resident <= t->max_threads_per_sm && own < needed &&
+         own > 0.6 * needed;
 }
 
 /* Whether a simpler configuration does the same. */
-static bool redundant(const topk_plan *p) {
-  if (p->resident && !is_a_crowd(p)) return true;
+static bool redundant(const topk_plan *p, const target *t) {
+  if (p->resident && !is_a_crowd(p, t)) return true;
   int64_t size = ir_form_extent(&p->match->form, p->match->along);
   if (p->select != TOPK_BY_BUFFER && p->buffer != SMALLEST_BUFFER) return true;
   if (p->select == TOPK_BY_LISTS && p->warps == 1 && p->split == 1) return true; /* a warp */
@@ -151,8 +151,8 @@ template_reason topk_judge(const void *prepared, const target *t, const target_r
   topk_plan plan;
   template_reason reason = of->reason;
   if (reason == TEMPLATE_OK) reason = topk_plan_make(&of->match, t, c, &plan);
-  if (reason == TEMPLATE_OK && redundant(&plan)) reason = TEMPLATE_REDUNDANT;
-  if (template_is_built(reason)) *ns = topk_plan_cost_ns(&plan, rates);
+  if (reason == TEMPLATE_OK && redundant(&plan, t)) reason = TEMPLATE_REDUNDANT;
+  if (template_is_built(reason)) *ns = topk_plan_cost_ns(&plan, t, rates);
   return reason;
 }
 

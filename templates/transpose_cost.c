@@ -59,10 +59,11 @@ double transpose_plan_cost_ns(const transpose_plan *p, const target *t, const ta
 
   /* What an SM holds at a time, and how long it takes for that. */
   double held = registers + word_registers * transpose_words(p) + store_registers * p->stores;
-  double resident = fmin(2048 / p->threads, floor(65536 / (held * p->threads)));
+  double resident =
+      fmin(t->max_threads_per_sm / p->threads, floor(t->registers_per_sm / (held * p->threads)));
   resident = fmin(resident, t->smem_per_block_bytes / (p->smem_bytes + 1024));
   if (p->apart) resident = transpose_resident(p, t);
-  resident = fmax(1, fmin(resident, 32));
+  resident = fmax(1, fmin(resident, t->max_ctas_per_sm));
   double to_load = p->apart ? inner_load_instructions : load_instructions;
   double to_store = p->apart ? inner_store_instructions : store_instructions;
   double puts = p->shifted ? 1 : p->load * in / (double)p->unit; /* into shared memory, a load */

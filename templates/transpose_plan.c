@@ -145,7 +145,8 @@ int transpose_resident(const transpose_plan *p, const target *t) {
                       ? (APART_REGISTERS * p->form->n_accesses + transpose_words(p) + 7) / 8 * 8
                       : (OVERHEAD_REGISTERS + STORE_REGISTERS * p->stores + transpose_words(p) + 7) / 8 * 8;
   int n = t->registers_per_sm / (registers * p->threads);
-  int by_memory = t->smem_per_block_bytes / (p->smem_bytes + 1024), by_threads = 2048 / p->threads;
+  int by_memory = t->smem_per_block_bytes / (p->smem_bytes + 1024),
+      by_threads = t->max_threads_per_sm / p->threads;
   if (by_memory < n) n = by_memory;
   if (by_threads < n) n = by_threads;
   return n < 1 ? 1 : n;
