@@ -246,12 +246,14 @@ static bool active_mask(alu_call *c) {
 
 bool alu_execute(const ptx_kernel *kernel, const ptx_instruction *i, alu_warp *warp, uint32_t active,
                  alu_fault *fault) {
-  if (!alu_check_reads(kernel, i, &warp->registers, active, fault)) return false;
+  bool halves = alu_moves_halves(i);
+  if (!halves && !alu_check_reads(kernel, i, &warp->registers, active, fault)) return false;
   alu_call c;
   c.i = i;
   c.warp = warp;
   c.active = active;
   c.fault = fault;
+  if (halves) return alu_move_halves(&c);
   memset(c.in, 0, sizeof c.in);
   switch (i->opcode) {
   case PTX_AND:

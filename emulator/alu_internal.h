@@ -31,6 +31,10 @@ bool alu_cvt_pack(alu_call *c);
 
 /* Whole instructions, operands included. */
 bool alu_mov(alu_call *c);
+/* Whether it moves two halves into a register or out of one, and that: one of them may hold no value, which
+ * the other one's reader does not mind. */
+bool alu_moves_halves(const ptx_instruction *i);
+bool alu_move_halves(alu_call *c);
 bool alu_compare(alu_call *c); /* setp, set */
 bool alu_shfl(alu_call *c);
 bool alu_vote(alu_call *c);

@@ -230,8 +230,10 @@ int ptx_special_bits(ptx_special special);
 typedef struct ptx_registers {
   uint64_t (*value)[PTX_LANES]; /* [n_slots] */
   uint32_t *written;            /* [n_slots]: lanes that hold a value; reading others is a fault */
-  uint32_t *predicate;          /* [n_predicates]: lanes where it is true */
-  uint32_t *predicate_written;  /* [n_predicates] */
+  /* [n_slots]: lanes whose lower and upper half hold a value where the whole may not (alu_move_halves) */
+  uint32_t (*half_written)[2];
+  uint32_t *predicate;         /* [n_predicates]: lanes where it is true */
+  uint32_t *predicate_written; /* [n_predicates] */
 } ptx_registers;
 
 #endif

@@ -507,6 +507,28 @@ START_TEST(reading_what_nothing_wrote_is_a_fault) {
   ck_assert(!one_warp_run(w, 0x1fff0, &fault));
   ck_assert_int_eq(fault.lane, 16);
   one_warp_free(w);
+  /* A half that holds no value may be moved, and is not one afterwards. */
+  static const struct {
+    const char *text, *message;
+  } halves[] = {
+      {"mov.b64 %d0, {%r1, %r2}; mov.b64 {%r3, _}, %d0; add.s32 %r0, %r3, 1;", NULL},
+      {"mov.b64 %d0, {%r2, %r1}; mov.b64 {_, %r3}, %d0; add.s32 %r0, %r3, 1;", NULL},
+      {"mov.b64 %d0, {%r1, %r2}; mov.b64 {%r3, %r4}, %d0; add.s32 %r0, %r4, 1;", "reads %r4, which lane 0"},
+      {"mov.b64 %d0, {%r2, %r1}; mov.b64 {%r3, _}, %d0; add.s32 %r0, %r3, 1;", "reads %r3, which lane 0"},
+      {"mov.b64 %d0, {%r1, %r2}; add.s64 %d1, %d0, 1;", "reads %d0, which lane 0"},
+      {"mov.b64 %d0, 1; mov.b64 %d0, {%r1, %r2}; add.s64 %d1, %d0, 1;", "reads %d0, which lane 0"},
+      {"mov.b64 %d0, {%r1, %r2}; mov.b64 %d0, {%r1, %r1}; add.s64 %d1, %d0, 1;", NULL},
+      {"mov.b64 %d0, {%r1, %r2}; mov.b64 %d0, 1; mov.b64 {%r3, %r4}, %d0; add.s32 %r0, %r4, 1;", NULL},
+      {"mov.b64 {%r3, %r4}, %d0; add.s32 %r0, %r4, 1;", "reads %r4, which lane 0"},
+  };
+  for (size_t k = 0; k < COUNT_OF(halves); k++) {
+    w = one_warp_new(halves[k].text);
+    one_warp_value(w, "%r1");
+    bool right = one_warp_run(w, PTX_FULL_MASK, &fault);
+    ck_assert_msg(right == (halves[k].message == NULL), "%s", halves[k].text);
+    ck_assert_msg(right || strstr(fault.text, halves[k].message) != NULL, "%s", fault.text);
+    one_warp_free(w);
+  }
   w = one_warp_new("selp.b32 %r0, 1, 2, %p3;");
   ck_assert(!one_warp_run(w, 1, &fault));
   ck_assert_str_eq(fault.text, "reads %p3, which lane 0 never wrote");
