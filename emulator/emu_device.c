@@ -26,7 +26,7 @@ static arke_status emulator_info(device *d, device_info *info, arke_error *err) 
   info->cc_major = e->cc_major;
   info->cc_minor = e->cc_minor;
   info->sm_count = e->sm_count;
-  info->smem_per_block_bytes = EMU_SMEM_MAX;
+  info->smem_per_block_bytes = emu_smem_bytes(e->cc_major, e->cc_minor);
   info->l2_bytes = 50 << 20;
   info->memory_bytes = 1ll << 34;
   return ARKE_OK;
@@ -116,7 +116,9 @@ static arke_status mem_import(device *d, device_ptr p, size_t bytes, const char 
 
 static arke_status tensormap_encode(device *d, const device_tensormap_desc *desc, device_tensormap *map,
                                     arke_error *err) {
-  (void)d;
+  const emulator *e = emulator_of(d);
+  if (!emu_has_clusters(e->cc_major, e->cc_minor))
+    return error_set(err, ARKE_ERR_DEVICE, "emulator", "an emulated %s has no tensor maps", e->target);
   return emu_tensormap_encode(desc, map, err);
 }
 

@@ -52,6 +52,10 @@ static arke_status check_launch(emulator *e, const device_kernel *k, const devic
   if (threads > EMU_MAX_THREADS || threads > most)
     return refuse_launch(e, p, err, "%llu threads a CTA, more than %llu", (unsigned long long)threads,
                          (unsigned long long)(most < EMU_MAX_THREADS ? most : EMU_MAX_THREADS));
+  bool newer = emu_has_clusters(e->cc_major, e->cc_minor);
+  if (emu_product(l->cluster_dim) > 1 && !newer)
+    return refuse_launch(e, p, err, "%s has no clusters", e->target);
+  if (in->early_start && !newer) return refuse_launch(e, p, err, "%s starts no launch early", e->target);
   if (emu_product(l->cluster_dim) > EMU_MAX_CLUSTER)
     return refuse_launch(e, p, err, "a cluster of %u CTAs, more than %d", emu_product(l->cluster_dim),
                          EMU_MAX_CLUSTER);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "emulator/alu_execute.h"
+#include "emulator/emu_limits.h"
 #include "emulator/emu_memory.h"
 #include "emulator/emu_order.h"
 #include "emulator/emu_race.h"
@@ -18,7 +19,6 @@
 
 enum {
   EMU_SMEM_RESERVED = 0x400, /* start of user shared memory in a CTA's window */
-  EMU_SMEM_MAX = 232448,     /* opt-in maximum of one CTA, reserve not counted */
   EMU_NAMED_BARRIERS = 16,
   EMU_MAX_CLUSTER = 16,
   EMU_WARPGROUP_WARPS = 4,

@@ -121,7 +121,7 @@ static uint32_t align_up(uint32_t v, uint32_t align) {
 
 /* Shared memory as the driver lays it out: static variables from 0x400 on, then the dynamic array at its
  * alignment. */
-static arke_status place_symbols(device_kernel *k, arke_error *err) {
+static arke_status place_symbols(const emulator *e, device_kernel *k, arke_error *err) {
   const ptx_module *p = k->module->program;
   k->symbol_address = calloc(p->n_symbols + 1, sizeof *k->symbol_address);
   if (k->symbol_address == NULL) return error_memory(err, "emulator");
@@ -147,16 +147,16 @@ static arke_status place_symbols(device_kernel *k, arke_error *err) {
     if (p->symbols[i].space == PTX_SPACE_SHARED && p->symbols[i].bytes == 0) k->symbol_address[i] = shared;
   }
   k->static_bytes = shared - EMU_SMEM_RESERVED;
-  if (k->static_bytes > EMU_SMEM_MAX || k->smem_bytes > EMU_SMEM_MAX - k->static_bytes)
+  uint32_t most = (uint32_t)emu_smem_bytes(e->cc_major, e->cc_minor);
+  if (k->static_bytes > most || k->smem_bytes > most - k->static_bytes)
     return error_set(err, ARKE_ERR_ARGUMENT, "emulator",
-                     "kernel %s asks for %u bytes of static and %u of dynamic shared memory; a CTA has %d",
-                     k->kernel->name, k->static_bytes, k->smem_bytes, EMU_SMEM_MAX);
+                     "kernel %s asks for %u bytes of static and %u of dynamic shared memory; a CTA has %u",
+                     k->kernel->name, k->static_bytes, k->smem_bytes, most);
   return ARKE_OK;
 }
 
 arke_status emu_kernel_get(device *d, device_module *m, const char *name, uint32_t smem_bytes,
                            device_kernel **out, arke_error *err) {
-  (void)d;
   *out = NULL;
   const ptx_kernel *p = ptx_find_kernel(m->program, name);
   if (p == NULL)
@@ -166,7 +166,7 @@ arke_status emu_kernel_get(device *d, device_module *m, const char *name, uint32
   k->module = m;
   k->kernel = p;
   k->smem_bytes = smem_bytes;
-  arke_status status = place_symbols(k, err);
+  arke_status status = place_symbols(emulator_of(d), k, err);
   if (status == ARKE_OK) status = mark_wgmma_registers(k, err);
   if (status != ARKE_OK) {
     free_kernel(k);

@@ -29,7 +29,7 @@ static const ptx_name *find_family(ptx_parser *p, const ptx_token *t, uint32_t *
 
 static bool find_special(const ptx_token *t, const ptx_token *suffix, uint32_t *which) {
   static const char *const texts[PTX_SPECIAL_COUNT] = {
-#define X(NAME, text, bits) [PTX_SPECIAL_##NAME] = text,
+#define X(NAME, text, bits, least_sm) [PTX_SPECIAL_##NAME] = text,
       PTX_SPECIALS(X)
 #undef X
   };
@@ -68,7 +68,7 @@ static arke_status parse_name(ptx_parser *p, ptx_parsed_operand *o) {
                       (int)p->token.length, p->token.text);
     o->operand.kind = PTX_OPERAND_SPECIAL;
     ptx_advance(p);
-    return ARKE_OK;
+    return ptx_check_special(p, (ptx_special)o->operand.slot, &t);
   }
   if (t.length == 1 && t.text[0] == '_') {
     o->operand.kind = PTX_OPERAND_SINK;
@@ -85,6 +85,7 @@ static arke_status parse_name(ptx_parser *p, ptx_parsed_operand *o) {
   if (name == NULL) {
     if (find_special(&t, NULL, &o->operand.slot)) {
       o->operand.kind = PTX_OPERAND_SPECIAL;
+      return ptx_check_special(p, (ptx_special)o->operand.slot, &t);
     } else if (ptx_is_word(&t, "WARP_SZ")) {
       o->operand.kind = PTX_OPERAND_IMMEDIATE;
       o->operand.value = o->raw = PTX_LANES;

@@ -86,16 +86,18 @@ static arke_status parse_kernel_directives(ptx_parser *p) {
   const struct {
     const char *text;
     uint32_t *dimensions, *number;
+    bool of_clusters;
   } directives[] = {
-      {".reqntid", k->reqntid, NULL},
-      {".maxntid", k->maxntid, NULL},
-      {".reqnctapercluster", k->reqnctapercluster, NULL},
-      {".minnctapersm", NULL, &k->minnctapersm},
-      {".maxnreg", NULL, &k->maxnreg},
-      {".maxclusterrank", NULL, &k->maxclusterrank},
+      {".reqntid", k->reqntid, NULL, false},
+      {".maxntid", k->maxntid, NULL, false},
+      {".reqnctapercluster", k->reqnctapercluster, NULL, true},
+      {".minnctapersm", NULL, &k->minnctapersm, false},
+      {".maxnreg", NULL, &k->maxnreg, false},
+      {".maxclusterrank", NULL, &k->maxclusterrank, true},
   };
   while (p->token.kind == PTX_TOKEN_DOT_WORD) {
     if (ptx_is_word(&p->token, ".explicitcluster")) {
+      TRY(ptx_check_cluster_directive(p, &p->token));
       k->explicit_cluster = true;
       ptx_advance(p);
       continue;
@@ -110,6 +112,7 @@ static arke_status parse_kernel_directives(ptx_parser *p) {
     if (d == COUNT_OF(directives))
       return ptx_fail(p, ARKE_ERR_UNSUPPORTED, &p->token, "unknown kernel directive '%.*s'",
                       (int)p->token.length, p->token.text);
+    if (directives[d].of_clusters) TRY(ptx_check_cluster_directive(p, &p->token));
     ptx_advance(p);
     if (directives[d].dimensions != NULL) {
       TRY(parse_dimensions(p, directives[d].dimensions));

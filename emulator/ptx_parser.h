@@ -119,6 +119,10 @@ arke_status ptx_check_instruction(ptx_parser *p, const ptx_instruction *i, const
 /* ptx_target.c: whether the module's target has the instruction, whose form asks for `least_sm`. */
 arke_status ptx_check_target(ptx_parser *p, const ptx_instruction *i, int least_sm, const ptx_token *name);
 
+/* The same of a special register, and of a directive of clusters. */
+arke_status ptx_check_special(ptx_parser *p, ptx_special special, const ptx_token *name);
+arke_status ptx_check_cluster_directive(ptx_parser *p, const ptx_token *name);
+
 /* ptx_body.c: from `{` to `}` of a kernel: declarations, labels, instructions. */
 arke_status ptx_parse_body(ptx_parser *p);
 /* A variable of `space` after its space token, up to and with the `;`. */

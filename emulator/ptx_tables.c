@@ -26,7 +26,7 @@ static const uint8_t units[PTX_OPCODE_COUNT] = {
 };
 
 static const uint8_t special_bits[PTX_SPECIAL_COUNT] = {
-#define X(NAME, text, bits) [PTX_SPECIAL_##NAME] = bits,
+#define X(NAME, text, bits, least_sm) [PTX_SPECIAL_##NAME] = bits,
     PTX_SPECIALS(X)
 #undef X
 };

@@ -98,3 +98,24 @@ arke_status ptx_check_target(ptx_parser *p, const ptx_instruction *i, int least_
   return ptx_fail(p, ARKE_ERR_UNSUPPORTED, name, "'%s' exists from sm_%d%s on, the target is %s", i->text,
                   r.least, suffix, m->target);
 }
+
+static arke_status check_least(ptx_parser *p, int least, const ptx_token *name) {
+  const ptx_module *m = p->module;
+  if (m->sm >= least) return ARKE_OK;
+  return ptx_fail(p, ARKE_ERR_UNSUPPORTED, name, "'%.*s' exists from sm_%d on, the target is %s",
+                  (int)name->length, name->text, least, m->target);
+}
+
+arke_status ptx_check_special(ptx_parser *p, ptx_special special, const ptx_token *name) {
+  static const uint8_t least[PTX_SPECIAL_COUNT] = {
+#define X(NAME, text, bits, least_sm) [PTX_SPECIAL_##NAME] = least_sm,
+      PTX_SPECIALS(X)
+#undef X
+  };
+  return check_least(p, least[special], name);
+}
+
+arke_status ptx_check_cluster_directive(ptx_parser *p, const ptx_token *name) {
+  enum { WITH_CLUSTERS = 90 };
+  return check_least(p, WITH_CLUSTERS, name);
+}

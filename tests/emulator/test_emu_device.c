@@ -188,6 +188,54 @@ START_TEST(tensor_map_rules) {
 }
 END_TEST
 
+/* What GPUs before Hopper lack, and how much shared memory each has. */
+START_TEST(older_devices) {
+  static const struct {
+    const char *target;
+    int smem_bytes;
+  } devices[] = {{"sm_80", 166912}, {"sm_86", 101376}, {"sm_89", 101376}, {"sm_120", 101376}};
+  char *plain = edit_text(copy_ptx, "sm_90a", 0, "sm_80");
+  for (size_t i = 0; i < COUNT_OF(devices); i++) {
+    device *d;
+    device_module *m;
+    device_kernel *k;
+    device_info info;
+    arke_error err = ARKE_ERROR_INIT;
+    int has = devices[i].smem_bytes;
+    ck_assert(device_open_emulator(devices[i].target, 0, &d, &err) == ARKE_OK);
+    ck_assert(d->ops->info(d, &info, &err) == ARKE_OK);
+    ck_assert_int_eq(info.smem_per_block_bytes, has);
+    ck_assert_msg(d->ops->module_load(d, plain, strlen(plain), &m, &err) == ARKE_OK, "%s", err.text);
+    ck_assert_int_eq(d->ops->kernel_get(d, m, "copy", (uint32_t)has, &k, &err), ARKE_ERR_ARGUMENT);
+    error_clear(&err);
+    ck_assert(d->ops->kernel_get(d, m, "copy", (uint32_t)has - 1024, &k, &err) == ARKE_OK);
+    const device_tensormap_desc desc = {DTYPE_BF16, 2, 0x10000, {4096, 512}, {0, 8192}, {64, 128}, 3, 2};
+    device_tensormap map;
+    device_ptr from, to;
+    ck_assert(d->ops->mem_alloc(d, 256, "from", &from, &err) == ARKE_OK);
+    ck_assert(d->ops->mem_alloc(d, 256, "to", &to, &err) == ARKE_OK);
+    ck_assert(d->ops->fill(d, from, 1, 256, &err) == ARKE_OK);
+    void *args[] = {&from, &to};
+    device_launch l = {.grid = {2, 1, 1}, .block = {64, 1, 1}, .args = args, .n_args = 2};
+    device_launch early = l, clusters = l;
+    early.early_start = true;
+    clusters.cluster[0] = 2;
+    clusters.cluster[1] = clusters.cluster[2] = 1;
+    bool newer = info.cc_major > 8;
+    ck_assert(d->ops->launch(d, k, &clusters, &err) == (newer ? ARKE_OK : ARKE_ERR_FAULT));
+    ck_assert_msg(newer || strstr(err.text, "has no clusters") != NULL, "%s", err.text);
+    error_clear(&err);
+    ck_assert(d->ops->tensormap_encode(d, &desc, &map, &err) == (newer ? ARKE_OK : ARKE_ERR_DEVICE));
+    error_clear(&err);
+    ck_assert(d->ops->launch(d, k, &early, &err) == ARKE_ERR_FAULT);
+    ck_assert_int_eq(emu_last_report(d)->fault, newer ? EMU_FAULT_EARLY : EMU_FAULT_LAUNCH);
+    d->ops->module_unload(d, m);
+    d->ops->close(d);
+  }
+  free(plain);
+}
+END_TEST
+
 /* Loads and runs; every allocation on the way fails once. */
 static arke_status load_and_run(device *d, device_ptr from, device_ptr to, arke_error *err) {
   device_module *m = NULL;
@@ -232,6 +280,7 @@ TCase *emu_device_case(void) {
   tcase_add_test(c, modules);
   tcase_add_test(c, launches);
   tcase_add_test(c, tensor_map_rules);
+  tcase_add_test(c, older_devices);
   tcase_add_test(c, every_allocation_may_fail);
   return c;
 }

@@ -280,6 +280,11 @@ static const struct {
     {"sm_80", "mbarrier.arrive.shared.b64 %d1, [%r1], 2;", "from sm_90 on"},
     {"sm_80", "mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0;", "from sm_90 on"},
     {"sm_80", "elect.sync %r1|%p1, -1;", "from sm_90 on"},
+    {"sm_80", "mov.u32 %r1, %cluster_ctarank;",
+     "'%cluster_ctarank' exists from sm_90 on, the target is sm_80"},
+    {"sm_80", "mov.u32 %r1, %clusterid.x;", "'%clusterid' exists from sm_90 on, the target is sm_80"},
+    {"sm_90", "mov.u32 %r1, %clusterid.x;", NULL},
+    {"sm_80", "mov.u32 %r1, %total_smem_size;", NULL},
     {"sm_90", "setmaxnreg.inc.sync.aligned.u32 232;", "from sm_90a on, the target is sm_90"},
     {"sm_90", "wgmma.fence.sync.aligned;", "exists on sm_90a only, the target is sm_90"},
     {"sm_100a", "wgmma.fence.sync.aligned;", "exists on sm_90a only, the target is sm_100a"},
@@ -319,6 +324,22 @@ START_TEST(targets_have_what_they_have) {
 }
 END_TEST
 
+START_TEST(directives_of_clusters_need_a_target_with_them) {
+  static const char *const directives[] = {".reqnctapercluster 2", ".maxclusterrank 8", ".explicitcluster"};
+  for (size_t i = 0; i < COUNT_OF(directives); i++) {
+    char text[256];
+    static const char format[] = ".version 8.8\n.target %s\n.address_size 64\n.entry k() %s {\nret;\n}\n";
+    snprintf(text, sizeof text, format, "sm_89", directives[i]);
+    refuse(text, "exists from sm_90 on, the target is sm_89", ARKE_ERR_UNSUPPORTED);
+    snprintf(text, sizeof text, format, "sm_90", directives[i]);
+    ptx_module *m = NULL;
+    arke_error err = ARKE_ERROR_INIT;
+    ck_assert_msg(ptx_parse(text, strlen(text), &m, &err) == ARKE_OK, "%s", err.text);
+    ptx_module_free(m);
+  }
+}
+END_TEST
+
 START_TEST(deep_nesting_is_refused) {
   char text[1024] = HEAD ".entry k() ";
   for (int k = 0; k < 70; k++) strcat(text, "{");
@@ -346,6 +367,7 @@ Suite *ptx_errors_suite(void) {
   tcase_add_test(t, texts_are_refused);
   tcase_add_test(t, statements_are_refused);
   tcase_add_test(t, targets_have_what_they_have);
+  tcase_add_test(t, directives_of_clusters_need_a_target_with_them);
   tcase_add_test(t, deep_nesting_is_refused);
   tcase_add_test(t, long_lists_are_refused);
   suite_add_tcase(s, t);
