@@ -13,6 +13,9 @@ START_TEST(every_target_is_found_by_its_name) {
     ck_assert_ptr_null(nearest);
     ck_assert_int_gt(t->smem_per_block_bytes, 0);
     ck_assert_int_gt(t->rates.sm_count, 0);
+    ck_assert_int_ge(t->max_threads_per_sm, t->max_threads_per_block);
+    ck_assert_int_ge(t->max_ctas_per_sm, 1);
+    ck_assert(t->rates.boost_hz >= t->rates.clock_hz && t->rates.f16_flops_per_s > 0);
     ck_assert(t->rates.dram_bytes_per_s > 0 && t->rates.l2_bytes_per_s > t->rates.dram_bytes_per_s);
     /* "+ptx86" and "8.6" are one fact in two spellings. */
     char digits[8] = {t->ptx_version[0], t->ptx_version[2], 0};
@@ -40,6 +43,44 @@ START_TEST(exact_targets_run_on_their_own_device_alone) {
 }
 END_TEST
 
+/* Newer instructions first; the list's ranks are those that the runtime picks by. */
+START_TEST(better_targets_come_first) {
+  for (int i = 1; i < target_count(); i++) {
+    const target *t = target_get(i), *before = target_get(i - 1);
+    ck_assert_int_gt(before->cc_major * 10 + before->cc_minor, t->cc_major * 10 + t->cc_minor);
+  }
+}
+END_TEST
+
+/* What a GPU gets by default has no more shared memory than that GPU. */
+START_TEST(every_gpu_has_a_target_that_fits_it) {
+  static const struct {
+    const char *device, *target;
+    int major, minor;
+  } gpus[] = {
+      {"sm_80", "sm_80", 8, 0},    {"sm_86", "sm_86", 8, 6},    {"sm_87", "sm_86", 8, 7},
+      {"sm_89", "sm_89", 8, 9},    {"sm_90a", "sm_90a", 9, 0},  {"sm_100a", "sm_100a", 10, 0},
+      {"sm_103a", "sm_89", 10, 3}, {"sm_110a", "sm_89", 11, 0}, {"sm_120a", "sm_89", 12, 0},
+      {"sm_121a", "sm_89", 12, 1},
+  };
+  for (size_t i = 0; i < COUNT_OF(gpus); i++) {
+    const target *t = target_for_cc(gpus[i].major, gpus[i].minor);
+    arke_error err = ARKE_ERROR_INIT;
+    device *d;
+    device_info info;
+    ck_assert_ptr_nonnull(t);
+    ck_assert_str_eq(t->name, gpus[i].target);
+    ck_assert_msg(device_open_emulator(gpus[i].device, 1, &d, &err) == ARKE_OK, "%s", err.text);
+    ck_assert_int_eq(d->ops->info(d, &info, &err), ARKE_OK);
+    ck_assert_int_eq(info.cc_major, gpus[i].major);
+    ck_assert_int_le(t->smem_per_block_bytes, info.smem_per_block_bytes);
+    if (strcmp(t->name, gpus[i].device) == 0)
+      ck_assert_int_eq(t->smem_per_block_bytes, info.smem_per_block_bytes);
+    d->ops->close(d);
+  }
+}
+END_TEST
+
 /* What is generated for a GPU must be what the runtime looks for on it. */
 START_TEST(the_runtime_serves_every_target) {
   for (int i = 0; i < target_count(); i++) {
@@ -62,6 +103,8 @@ TCase *target_tests(void) {
   tcase_add_test(tests, every_target_is_found_by_its_name);
   tcase_add_test(tests, a_misspelt_target_gets_a_suggestion);
   tcase_add_test(tests, exact_targets_run_on_their_own_device_alone);
+  tcase_add_test(tests, better_targets_come_first);
+  tcase_add_test(tests, every_gpu_has_a_target_that_fits_it);
   tcase_add_test(tests, the_runtime_serves_every_target);
   return tests;
 }

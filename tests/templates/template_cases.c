@@ -52,8 +52,13 @@ void template_fill_views(const ir_problem *p, const template_input *inputs, int 
 
 template_case template_case_bind(arena *a, const kernel_template *k, const char *text, const char *bindings,
                                  const char *settings) {
+  return template_case_bind_for(a, k, target_find("sm_90a", NULL), text, bindings, settings);
+}
+
+template_case template_case_bind_for(arena *a, const kernel_template *k, const target *t, const char *text,
+                                     const char *bindings, const char *settings) {
   arke_error err = ARKE_ERROR_INIT;
-  template_case c = {.k = k, .t = target_find("sm_90a", NULL), .p = template_bind(a, text, bindings)};
+  template_case c = {.k = k, .t = t, .p = template_bind(a, text, bindings)};
   c.made = ARENA_NEW(a, struct template_made);
   ck_assert_ptr_nonnull(c.made);
   c.made->a = a;

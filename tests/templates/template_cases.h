@@ -34,6 +34,9 @@ ir_problem template_bind(arena *a, const char *text, const char *bindings);
 /* `settings`: "TILE_X=32,…", what is left out takes the template's defaults. The problem must fit. */
 template_case template_case_bind(arena *a, const kernel_template *k, const char *text, const char *bindings,
                                  const char *settings);
+/* The same for another target than sm_90a. */
+template_case template_case_bind_for(arena *a, const kernel_template *k, const target *t, const char *text,
+                                     const char *bindings, const char *settings);
 lowered template_case_lower(arena *a, const template_case *c);
 /* Lowers and runs on the emulator with `views` (NULL: no gaps): every element right, nothing else written, by
  * way `way` (-1: any). */
