@@ -244,16 +244,12 @@ static bool active_mask(alu_call *c) {
   return true;
 }
 
-bool alu_execute(const ptx_kernel *kernel, const ptx_instruction *i, alu_warp *warp, uint32_t active,
-                 alu_fault *fault) {
-  bool halves = alu_moves_halves(i);
-  if (!halves && !alu_check_reads(kernel, i, &warp->registers, active, fault)) return false;
+static bool execute(const ptx_instruction *i, alu_warp *warp, uint32_t active, alu_fault *fault) {
   alu_call c;
   c.i = i;
   c.warp = warp;
   c.active = active;
   c.fault = fault;
-  if (halves) return alu_move_halves(&c);
   memset(c.in, 0, sizeof c.in);
   switch (i->opcode) {
   case PTX_AND:
@@ -279,4 +275,14 @@ bool alu_execute(const ptx_kernel *kernel, const ptx_instruction *i, alu_warp *w
   case PTX_ACTIVEMASK: return active_mask(&c);
   default: return by_type(&c);
   }
+}
+
+bool alu_execute(const ptx_kernel *kernel, const ptx_instruction *i, alu_warp *warp, uint32_t active,
+                 alu_fault *fault) {
+  if (alu_check_reads(kernel, i, &warp->registers, active, fault)) return execute(i, warp, active, fault);
+  alu_parts parts;
+  if (!alu_hands_on_parts(i, &warp->registers, &parts)) return false;
+  if (!execute(i, warp, active, fault)) return false;
+  alu_keep_parts(i, &warp->registers, &parts, active);
+  return true;
 }

@@ -31,16 +31,21 @@ bool alu_cvt_pack(alu_call *c);
 
 /* Whole instructions, operands included. */
 bool alu_mov(alu_call *c);
-/* Whether it moves two halves into a register or out of one, and that: one of them may hold no value, which
- * the other one's reader does not mind. */
-bool alu_moves_halves(const ptx_instruction *i);
-bool alu_move_halves(alu_call *c);
 bool alu_compare(alu_call *c); /* setp, set */
 bool alu_shfl(alu_call *c);
 bool alu_vote(alu_call *c);
 bool alu_match(alu_call *c);
 bool alu_redux(alu_call *c);
 bool alu_elect(alu_call *c);
+
+/* Which 16-bit parts of an instruction's source hold a value, by lane. */
+typedef struct alu_parts {
+  uint32_t has[PTX_PARTS];
+} alu_parts;
+/* Whether the instruction hands on parts of its source as they are, in *parts then: it may run where some of
+ * them hold no value. alu_keep_parts, after it has run, says which of its results do. */
+bool alu_hands_on_parts(const ptx_instruction *i, const ptx_registers *r, alu_parts *parts);
+void alu_keep_parts(const ptx_instruction *i, ptx_registers *r, const alu_parts *parts, uint32_t active);
 
 /* Fills *fault and returns false. */
 bool alu_fail(alu_fault *fault, emu_fault kind, int lane, uint32_t use, const char *format, ...)

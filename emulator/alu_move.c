@@ -75,46 +75,6 @@ static bool unpack(alu_call *c, const ptx_operand *to) {
   return true;
 }
 
-bool alu_moves_halves(const ptx_instruction *i) {
-  if (i->opcode != PTX_MOV || i->guard != PTX_NOWHERE) return false;
-  if (i->type[0] == PTX_TYPE_PRED || i->type[0] == PTX_TYPE_B128) return false;
-  const ptx_operand *to = &i->operands[0], *from = &i->operands[1];
-  return (from->kind == PTX_OPERAND_VECTOR && from->n == 2 && to->kind == PTX_OPERAND_REGISTER) ||
-         (to->kind == PTX_OPERAND_VECTOR && to->n == 2 && from->kind == PTX_OPERAND_REGISTER);
-}
-
-static void forget(ptx_registers *r, uint32_t slot, uint32_t lanes) {
-  r->written[slot] &= ~lanes;
-}
-
-/* LLVM makes pairs of 32 bits of which it uses one half, and leaves the other as it is. */
-bool alu_move_halves(alu_call *c) {
-  const ptx_operand *to = &c->i->operands[0], *from = &c->i->operands[1];
-  ptx_registers *r = &c->warp->registers;
-  bool packs = from->kind == PTX_OPERAND_VECTOR;
-  uint32_t has[2];
-  for (uint32_t k = 0; k < 2; k++) {
-    if (packs)
-      has[k] =
-          from->elements[k].kind == PTX_OPERAND_REGISTER ? r->written[from->elements[k].slot] : PTX_FULL_MASK;
-    else
-      has[k] = r->written[from->slot] | r->half_written[from->slot][k];
-  }
-  if (packs) {
-    pack(c, from);
-    forget(r, to->slot, c->active & ~(has[0] & has[1]));
-    for (uint32_t k = 0; k < 2; k++) {
-      uint32_t *half = &r->half_written[to->slot][k];
-      *half = (*half & ~c->active) | (has[k] & c->active);
-    }
-    return true;
-  }
-  unpack(c, to);
-  for (uint32_t k = 0; k < 2; k++)
-    if (to->elements[k].kind == PTX_OPERAND_REGISTER) forget(r, to->elements[k].slot, c->active & ~has[k]);
-  return true;
-}
-
 bool alu_mov(alu_call *c) {
   const ptx_instruction *i = c->i;
   if (i->type[0] == PTX_TYPE_B128) return move_128(c);

@@ -20,7 +20,7 @@ static bool open_warp(emu_cluster *c, emu_cta *cta, emu_warp *w, uint32_t index)
   alu_warp *a = &w->alu;
   a->registers.value = calloc(slots, sizeof *a->registers.value);
   a->registers.written = calloc(slots, sizeof *a->registers.written);
-  a->registers.half_written = calloc(slots, sizeof *a->registers.half_written);
+  a->registers.part_written = calloc(slots, sizeof *a->registers.part_written);
   a->registers.predicate = calloc(predicates, sizeof *a->registers.predicate);
   a->registers.predicate_written = calloc(predicates, sizeof *a->registers.predicate_written);
   w->register_written = calloc(slots, sizeof *w->register_written);
@@ -28,7 +28,7 @@ static bool open_warp(emu_cluster *c, emu_cta *cta, emu_warp *w, uint32_t index)
   w->register_read = calloc(slots, sizeof *w->register_read);
   w->view = emu_view_new(&c->order);
   if (l->local_bytes > 0) w->local = calloc(PTX_LANES, l->local_bytes);
-  if (a->registers.value == NULL || a->registers.written == NULL || a->registers.half_written == NULL ||
+  if (a->registers.value == NULL || a->registers.written == NULL || a->registers.part_written == NULL ||
       a->registers.predicate == NULL || a->registers.predicate_written == NULL ||
       w->register_written == NULL || w->register_pending == NULL || w->register_read == NULL ||
       w->view == NULL || (l->local_bytes > 0 && w->local == NULL))
@@ -126,7 +126,7 @@ arke_status emu_cluster_open(emu_launch *l, uint32_t id, emu_cluster **out) {
 static void close_warp(emu_warp *w) {
   free(w->alu.registers.value);
   free(w->alu.registers.written);
-  free(w->alu.registers.half_written);
+  free(w->alu.registers.part_written);
   free(w->alu.registers.predicate);
   free(w->alu.registers.predicate_written);
   free(w->register_written);

@@ -227,11 +227,13 @@ ptx_unit ptx_opcode_unit(ptx_opcode opcode);
 int ptx_special_bits(ptx_special special);
 
 /* Run-time registers of one warp, structure of arrays; the machine owns the memory. */
+enum { PTX_PARTS = 4 };
+
 typedef struct ptx_registers {
   uint64_t (*value)[PTX_LANES]; /* [n_slots] */
   uint32_t *written;            /* [n_slots]: lanes that hold a value; reading others is a fault */
-  /* [n_slots]: lanes whose lower and upper half hold a value where the whole may not (alu_move_halves) */
-  uint32_t (*half_written)[2];
+  /* [n_slots]: lanes whose 16-bit parts hold a value where the whole may not (alu_parts.c) */
+  uint32_t (*part_written)[PTX_PARTS];
   uint32_t *predicate;         /* [n_predicates]: lanes where it is true */
   uint32_t *predicate_written; /* [n_predicates] */
 } ptx_registers;

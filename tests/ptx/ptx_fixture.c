@@ -40,7 +40,7 @@ one_warp *one_warp_new(const char *statements) {
   w->warp.registers = (ptx_registers){
       .value = calloc(w->kernel->n_slots, sizeof *w->warp.registers.value),
       .written = calloc(w->kernel->n_slots, sizeof(uint32_t)),
-      .half_written = calloc(w->kernel->n_slots, sizeof *w->warp.registers.half_written),
+      .part_written = calloc(w->kernel->n_slots, sizeof *w->warp.registers.part_written),
       .predicate = calloc(w->kernel->n_predicates, sizeof(uint32_t)),
       .predicate_written = calloc(w->kernel->n_predicates, sizeof(uint32_t)),
   };
@@ -60,7 +60,7 @@ one_warp *one_warp_new(const char *statements) {
 void one_warp_free(one_warp *w) {
   free(w->warp.registers.value);
   free(w->warp.registers.written);
-  free(w->warp.registers.half_written);
+  free(w->warp.registers.part_written);
   free(w->warp.registers.predicate);
   free(w->warp.registers.predicate_written);
   ptx_module_free(w->module);

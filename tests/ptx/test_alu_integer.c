@@ -507,7 +507,7 @@ START_TEST(reading_what_nothing_wrote_is_a_fault) {
   ck_assert(!one_warp_run(w, 0x1fff0, &fault));
   ck_assert_int_eq(fault.lane, 16);
   one_warp_free(w);
-  /* A half that holds no value may be moved, and is not one afterwards. */
+  /* A part that holds no value may be handed on, and is not one afterwards. */
   static const struct {
     const char *text, *message;
   } halves[] = {
@@ -520,6 +520,16 @@ START_TEST(reading_what_nothing_wrote_is_a_fault) {
       {"mov.b64 %d0, {%r1, %r2}; mov.b64 %d0, {%r1, %r1}; add.s64 %d1, %d0, 1;", NULL},
       {"mov.b64 %d0, {%r1, %r2}; mov.b64 %d0, 1; mov.b64 {%r3, %r4}, %d0; add.s32 %r0, %r4, 1;", NULL},
       {"mov.b64 {%r3, %r4}, %d0; add.s32 %r0, %r4, 1;", "reads %r4, which lane 0"},
+      {"mov.b64 %d0, {%r1, %r2}; mov.b64 %d1, %d0; mov.b64 {%r3, _}, %d1; add.s32 %r0, %r3, 1;", NULL},
+      {"mov.b64 %d0, {%r1, %r2}; shr.u64 %d1, %d0, 16; cvt.u16.u64 %h0, %d1; add.s16 %h1, %h0, 1;", NULL},
+      {"mov.b64 %d0, {%r2, %r1}; shr.u64 %d1, %d0, 32; add.s64 %d2, %d1, 1;", NULL},
+      {"mov.b64 %d0, {%r1, %r2}; cvt.u32.u64 %r3, %d0; add.s32 %r0, %r3, 1;", NULL},
+      {"mov.b64 %d0, {%r1, %r2}; shr.u64 %d1, %d0, 16; cvt.u32.u64 %r3, %d1; add.s32 %r0, %r3, 1;",
+       "reads %r3, which lane 0"},
+      {"mov.b64 %d0, {%r1, %r2}; shr.u64 %d1, %d0, 8;", "reads %d0, which lane 0"},
+      {"mov.b64 %d0, {%r1, %r2}; shr.s64 %d1, %d0, 16;", "reads %d0, which lane 0"},
+      {"mov.b64 %d0, {%r1, %r2}; cvt.rn.f32.u64 %r3, %d0;", "reads %d0, which lane 0"},
+      {"mov.b32 %r2, {%h0, %h1};  add.s32 %r0, %r2, 1;", "reads %r2, which lane 0"},
   };
   for (size_t k = 0; k < COUNT_OF(halves); k++) {
     w = one_warp_new(halves[k].text);
