@@ -6,8 +6,6 @@
 #include "templates/contraction_value.h"
 #include "templates/group_tiles.h"
 
-enum { FAR = 1 << 30 }; /* past every key and query: sizes are below it */
-
 gen_value attend_index(const attend_emitter *e, gen_value x) {
   return e->p->wide_offsets && gen_type_of(e->b, x) == GEN_I32 ? gen_sext(e->b, x, GEN_I64) : x;
 }
@@ -70,37 +68,16 @@ void attend_set_row(attend_emitter *e, lanes *l, const attend_row *row) {
 
 /* --- bounds --- */
 
-/* A bound for one query, i32, between -FAR and FAR. */
-static gen_value bound_at(attend_emitter *e, const attention_bound *bound, gen_value rest, gen_value query) {
-  gen_builder *b = e->b;
-  gen_value v = rest;
-  if (bound->query) v = gen_add(b, rest, gen_mul_imm(b, gen_sext(b, query, GEN_I64), bound->query));
-  v = gen_smin(b, gen_smax(b, v, gen_i64(b, -FAR)), gen_i64(b, FAR));
-  return gen_trunc(b, v, GEN_I32);
-}
-
-/* Of the tile: bounds grow or fall with the query, so that their ends are at the tile's first or last one. */
 static arke_status find_keys(attend_emitter *e, arke_error *err) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->bounds;
-  gen_value keys = attend_extent(e, e->m->key);
-  e->from = e->all_from = gen_i32(b, 0);
-  e->below = e->all_below = keys;
-  for (int i = 0; i < bounds->n; i++) {
-    const attention_bound *bound = &bounds->list[i];
-    gen_value rest;
-    TRY(bound_rest(e->b, e->l, bound, &rest, err));
-    e->rests[i] = rest;
-    gen_value at_first = bound_at(e, bound, rest, e->first), at_last = bound_at(e, bound, rest, e->last);
-    gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
-    if (bound->upper) {
-      e->below = gen_smin(b, e->below, high);
-      e->all_below = gen_smin(b, e->all_below, low);
-    } else {
-      e->from = gen_smax(b, e->from, low);
-      e->all_from = gen_smax(b, e->all_from, high);
-    }
-  }
+  for (int i = 0; i < bounds->n; i++) TRY(bound_rest(b, e->l, &bounds->list[i], &e->rests[i], err));
+  bound_range keys =
+      bound_columns_of_tile(b, bounds, e->rests, e->first, e->last, attend_extent(e, e->m->key));
+  e->from = keys.from;
+  e->below = keys.below;
+  e->all_from = keys.all_from;
+  e->all_below = keys.all_below;
   if (!e->is_of_none) return ARKE_OK;
   e->below = gen_select(b, e->is_of_none, gen_i32(b, 0), e->below);
   e->all_below = gen_select(b, e->is_of_none, gen_i32(b, 0), e->all_below);
@@ -114,16 +91,8 @@ void attend_find_rows(attend_emitter *e) {
   gen_value in = gen_add(b, e->warp_row, gen_lshr(b, e->lane, gen_i32(b, 2)));
   for (int r = 0; r < e->p->thread_rows; r++) {
     attend_find_row(e, gen_add(b, e->first_row, gen_add_imm(b, in, 8 * r)), &e->rows[r]);
-    e->row_from[r] = gen_i32(b, 0);
-    e->row_below[r] = attend_extent(e, e->m->key);
-    for (int i = 0; i < bounds->n; i++) {
-      gen_value v = bound_at(e, &bounds->list[i], e->rests[i], e->rows[r].query);
-      if (bounds->list[i].upper) {
-        e->row_below[r] = gen_smin(b, e->row_below[r], v);
-      } else {
-        e->row_from[r] = gen_smax(b, e->row_from[r], v);
-      }
-    }
+    bound_columns_of_row(b, bounds, e->rests, e->rows[r].query, attend_extent(e, e->m->key), &e->row_from[r],
+                         &e->row_below[r]);
   }
 }
 

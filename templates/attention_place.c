@@ -3,8 +3,6 @@
 #include "templates/attention_emit.h"
 #include "templates/bound_rest.h"
 
-enum { FAR = 1 << 30 }; /* past every key and query: sizes are below it */
-
 gen_value attention_extent(const attention_emitter *e, int loop) {
   return gen_param(e->b, e->k->extents[loop]);
 }
@@ -34,31 +32,12 @@ gen_value attention_item_at(attention_emitter *e, gen_value place) {
   return gen_select(b, odd, mirrored, place);
 }
 
-/* --- arithmetic of signed values --- */
-
-static gen_value smaller(gen_builder *b, gen_value x, gen_value y) {
-  return gen_select(b, gen_compare(b, GEN_SLT, x, y), x, y);
-}
-
-static gen_value larger(gen_builder *b, gen_value x, gen_value y) {
-  return gen_select(b, gen_compare(b, GEN_SLT, x, y), y, x);
-}
-
 /* --- bounds --- */
 
 arke_status attention_find_rests(attention_emitter *e, arke_error *err) {
   for (int i = 0; i < e->m->bounds.n; i++)
     TRY(bound_rest(e->b, e->l, &e->m->bounds.list[i], &e->rests[i], err));
   return ARKE_OK;
-}
-
-/* Bound i for one query, i32, between -FAR and FAR. */
-static gen_value bound_at(attention_emitter *e, int i, gen_value query) {
-  gen_builder *b = e->b;
-  int64_t factor = e->m->bounds.list[i].query;
-  gen_value v = gen_add(b, e->rests[i], gen_mul_imm(b, gen_sext(b, query, GEN_I64), factor));
-  v = smaller(b, larger(b, v, gen_i64(b, -FAR)), gen_i64(b, FAR));
-  return gen_trunc(b, v, GEN_I32);
 }
 
 /* Rows past the last request see nothing. */
@@ -69,17 +48,7 @@ static gen_value unless_none(attention_emitter *e, const attention_place *at, ge
 void attention_row_keys(attention_emitter *e, const attention_place *at, gen_value query, gen_value *from,
                         gen_value *below) {
   gen_builder *b = e->b;
-  const attention_bounds *bounds = &e->m->bounds;
-  *from = gen_i32(b, 0);
-  *below = attention_extent(e, e->m->key);
-  for (int i = 0; i < bounds->n; i++) {
-    gen_value v = bound_at(e, i, query);
-    if (bounds->list[i].upper) {
-      *below = smaller(b, *below, v);
-    } else {
-      *from = larger(b, *from, v);
-    }
-  }
+  bound_columns_of_row(b, &e->m->bounds, e->rests, query, attention_extent(e, e->m->key), from, below);
   *below = unless_none(e, at, *below);
 }
 
@@ -88,9 +57,10 @@ gen_value attention_end_of_keys(attention_emitter *e, const attention_place *at)
   gen_value end = attention_extent(e, e->m->key);
   for (int i = 0; i < e->m->bounds.n; i++) {
     const attention_bound *bound = &e->m->bounds.list[i];
-    if (bound->upper && bound->query == 0) end = smaller(b, end, bound_at(e, i, at->first));
+    if (bound->upper && bound->query == 0)
+      end = gen_smin(b, end, bound_at_row(b, bound, e->rests[i], at->first));
   }
-  return larger(b, unless_none(e, at, end), gen_i32(b, 0));
+  return gen_smax(b, unless_none(e, at, end), gen_i32(b, 0));
 }
 
 /* Which of the runs of a tile the CTA has, and how many there are: those of a cluster are neighbours. */
@@ -117,34 +87,22 @@ static void take_run(attention_emitter *e, attention_place *at) {
   at->steps = gen_mul_imm(b, gen_umax(b, gen_add(b, each, more), gen_i32(b, 1)), at_once);
 }
 
-/* Bounds grow or fall with the query, so that their ends are at the tile's first or last one. */
 void attention_find_keys(attention_emitter *e, attention_place *at) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->bounds;
-  gen_value keys = attention_extent(e, e->m->key), zero = gen_i32(b, 0), from = zero, below = keys;
+  gen_value keys = attention_extent(e, e->m->key), zero = gen_i32(b, 0);
+  bound_range seen = bound_columns_of_tile(b, bounds, e->rests, at->first, at->last, keys);
+  gen_value from = seen.from, below = seen.below;
   bool lower = false;
-  at->all_from = from;
-  at->all_below = keys;
-  for (int i = 0; i < bounds->n; i++) {
-    const attention_bound *bound = &bounds->list[i];
-    gen_value at_first = bound_at(e, i, at->first), at_last = bound_at(e, i, at->last);
-    gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
-    if (bound->upper) {
-      below = smaller(b, below, high);
-      at->all_below = smaller(b, at->all_below, low);
-    } else {
-      from = larger(b, from, low);
-      at->all_from = larger(b, at->all_from, high);
-      lower = true;
-    }
-  }
-  at->below = below = larger(b, unless_none(e, at, below), zero);
-  at->all_below = unless_none(e, at, at->all_below);
+  for (int i = 0; i < bounds->n; i++) lower = lower || !bounds->list[i].upper;
+  at->all_from = seen.all_from;
+  at->below = below = gen_smax(b, unless_none(e, at, below), zero);
+  at->all_below = unless_none(e, at, seen.all_below);
   /* A step at least, in which nothing may be seen. Steps begin with the first key that is seen, in pages with
    * the copy that it is in. */
-  from = smaller(b, from, gen_add_imm(b, keys, -1));
+  from = gen_smin(b, from, gen_add_imm(b, keys, -1));
   if (e->p->page && lower) from = gen_sub(b, from, gen_urem(b, from, gen_i32(b, e->p->box_n)));
-  below = larger(b, below, gen_add_imm(b, from, 1));
+  below = gen_smax(b, below, gen_add_imm(b, from, 1));
   at->origin = lower ? from : zero;
   int at_once = attention_steps_at_once(e->p);
   gen_value keys_seen = lower ? gen_sub(b, below, from) : below;
@@ -213,7 +171,7 @@ void attention_set_head(attention_emitter *e, attention_place *at) {
     int loop = m->batch.loops[i];
     gen_value value = at->loops[loop];
     /* A CTA without a head of its own still copies its half of the keys of the others. */
-    if (loop == pack->loop && pack->spread > 1) value = smaller(b, value, at->last_head);
+    if (loop == pack->loop && pack->spread > 1) value = gen_smin(b, value, at->last_head);
     lanes_set(e->l, loop, attention_index(e, value));
   }
 }

@@ -45,9 +45,7 @@ static arke_status bound_at(backward_emitter *e, int i, gen_value row, gen_value
     return ARKE_OK;
   }
   TRY(bound_rest(e->b, e->l, bound, &v, err));
-  v = gen_add(b, v, gen_mul_imm(b, gen_sext(b, row, GEN_I64), bound->query));
-  v = gen_smin(b, gen_smax(b, v, gen_i64(b, -FAR)), gen_i64(b, FAR));
-  *value = gen_trunc(b, v, GEN_I32);
+  *value = bound_at_row(b, bound, v, row);
   return ARKE_OK;
 }
 
@@ -55,43 +53,29 @@ arke_status backward_row_columns(backward_emitter *e, gen_value row, gen_value *
                                  arke_error *err) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->seen[e->p->side];
-  *from = gen_i32(b, 0);
-  *below = backward_extent(e, backward_column_loop(e->m, e->p->side));
-  for (int i = 0; i < bounds->n; i++) {
-    gen_value v;
-    TRY(bound_at(e, i, row, &v, err));
-    if (bounds->list[i].upper) {
-      *below = gen_smin(b, *below, v);
-    } else {
-      *from = gen_smax(b, *from, v);
-    }
-  }
+  gen_value v[ATTENTION_BOUNDS];
+  for (int i = 0; i < bounds->n; i++) TRY(bound_at(e, i, row, &v[i], err));
+  bound_range met =
+      bound_columns(b, bounds, v, v, backward_extent(e, backward_column_loop(e->m, e->p->side)));
+  *from = met.from;
+  *below = met.below;
   return ARKE_OK;
 }
 
-/* Bounds grow or fall with the row, so that their ends are at the first or the last one. */
 static arke_status find_steps(backward_emitter *e, gen_value first, gen_value last, backward_steps *steps,
                               arke_error *err) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->seen[e->p->side];
-  gen_value all = backward_extent(e, backward_column_loop(e->m, e->p->side)), from = gen_i32(b, 0),
-            below = all;
-  steps->all_from = from;
-  steps->all_below = all;
+  gen_value all = backward_extent(e, backward_column_loop(e->m, e->p->side)), at_first[ATTENTION_BOUNDS],
+            at_last[ATTENTION_BOUNDS];
   for (int i = 0; i < bounds->n; i++) {
-    const attention_bound *bound = &bounds->list[i];
-    gen_value at_first, at_last;
-    TRY(bound_at(e, i, first, &at_first, err));
-    TRY(bound_at(e, i, last, &at_last, err));
-    gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
-    if (bound->upper) {
-      below = gen_smin(b, below, high);
-      steps->all_below = gen_smin(b, steps->all_below, low);
-    } else {
-      from = gen_smax(b, from, low);
-      steps->all_from = gen_smax(b, steps->all_from, high);
-    }
+    TRY(bound_at(e, i, first, &at_first[i], err));
+    TRY(bound_at(e, i, last, &at_last[i], err));
   }
+  bound_range met = bound_columns(b, bounds, at_first, at_last, all);
+  gen_value from = met.from, below = met.below;
+  steps->all_from = met.all_from;
+  steps->all_below = met.all_below;
   /* A step at least, in which nothing may be met. */
   from = gen_smin(b, from, gen_add_imm(b, all, -1));
   below = gen_smax(b, below, gen_add_imm(b, from, 1));

@@ -8,8 +8,6 @@
 
 #define STAGE "generate"
 
-enum { FAR = 1 << 30 }; /* past every query and key: sizes are below it */
-
 gen_value warps_index(const warps_emitter *e, gen_value x) {
   return e->plan->vectors.wide_offsets ? gen_sext(e->b, x, GEN_I64) : x;
 }
@@ -120,15 +118,6 @@ arke_status warps_find_tile(warps_emitter *e, gen_value *exists, arke_error *err
 
 /* --- bounds --- */
 
-/* A bound for one row, i32, between -FAR and FAR. */
-static gen_value bound_at(warps_emitter *e, int i, gen_value row) {
-  gen_builder *b = e->b;
-  int64_t of_row = e->m->seen[e->p->side].list[i].query;
-  gen_value v = e->rests[i];
-  if (of_row) v = gen_add(b, v, gen_mul_imm(b, gen_sext(b, row, GEN_I64), of_row));
-  return gen_trunc(b, gen_smin(b, gen_smax(b, v, gen_i64(b, -FAR)), gen_i64(b, FAR)), GEN_I32);
-}
-
 static void find_steps(warps_emitter *e) {
   gen_builder *b = e->b;
   int step = e->p->block_columns;
@@ -137,28 +126,19 @@ static void find_steps(warps_emitter *e) {
   e->steps_end = gen_select(b, some, gen_ceildiv_imm(b, e->below, step), e->begin);
 }
 
-/* Bounds grow or fall with the row, so that their ends are at the tile's first or last one. */
 arke_status warps_find_columns(warps_emitter *e, arke_error *err) {
   gen_builder *b = e->b;
   const attention_bounds *bounds = &e->m->seen[e->p->side];
   gen_value last = gen_add_imm(b, e->end, -1), none = gen_i32(b, 0);
   warps_set_batch(e, e->l, BACKWARD_QUERIES, NULL);
   lanes_set(e->l, warps_row_loop(e), warps_index(e, e->first));
-  e->from = e->all_from = none;
-  e->below = e->all_below = warps_extent(e, warps_column_loop(e));
-  for (int i = 0; i < bounds->n; i++) {
-    const attention_bound *bound = &bounds->list[i];
-    TRY(bound_rest(e->b, e->l, bound, &e->rests[i], err));
-    gen_value at_first = bound_at(e, i, e->first), at_last = bound_at(e, i, last);
-    gen_value low = bound->query >= 0 ? at_first : at_last, high = bound->query >= 0 ? at_last : at_first;
-    if (bound->upper) {
-      e->below = gen_smin(b, e->below, high);
-      e->all_below = gen_smin(b, e->all_below, low);
-    } else {
-      e->from = gen_smax(b, e->from, low);
-      e->all_from = gen_smax(b, e->all_from, high);
-    }
-  }
+  for (int i = 0; i < bounds->n; i++) TRY(bound_rest(b, e->l, &bounds->list[i], &e->rests[i], err));
+  bound_range columns =
+      bound_columns_of_tile(b, bounds, e->rests, e->first, last, warps_extent(e, warps_column_loop(e)));
+  e->from = columns.from;
+  e->below = columns.below;
+  e->all_from = columns.all_from;
+  e->all_below = columns.all_below;
   if (e->is_of_none) {
     e->below = gen_select(b, e->is_of_none, none, e->below);
     e->all_below = gen_select(b, e->is_of_none, none, e->all_below);
@@ -175,16 +155,8 @@ void warps_find_rows(warps_emitter *e) {
   for (int r = 0; r < WARPS_ROWS; r++) {
     gen_value row = gen_add(b, e->first, gen_add_imm(b, in, 8 * (int64_t)r));
     e->row[r] = gen_smin(b, row, gen_add_imm(b, e->end, -1));
-    e->row_from[r] = gen_i32(b, 0);
-    e->row_below[r] = warps_extent(e, warps_column_loop(e));
-    for (int i = 0; i < bounds->n; i++) {
-      gen_value v = bound_at(e, i, e->row[r]);
-      if (bounds->list[i].upper) {
-        e->row_below[r] = gen_smin(b, e->row_below[r], v);
-      } else {
-        e->row_from[r] = gen_smax(b, e->row_from[r], v);
-      }
-    }
+    bound_columns_of_row(b, bounds, e->rests, e->row[r], warps_extent(e, warps_column_loop(e)),
+                         &e->row_from[r], &e->row_below[r]);
     if (e->p->side != BACKWARD_QUERIES) continue;
     gen_value both = gen_load_global(b, GEN_F32, 2, warps_statistics_address(e, NULL, e->row[r]), false);
     e->row_lse[r] = gen_lane(b, both, 0);
