@@ -301,8 +301,6 @@ template_reason attend_judge(const void *prepared, const target *t, const target
                              const config *c, double *ns);
 /* Of a score, beside its product: 0 where it is that. */
 double attend_body_instructions(const attention_match *m);
-/* Clusters of so many CTAs that are at work at once, of one CTA on an SM. */
-double attend_clusters_at_once(const target_rates *rates, int ctas);
 double attend_plan_cost_ns(const attend_plan *plan, const target *t, const target_rates *rates);
 arke_status attend_ways(const ir_problem *p, const target *t, const config *c, const lower_options *options,
                         arena *a, kernel_way *ways, int *n, arke_error *err);

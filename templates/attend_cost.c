@@ -140,17 +140,13 @@ static double resident(const attend_plan *p, const target *t) {
   return fmax(1, fmin(n, floor((double)t->max_threads_per_sm / p->threads)));
 }
 
-double attend_clusters_at_once(const target_rates *rates, int ctas) {
-  double sms = rates->sm_count / gpcs, more = floor(sms * (1 + gpc_spread) / ctas),
-         fewer = floor(sms * (1 - gpc_spread) / ctas);
-  return fmax(1, gpcs / 2 * (more + fewer));
-}
-
 /* CTAs at work at once. */
 static double slots_of(const attend_plan *p, const target *t, const target_rates *rates) {
-  double each = resident(p, t);
+  double each = resident(p, t), sms = rates->sm_count / gpcs;
   if (!p->clustered) return each * rates->sm_count;
-  return each * attend_clusters_at_once(rates, p->split) * p->split;
+  double more = each * floor(sms * (1 + gpc_spread) / p->split),
+         fewer = each * floor(sms * (1 - gpc_spread) / p->split);
+  return fmax(1, gpcs / 2 * (more + fewer)) * p->split;
 }
 
 static double either(double x, double y) {

@@ -22,10 +22,11 @@ static const double step_ns = 30;
 static const double unlike_requests = 1.12;
 static const double made_ns = 700; /* of a tile whose queries are computed: reckoned, not fitted */
 static const double made_instructions = 3, node_instructions = 1; /* of an element of those, and of a node */
-static const double combine_ns = 3300;                            /* of the second launch, behind the first */
-/* MERGE: two meetings of a cluster, and what a CTA takes in of the others' shared memory (as attend_cost.c
- * has it): reckoned, not fitted. */
-static const double merge_ns = 1000, merge_bytes_per_ns = 18;
+static const double combine_ns = 3300,
+                    combine_bytes_per_ns = 3600; /* of the second launch, behind the first */
+/* MERGE, fitted to 33 configurations of six problems: what a cluster's meetings take, what a CTA takes in of
+ * the others' shared memory, and by how much the CTAs of a pair, and of more, wait for one another. */
+static const double merge_ns = 2000, merge_bytes_per_ns = 25, pair_wait = 1.04, cluster_wait = 1.2;
 
 /* What a request has, about: all of them alike. */
 typedef struct request_size {
@@ -134,15 +135,25 @@ static double query_time(const attention_plan *p, const target_rates *rates) {
 }
 
 /* SPLIT: a second launch, and what CTAs leave for it, which is still in L2. */
-static double combine_time(const attention_plan *p, const target_rates *rates, double queries, double units) {
+static double combine_time(const attention_plan *p, double queries, double units) {
   if (!p->split) return 0;
-  double bytes = 8 * queries * p->pack.heads * units * p->v.columns;
-  return combine_ns + bytes / rates->l2_bytes_per_s * 1e9;
+  /* Written, and read; by lanes that share a row at half the rate. */
+  double bytes = (p->team > 1 ? 10 : 8) * queries * p->pack.heads * units * p->v.columns;
+  return combine_ns + bytes / combine_bytes_per_ns;
 }
 
-/* Of a tile whose keys a cluster shares: a CTA adds up its part of the rows of as many tiles. */
-static double merge_time(const attention_plan *p) {
-  return p->merge == 1 ? 0 : merge_ns + 4.0 * p->block_m * p->v.columns / merge_bytes_per_ns;
+/* Of a tile whose keys a cluster shares: each CTA adds up its share of the rows that there are. */
+static double merge_time(const attention_plan *p, double queries) {
+  if (p->merge == 1) return 0;
+  double bytes = 4 * fmin(p->block_m, queries * p->pack.heads) * p->v.columns;
+  return merge_ns + bytes * (p->merge - 1) / p->merge / merge_bytes_per_ns;
+}
+
+/* CTAs at work at once, one on an SM. Two of a cluster share a TPC; of more some of a GPC's SMs are left
+ * over: 32 clusters of 4 were at work on an H200's 132. */
+static double slots_of(const attention_plan *p, double sms) {
+  if (p->merge == 1) return sms;
+  return (floor(sms / p->merge) - (p->merge > 2)) * p->merge;
 }
 
 double attention_plan_cost_ns(const attention_plan *p, const target *t, const target_rates *rates) {
@@ -172,22 +183,23 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
   double parts = (double)attention_runs(p, rates->sm_count), runs = parts * p->merge;
   heads *= runs;
   all /= runs;
-  longest = ceil(longest / runs);
+  int at_once = attention_steps_at_once(p);
+  longest = runs > 1 ? ceil(ceil(longest / at_once) / runs) * at_once : longest;
   /* CTAs of an SM are half as fast each; where there are fewer than that, an SM has one. */
   double items = tiles * heads;
   int resident = items <= sms ? 1 : p->resident;
-  if (p->merge > 1) sms = attend_clusters_at_once(rates, p->merge) * p->merge;
-  sms *= resident;
+  sms = slots_of(p, sms) * resident;
   double rounds = ceil(items / sms), each = step_time(p, rates, resident) * resident;
   /* Tiles of like lengths come in rounds; of unlike ones the longest come first, and the others fill up. */
   double uneven = p->packed && p->group ? unlike_requests : p->group == 1 ? 1.06 : 1.02;
   bool even = !p->masked || p->merge > 1; /* a cluster's runs end together */
   double steps = !even ? fmax(longest, all * heads / fmin(sms, items) * uneven) : rounds * longest;
   double between = p->persistent ? tile_ns + (rounds - 1) * next_tile_ns / resident : rounds * tile_ns;
-  between += rounds * (query_time(p, rates) + merge_time(p));
+  between += rounds * (query_time(p, rates) + merge_time(p, queries));
   double stages = p->stages > 1 ? 1 : 1.25;
+  if (p->merge > 1) steps *= p->merge == 2 ? pair_wait : cluster_wait;
   double math = steps * each * stages + between,
          memory = memory_time(p, rates, heads / runs, sharing, tiles, all * heads, keys);
   return rates->launch_ns + fmax(math, memory) + 0.05 * fmin(math, memory) +
-         combine_time(p, rates, queries, heads / p->merge);
+         combine_time(p, queries, heads / p->merge);
 }
