@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tuner/cli_problem.h"
+
 #define STAGE "planted"
 
 const cli_fault_row cli_fault_table[CLI_FAULT_COUNT] = {
@@ -21,16 +23,16 @@ static const space_param params[] = {{.name = "FAULT",
                                       }}};
 static const space planted_space = {.template_name = "planted", .n_params = 1, .params = params};
 
-static const kernel_template *sound(void) {
-  return template_find("gemm");
+static const kernel_template *sound(const target *t) {
+  return template_find(cli_products_of(t));
 }
 
 static void sound_config(const ir_problem *p, const target *t, config *c) {
-  sound()->defaults(p, t, c);
+  sound(t)->defaults(p, t, c);
 }
 
 static template_reason planted_fits(const ir_problem *p, const target *t, strbuf *detail) {
-  return sound()->fits(p, t, detail);
+  return sound(t)->fits(p, t, detail);
 }
 
 static const space *planted_space_of(const target *t) {
@@ -52,7 +54,7 @@ static const void *planted_prepare(const ir_problem *p, const target *t, arena *
   planted_prepared *made = ARENA_NEW(a, planted_prepared);
   if (made == NULL) return NULL;
   sound_config(p, t, &made->inner);
-  made->sound = sound()->prepare(p, t, a);
+  made->sound = sound(t)->prepare(p, t, a);
   return made->sound == NULL ? NULL : made;
 }
 
@@ -60,7 +62,7 @@ static const void *planted_prepare(const ir_problem *p, const target *t, arena *
 static template_reason planted_judge(const void *prepared, const target *t, const target_rates *rates,
                                      const config *c, double *ns) {
   const planted_prepared *made = prepared;
-  template_reason reason = sound()->judge(made->sound, t, rates, &made->inner, ns);
+  template_reason reason = sound(t)->judge(made->sound, t, rates, &made->inner, ns);
   if (template_is_built(reason)) *ns /= 1 + c->values[0];
   return reason;
 }
@@ -70,7 +72,7 @@ static void planted_reduced(const ir_problem *p, const target *t, const config *
   (void)c;
   config inner = {{0}};
   sound_config(p, t, &inner);
-  sound()->reduced_problem(p, t, &inner, sm_count, reduced);
+  sound(t)->reduced_problem(p, t, &inner, sm_count, reduced);
 }
 
 /* Instructions that go before the kernel's own. */
@@ -105,7 +107,7 @@ static arke_status planted_lower(const ir_problem *p, const target *t, const con
   sound_config(p, t, &inner);
   if (fault == CLI_FAULT_ABORT)
     abort(); /* runs in a compile worker: what LLVM does when an assertion fails */
-  TRY(sound()->lower(p, t, &inner, options, a, out, err));
+  TRY(sound(t)->lower(p, t, &inner, options, a, out, err));
   out->ptx = insert(a, out->ptx, prologue(fault));
   if (out->ptx == NULL)
     return error_set(err, ARKE_ERR_INTERNAL, STAGE, "the sound kernel has no entry to edit");

@@ -1,5 +1,5 @@
 /* A template whose kernels do wrong on purpose: what the tuner must survive, on a real device. Its tiling
- * space is one parameter, FAULT; 0 is a sound kernel of the gemm template. */
+ * space is one parameter, FAULT; 0 is a sound kernel of a product (cli_products_of). */
 #ifndef ARKE_TUNER_CLI_PLANTED_H
 #define ARKE_TUNER_CLI_PLANTED_H
 

@@ -201,6 +201,10 @@ const target *cli_default_target(void) {
   return target_find("sm_90a", NULL);
 }
 
+const char *cli_products_of(const target *t) {
+  return t->has.wgmma ? "gemm" : "mma";
+}
+
 arke_status cli_candidates(const ir_problem *p, const target *t, const char *config_text, tune_candidates *c,
                            arke_error *err) {
   TRY(tune_candidates_rank(p, t, &t->rates, NULL, c, err));

@@ -29,6 +29,8 @@ arke_status cli_problem_read(const cli_settings *s, arena *a, cli_problem *p, ar
 
 /* The target meant when no GPU and no --target decides. */
 const target *cli_default_target(void);
+/* Name of the template whose kernels of large products stand for all in tests of a device. */
+const char *cli_products_of(const target *t);
 /* Ranks the configurations for the problem, and checks --config if `config_text` is not NULL: what it names
  * must be feasible. On success *c is the caller's, for tune_candidates_release. */
 arke_status cli_candidates(const ir_problem *p, const target *t, const char *config_text, tune_candidates *c,

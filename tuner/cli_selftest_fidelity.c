@@ -34,8 +34,9 @@ static arke_status compare_kernels(cli_selftest *t, fidelity_part *f, arke_error
   const char *const *shapes = cuda ? full_shapes : short_shapes;
   int n_shapes = (int)(cuda ? COUNT_OF(full_shapes) : COUNT_OF(short_shapes));
   dtype type = t->settings->type, other = type == DTYPE_BF16 ? DTYPE_F16 : type;
-  const cli_fidelity_plan plans[] = {{"matmul", "gemm", type, n_shapes, shapes, cuda ? 20 : 2},
-                                     {"linear", "gemm", other, n_shapes, shapes, cuda ? 10 : 2}};
+  const char *products = cli_products_of(t->target);
+  const cli_fidelity_plan plans[] = {{"matmul", products, type, n_shapes, shapes, cuda ? 20 : 2},
+                                     {"linear", products, other, n_shapes, shapes, cuda ? 10 : 2}};
   const cli_fidelity_options options = {.target = t->target,
                                         .kind = t->kind,
                                         .index = t->settings->tune.device_index,
