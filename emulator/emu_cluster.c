@@ -123,6 +123,27 @@ arke_status emu_cluster_open(emu_launch *l, uint32_t id, emu_cluster **out) {
   return ARKE_OK;
 }
 
+/* Shared memory is gone with its CTA: what others do there has to be ordered before some warp's end. An
+ * arrival without release orders no reads that are still under way. */
+bool emu_cluster_cta_exit(emu_cta *cta, emu_warp *last) {
+  emu_cluster *c = cta->cluster;
+  if (c->n_ctas == 1) return true;
+  emu_view *view = emu_view_new(&c->order);
+  if (view == NULL) return emu_no_memory(c->launch);
+  for (uint32_t i = 0; i < c->warps_per_cta; i++) emu_view_join(&c->order, view, cta->warps[i].view);
+  emu_conflict conflict;
+  bool quiet =
+      emu_shadow_quiet(cta->shadow, &c->order, view, cta->warps[0].agent, c->warps_per_cta, &conflict);
+  free(view);
+  if (quiet) return true;
+  const emu_warp *other = c->warps[emu_epoch_agent(conflict.earlier)];
+  char where[96];
+  emu_describe_shared(cta, conflict.address, where, sizeof where);
+  return emu_fail(last, EMU_FAULT_EXIT, -1, "ends while %s may still be %s by CTA rank %u (line %d)", where,
+                  conflict.kind == EMU_CONFLICT_WRITE ? "written" : "read", other->cta->rank,
+                  c->launch->kernel->instructions[emu_epoch_pc(conflict.earlier)].line);
+}
+
 static void close_warp(emu_warp *w) {
   free(w->alu.registers.value);
   free(w->alu.registers.written);

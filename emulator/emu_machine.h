@@ -270,6 +270,7 @@ uint64_t emu_draw(emu_launch *l); /* next pseudo-random number of the launch */
 /* emu_cluster.c */
 arke_status emu_cluster_open(emu_launch *l, uint32_t id, emu_cluster **cluster);
 void emu_cluster_close(emu_cluster *c);
+bool emu_cluster_cta_exit(emu_cta *cta, emu_warp *last);
 
 /* emu_schedule.c: runs until the cluster ends (true, *finished), gives way to another one (true) or faults.
  */

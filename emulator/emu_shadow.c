@@ -294,6 +294,43 @@ bool emu_shadow_initialised(const emu_shadow *s, uint32_t address, uint32_t byte
   return true;
 }
 
+/* Whose accesses may still be under way at a CTA's end. */
+typedef struct leaving {
+  const emu_order *order;
+  const emu_view *view;
+  uint32_t first_warp, n_warps;
+} leaving;
+
+static bool is_over(const leaving *l, emu_epoch e) {
+  uint32_t agent = emu_epoch_agent(e);
+  bool own = agent - l->first_warp < l->n_warps || !emu_agent_is_warp(l->order, agent);
+  return e == 0 || own || emu_view_covers(l->order, l->view, e);
+}
+
+static bool is_quiet(const emu_shadow *s, const cell *c, const leaving *l, uint32_t address,
+                     emu_conflict *conflict) {
+  if (!is_over(l, c->write)) return refuse(conflict, EMU_CONFLICT_WRITE, address, c->write);
+  if ((c->flags & CELL_READ_SET) == 0)
+    return is_over(l, c->read) || refuse(conflict, EMU_CONFLICT_READ, address, c->read);
+  const read_set *set = &s->sets[(uint32_t)c->read];
+  for (uint32_t i = 0; i < set->n; i++)
+    if (!is_over(l, set->readers[i])) return refuse(conflict, EMU_CONFLICT_READ, address, set->readers[i]);
+  return true;
+}
+
+bool emu_shadow_quiet(const emu_shadow *s, const emu_order *order, const emu_view *view, uint32_t first_warp,
+                      uint32_t n_warps, emu_conflict *conflict) {
+  leaving l = {order, view, first_warp, n_warps};
+  for (uint32_t i = 0; i < s->n_cells; i++) {
+    const cell *c = &s->cells[i];
+    bool split = (c->flags & CELL_SPLIT) != 0;
+    const cell *parts = split ? s->splits[(uint32_t)c->write] : c;
+    for (uint32_t j = 0; j < (split ? CELL_BYTES : 1); j++)
+      if (!is_quiet(s, &parts[j], &l, i * CELL_BYTES + j, conflict)) return false;
+  }
+  return true;
+}
+
 void emu_shadow_forget(emu_shadow *s, uint32_t address, uint32_t bytes) {
   for (uint32_t i = 0; i < bytes; i++) {
     uint32_t index = (address + i) / CELL_BYTES, first = (address + i) % CELL_BYTES;

@@ -53,6 +53,10 @@ bool emu_shadow_access(emu_shadow *s, uint32_t address, uint32_t bytes, bool wri
 void emu_shadow_initialise(emu_shadow *s, uint32_t address, uint32_t bytes);
 /* False with the first such byte when one was never written. */
 bool emu_shadow_initialised(const emu_shadow *s, uint32_t address, uint32_t bytes, uint32_t *first);
+/* Whether all that other warps than [first_warp, first_warp + n_warps) did there happened before `view`: the
+ * window is about to be somebody else's. False with the first access of which that is not known. */
+bool emu_shadow_quiet(const emu_shadow *s, const emu_order *order, const emu_view *view, uint32_t first_warp,
+                      uint32_t n_warps, emu_conflict *conflict);
 /* Forgets what was there: the bytes now belong to someone else, and hold nothing. */
 void emu_shadow_forget(emu_shadow *s, uint32_t address, uint32_t bytes);
 

@@ -112,7 +112,7 @@ static bool exit_lanes(emu_warp *w, uint32_t lanes) {
   w->cta->live_warps--;
   w->cluster->live_warps--;
   emu_barrier_warp_exit(w);
-  return w->cta->live_warps > 0 || emu_copy_cta_exit(w->cta, w);
+  return w->cta->live_warps > 0 || (emu_copy_cta_exit(w->cta, w) && emu_cluster_cta_exit(w->cta, w));
 }
 
 static emu_warpgroup *group_of(emu_warp *w) {

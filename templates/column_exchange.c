@@ -82,5 +82,5 @@ void column_combine_in_cluster(column_emitter *e, gen_value shared, gen_value fi
     exchange(e, gen_cluster_map(b, shared, gen_i32(b, r)), none, others[r], READ_OF_CLUSTER);
   for (int r = 1; r < e->p->split; r++) column_combine(e, e->states, others[r]);
   gen_if_end(b, &leads);
-  gen_cluster_arrive_relaxed(b); /* nobody ends while it is read */
+  gen_cluster_arrive(b); /* nobody ends while it is read */
 }

@@ -236,9 +236,6 @@ arke_status slim_emit(gen_builder *b, const target *t, void *user, arke_error *e
     gen_cta_sync(b);
   }
   TRY(slim_finish(e, err));
-  if (e->p->cluster > 1) { /* others may still read what this CTA has */
-    gen_cluster_arrive_relaxed(b);
-    gen_cluster_wait(b);
-  }
+  if (e->p->cluster > 1) gen_cluster_sync(b); /* others may still read what this CTA has */
   return ARKE_OK;
 }
