@@ -300,6 +300,7 @@ int64_t ir_dim_size(const ir_problem *p, ir_dim d);
  * that such sums have in common are added once), and
  * bytes of inputs read once (only the rows gathered, where that is fewer) and outputs written once. */
 double ir_flops(const ir_problem *p);
+double ir_argument_elements(const ir_problem *p); /* of all inputs and outputs */
 double ir_min_bytes(const ir_problem *p);
 
 /* --- the fp64 reference --------------------------------------------------------------------------------- */

@@ -234,3 +234,9 @@ int64_t ir_reduction_length(const ir_problem *p, int output) {
   double n = fmax(behind[output], 1);
   return n >= 0x1p62 ? 1ll << 62 : (int64_t)n;
 }
+
+double ir_argument_elements(const ir_problem *p) {
+  double n = 0;
+  for (int i = 0; i < p->op->n_args; i++) n += (double)ir_tensor_elements(p, i);
+  return n;
+}

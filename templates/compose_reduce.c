@@ -101,21 +101,21 @@ static bool runs_at(const recipe *rules, const ir_problem *p) {
   return true;
 }
 
-/* A stage that keeps whole rows keeps an axis that is another one's tokens, and the reference of a single
- * loss over all of them would take hours: then the largest axes, except for one, have only as much as
- * whole tiles need, until it takes a second or a few, on the emulator too. Those that kernels are made for
- * keep what they have. */
+/* A stage that keeps whole rows keeps an axis that is another one's tokens: the reference of a single loss
+ * over all of them would take hours, and the emulator minutes. Then the largest axes, except for one, have
+ * only as much as whole tiles need, until both take a second or a few. Those that kernels are made for keep
+ * what they have. */
 static void reduce_more(const compose_prepared *made, const ir_problem *p, const target *t, const config *c,
                         int except, arena *a, ir_problem *reduced) {
   enum { LEAST = 256, TILE = 128 };
-  static const double most_flops = 1e10, few_flops = 2e8;
+  static const double most_flops = 1e10, few_flops = 2e8, most_elements = 1e7;
   kernel_way ways[KERNEL_MAX_WAYS];
   bool fixed[LIMIT_AXES] = {false};
   int n;
-  if (ir_flops(reduced) <= most_flops) return;
+  if (ir_flops(reduced) <= most_flops && ir_argument_elements(reduced) <= most_elements) return;
   if (compose_prepared_ways(made, p, t, c, &(lower_options){0}, a, ways, &n, NULL) != ARKE_OK) return;
   if (except >= 0) fixed[except] = true;
-  while (ir_flops(reduced) > few_flops) {
+  while (ir_flops(reduced) > few_flops || ir_argument_elements(reduced) > most_elements) {
     int largest = -1;
     for (int k = 0; k < p->op->n_axes; k++)
       if (!fixed[k] && (largest < 0 || reduced->sizes[k] > reduced->sizes[largest])) largest = k;

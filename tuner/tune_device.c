@@ -12,7 +12,11 @@
 #define REFERENCE_SHARE   0.05 /* of the budget */
 #define COSTLY_S          1.0  /* for one element: a small problem is verified instead */
 #define COSTLY_SHARE      0.02 /* of the budget, if that is less: corners are evaluated whatever it takes */
-#define LOST_IN_A_ROW     3    /* workers lost before any candidate ran: the device itself is at fault */
+/* What the emulator does in a few seconds, of elements that are loaded, computed and stored one by one, and
+ * of products by matrix units. */
+#define EMULATED_ELEMENTS 2e7
+#define EMULATED_FLOPS    1e10
+#define LOST_IN_A_ROW     3 /* workers lost before any candidate ran: the device itself is at fault */
 
 /* Seconds for the reference: it is not to eat up a short budget. */
 static double reference_s(const tune_run *run) {
@@ -36,13 +40,23 @@ bool tune_device_describe(const tune_run *run, const char *bindings, json_t *bod
          json_object_set_new(body, "reference_s", json_real(reference_s(run))) == 0;
 }
 
-char *tune_trial_reduced(const tune_trial *t) {
+ir_problem tune_trial_small_problem(const tune_trial *t) {
   const tune_run *run = t->run;
   config at;
   ir_problem reduced = *run->problem;
   tune_candidate_config(&run->candidates, t->index, &at);
   tune_trial_template(t)->reduced_problem(run->problem, run->session->target, &at,
                                           run->session->info.sm_count, &reduced);
+  return reduced;
+}
+
+bool tune_trial_is_vast(const tune_trial *t) {
+  ir_problem small = tune_trial_small_problem(t);
+  return ir_argument_elements(&small) > EMULATED_ELEMENTS || ir_flops(&small) > EMULATED_FLOPS;
+}
+
+char *tune_trial_reduced(const tune_trial *t) {
+  ir_problem reduced = tune_trial_small_problem(t);
   strbuf text = STRBUF_INIT;
   ir_problem_print_bindings(&reduced, &text);
   return strbuf_take(&text);

@@ -9,8 +9,11 @@
 #define FULL_GOAL  4
 #define SALVAGE_S  30.0 /* after an interrupt, for verifying one that was compiled before it */
 
+/* One that would keep the emulator busy for minutes comes behind all others, however fast it may be: whoever
+ * has no GPU wants an entry that is known to be right. */
 static int by_rank(const void *a, const void *b) {
   const tune_trial *x = *(tune_trial *const *)a, *y = *(tune_trial *const *)b;
+  if (x->vast != y->vast) return x->vast ? 1 : -1;
   return (x->rank_ns > y->rank_ns) - (x->rank_ns < y->rank_ns);
 }
 
@@ -37,19 +40,24 @@ static void start(tune_run *run, tune_trial *t) {
   if (tune_trial_has_kernel(t)) verify(run, t); /* else it has its outcome by now, or the run was stopped */
 }
 
-/* Whether the first verified one has no better-ranked one still open, and enough were verified. */
+/* Whether the first verified one has no better-ranked one still open, and enough were verified: of vast ones
+ * the first that is right. */
 static bool is_decided(tune_trial *const *sorted, int n, int goal) {
   int verified = 0;
-  for (int i = 0; i < n && verified < goal; i++) {
+  for (int i = 0; i < n && verified < (sorted[i]->vast ? 1 : goal); i++) {
     if (is_verified(sorted[i])) verified++;
     if (is_waiting(sorted[i]) || sorted[i]->state == TRIAL_RUNNING) return false;
   }
   return true;
 }
 
+/* A vast one waits until none of the others is under way. */
 static tune_trial *first_waiting(tune_trial *const *sorted, int n) {
-  for (int i = 0; i < n; i++)
-    if (is_waiting(sorted[i])) return sorted[i];
+  bool others = false;
+  for (int i = 0; i < n; i++) {
+    others = others || (sorted[i]->state == TRIAL_RUNNING && !sorted[i]->vast);
+    if (is_waiting(sorted[i])) return sorted[i]->vast && others ? NULL : sorted[i];
+  }
   return NULL;
 }
 
@@ -115,6 +123,8 @@ tune_trial *tune_run_verify_leading(tune_run *run) {
   int n = 0;
   for (int i = 0; i < run->n_trials; i++)
     if (is_waiting(run->trials[i]) || is_verified(run->trials[i])) sorted[n++] = run->trials[i];
+  bool small = run->session->kind == TUNE_DEVICE_MODEL;
+  for (int i = 0; i < n; i++) sorted[i]->vast = small && tune_trial_is_vast(sorted[i]);
   qsort(sorted, (size_t)n, sizeof(tune_trial *), by_rank);
   tune_run_progress(run, TUNE_VERIFYING, true);
   tune_effort effort = run->session->options.effort;

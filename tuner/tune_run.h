@@ -31,6 +31,7 @@ typedef struct tune_trial {
   bool renewed;     /* or was, until this run changed it */
   bool tried_again; /* its worker died or hung before, in this run */
   bool doubted;     /* the same in an earlier run, which is checked now */
+  bool vast;        /* of tune_run_verify_leading: its small problem is not small */
   cache_outcome outcome;
   char config[LIMIT_CONFIG_BYTES];
   char *reason;   /* malloc'ed; NULL: none */
@@ -156,8 +157,11 @@ bool tune_trial_try_again(tune_trial *t, cache_outcome outcome);
 
 /* --- running on a device (tune_device.c) --- */
 
-/* Bindings of a problem small enough to emulate that takes every path of the configuration. malloc'ed; NULL:
- * out of memory. */
+/* The problem that stands for the trial's where all of it would take too long: it is small enough to emulate,
+ * and takes every path of the configuration. Some kernels are made for sizes that are not: is_vast. */
+ir_problem tune_trial_small_problem(const tune_trial *t);
+bool tune_trial_is_vast(const tune_trial *t);
+/* Its bindings. malloc'ed; NULL: out of memory. */
 char *tune_trial_reduced(const tune_trial *t);
 /* Bindings of the problem that the device at hand verifies it at: the reduced one with the model, else the
  * whole. As above. */

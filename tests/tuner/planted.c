@@ -278,6 +278,13 @@ static void reduced_problem(const ir_problem *p, const target *t, const config *
   reduced->sizes[0] = 3 * c->values[1] + 5;
 }
 
+/* The one that the model prefers needs the whole problem. */
+static void reduced_vast(const ir_problem *p, const target *t, const config *c, int sm_count,
+                         ir_problem *reduced) {
+  reduced_problem(p, t, c, sm_count, reduced);
+  if (c->values[2] == 0) *reduced = *p;
+}
+
 static const void *prepare(const ir_problem *p, const target *t, arena *a) {
   (void)t;
   (void)a;
@@ -309,6 +316,17 @@ PLANTED(hungry, "hungry", get_hungry_space, hungry_defaults, feasible_hungry, lo
 PLANTED(viewing, "viewing", get_space, defaults, feasible_viewing, lower_viewing);
 PLANTED(flawed, "flawed", get_space, defaults, feasible_flawed, lower_viewing);
 
+JUDGE(vast, feasible_viewing)
+static const kernel_template vast = {.name = "vast",
+                                     .meaning = "sound kernels, one of which runs at no small problem",
+                                     .fits = fits,
+                                     .space = get_space,
+                                     .defaults = defaults,
+                                     .prepare = prepare,
+                                     .judge = judge_vast,
+                                     .lower = lower,
+                                     .reduced_problem = reduced_vast};
+
 JUDGE(bounded, feasible_bounded)
 static const kernel_template bounded = {.name = "bounded",
                                         .meaning = "sound kernels, some of which say that they cannot win",
@@ -324,9 +342,12 @@ static const kernel_template bounded = {.name = "bounded",
 static const kernel_template *const planted_list[] = {&planted}, *const doomed_list[] = {&doomed},
                                     *const hungry_list[] = {&hungry}, *const viewing_list[] = {&viewing},
                                     *const flawed_list[] = {&flawed}, *const bounded_list[] = {&bounded},
-                                    *const all[] = {&planted, &doomed, &hungry, &viewing, &flawed, &bounded};
+                                    *const vast_list[] = {&vast}, *const all[] = {&planted, &doomed, &hungry,
+                                                                                  &viewing, &flawed, &bounded,
+                                                                                  &vast};
 const tune_templates planted_templates = {1, planted_list}, doomed_templates = {1, doomed_list},
                      hungry_templates = {1, hungry_list}, viewing_templates = {1, viewing_list},
-                     flawed_templates = {1, flawed_list}, bounded_templates = {1, bounded_list};
-static const tune_templates all_templates = {6, all};
+                     flawed_templates = {1, flawed_list}, bounded_templates = {1, bounded_list},
+                     vast_templates = {1, vast_list};
+static const tune_templates all_templates = {7, all};
 const tune_hooks planted_hooks = {&all_templates, fake_gpu_open, true};

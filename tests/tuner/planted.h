@@ -45,6 +45,8 @@ extern const tune_templates viewing_templates, flawed_templates;
 /* Good ones, which say from SPEED=PLANTED_BEATEN on that they cannot win. */
 extern const tune_templates bounded_templates;
 #define PLANTED_BEATEN 6
+/* Good ones, of which those with SPEED=0, which the model prefers, have no small problem. */
+extern const tune_templates vast_templates;
 extern const tune_hooks planted_hooks; /* all of them, and the fake GPU */
 
 /* Of `planted`, fastest at PLANTED_BEST after a flush; back to back SPEED=3 leads. Those of `hungry` begin at

@@ -162,6 +162,20 @@ START_TEST(the_model_verifies_a_reduced_problem) {
 }
 END_TEST
 
+/* What the emulator would work at for minutes comes last: here it is never run. */
+START_TEST(the_model_prefers_what_has_a_small_problem) {
+  fixture f;
+  open_fixture(&f, TUNE_DEVICE_MODEL, "T=f32 M=67108864");
+  f.options.templates = &vast_templates;
+  f.options.effort = TUNE_FULL;
+  ck_assert_msg(tune(&f) == ARKE_OK, "%s", f.err.text);
+  ck_assert_ptr_nonnull(strstr(f.result.config_text, "SPEED=1"));
+  ck_assert_int_gt(f.result.trials.verified, 0);
+  ck_assert_int_eq(f.result.trials.failed[CACHE_TIMEOUT], 0);
+  close_fixture(&f);
+}
+END_TEST
+
 START_TEST(no_gpu_falls_back_to_the_model) {
   fixture f;
   open_fixture(&f, TUNE_DEVICE_AUTO, "T=f32 M=1000");
@@ -448,6 +462,7 @@ int main(int argc, char **argv) {
   tcase_add_loop_test(c, the_family_that_wins_at_the_power_limit_is_found, 0, 2);
   tcase_add_loop_test(c, what_cannot_win_is_left_out, 0, 2);
   tcase_add_test(c, the_model_verifies_a_reduced_problem);
+  tcase_add_test(c, the_model_prefers_what_has_a_small_problem);
   tcase_add_loop_test(c, no_gpu_falls_back_to_the_model, 0, 2);
   tcase_add_test(c, one_configuration_by_name);
   tcase_add_loop_test(c, a_redundant_configuration_by_name, 0, 2);
