@@ -114,6 +114,8 @@
     SELECT_ENTRIES "WHERE s.op_name = ?1 AND p.target = ?2 AND p.bindings = ?3" \
     " AND (?4 OR w.origin = 'measured') ORDER BY w.origin = 'measured' DESC, w.median_ns") \
   X(ENTRIES, SELECT_ENTRIES "WHERE s.op_name BETWEEN ?1 AND ?2 AND p.target BETWEEN ?3 AND ?4") \
+  /* The latest winner's comes first. Each plan asks this, nearly always of an operator with one signature,
+     whose winners' dates decide nothing: CASE leaves them unread where there is no other. */ \
   X(SIGNATURES, \
     "SELECT " SIGNATURE_COLUMNS " FROM signatures s WHERE s.op_name BETWEEN ?1 AND ?2 AND EXISTS (SELECT 1" \
     " FROM problems p CROSS JOIN winners w ON w.problem = p.id WHERE p.signature = s.id" \
