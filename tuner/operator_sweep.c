@@ -124,6 +124,18 @@ static arke_status run_ways(sweep *s, const operator_call *call, const made_kern
   return made == NULL ? err->code : operator_run(call, &made->lowered, compared, err);
 }
 
+/* A GPU on which a kernel has faulted refuses everything from then on: that is no fault of what follows. */
+static arke_status check_device(sweep *s) {
+  device *dev = s->options->dev;
+  arke_error err = ARKE_ERROR_INIT;
+  device_ptr memory;
+  if (dev->ops->mem_alloc(dev, 16, "probe", &memory, &err) != ARKE_OK)
+    return error_set(s->err, ARKE_ERR_DEVICE, STAGE, "the device takes nothing after the last run: %s",
+                     err.text);
+  dev->ops->mem_free(dev, memory);
+  return ARKE_OK;
+}
+
 static arke_status run_one(sweep *s, const made_kernel *made, const ir_problem *p, const char *bindings,
                            operator_view view, operator_values values) {
   const operator_sweep *o = s->options;
@@ -150,7 +162,7 @@ static arke_status run_one(sweep *s, const made_kernel *made, const ir_problem *
   r.text = err.text;
   status = status == ARKE_ERR_MEMORY ? error_memory(s->err, STAGE) : tell(s, &r);
   strbuf_free(&point);
-  return status;
+  return status == ARKE_OK && r.verdict == OPERATOR_WRONG ? check_device(s) : status;
 }
 
 static arke_status failed(sweep *s, const kernel_template *k, const config *c, const char *bindings,
