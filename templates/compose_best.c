@@ -7,18 +7,12 @@
 
 #define STAGE "generate"
 
-/* Why templates do not fit is added to `why`. */
-static void search(const ir_problem *p, const target *t, compose_wanted wanted, compose_best *best,
-                   strbuf *why) {
+static void search(const ir_problem *p, const target *t, compose_wanted wanted, compose_best *best) {
   for (int i = 0; i < template_count(); i++) {
     const kernel_template *k = template_get(i);
     config defaults;
     if (k->fits == compose_fits || (wanted == COMPOSE_WANTED_STAGE && !k->ways)) continue;
-    size_t before = why->length;
-    if (before) strbuf_add(why, "; ");
-    strbuf_addf(why, "%s: ", k->name);
-    if (k->fits(p, t, why) != TEMPLATE_OK) continue;
-    if (why->data) why->data[why->length = before] = 0;
+    if (k->fits(p, t, NULL) != TEMPLATE_OK) continue;
     k->defaults(p, t, &defaults);
     double ns = template_cost_ns(k, p, t, &t->rates, &defaults);
     if (isinf(ns) || (best->k && ns >= best->ns)) continue;
@@ -41,17 +35,14 @@ static compose_best *find_known(const compose_known *known, const ir_problem *p,
 static compose_best *make_best(compose_splitter *s, const ir_problem *p, const char *text,
                                compose_wanted wanted) {
   arena *a = s->plan->a;
-  strbuf why = STRBUF_INIT;
   compose_best *best = ARENA_NEW(a, compose_best);
   if (best) {
     *best = (compose_best){.wanted = wanted, .next = s->known->list};
     memcpy(best->sizes, p->sizes, sizeof best->sizes);
-    search(p, s->t, wanted, best, &why);
+    search(p, s->t, wanted, best);
     best->text = arena_strdup(a, text);
-    best->why = strbuf_failed(&why) ? NULL : arena_strdup(a, strbuf_text(&why));
   }
-  strbuf_free(&why);
-  if (best && best->text && best->why) return s->known->list = best;
+  if (best && best->text) return s->known->list = best;
   s->status = error_memory(s->err, STAGE);
   return NULL;
 }
@@ -59,14 +50,18 @@ static compose_best *make_best(compose_splitter *s, const ir_problem *p, const c
 const compose_best *compose_find_best(compose_splitter *s, const ir_problem *p, const char *text,
                                       compose_wanted wanted) {
   const compose_best *best = find_known(s->known, p, text, wanted);
-  if (!best) best = make_best(s, p, text, wanted);
-  if (best && best->why[0]) strbuf_addf(&s->last, "%s%s", s->last.length ? "; " : "", best->why);
-  return best;
+  return best ? best : make_best(s, p, text, wanted);
 }
 
 bool compose_best_stage(compose_splitter *s, compose_stage *stage) {
   const compose_best *best = compose_find_best(s, &stage->problem, stage->text, COMPOSE_WANTED_STAGE);
-  if (!best || !best->k) return false;
+  if (!best) return false;
+  if (!best->k) {
+    /* Why templates refuse the whole is theirs to say. */
+    if (s->plan->n_stages > 0 || s->plan->n_cuts > 0)
+      strbuf_addf(&s->last, "no template takes %s", stage->text);
+    return false;
+  }
   stage->k = best->k;
   stage->c = best->c;
   stage->ns = compose_price(best->ns, &s->t->rates);

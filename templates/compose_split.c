@@ -157,7 +157,8 @@ static bool split_all(compose_splitter *s, strbuf *detail) {
   }
   for (int i = 0; i < plan->form.n_outputs; i++) targets[i] = (compose_target){.output = i, .temporary = -1};
   if (!compose_solve(s, targets, plan->form.n_outputs)) {
-    strbuf_addf(detail, "a part of it fits no template (%s)", strbuf_text(&s->last));
+    const char *why = s->last.length ? strbuf_text(&s->last) : "it has no parts that are stages of their own";
+    strbuf_add(detail, why);
     return false;
   }
   if (!compose_in_place_is_safe(plan)) {

@@ -111,11 +111,9 @@ typedef struct compose_best {
   const kernel_template *k; /* NULL: none fits */
   config c;                 /* its default, and what that costs */
   double ns;
-  const char *why; /* those that were tried do not fit */
 } compose_best;
 
-/* The template for a problem, whose operator is `text`; why others do not fit is added to s->last. NULL: out
- * of memory. */
+/* The template for a problem, whose operator is `text`. NULL: out of memory. */
 const compose_best *compose_find_best(compose_splitter *s, const ir_problem *p, const char *text,
                                       compose_wanted wanted);
 /* The same for a stage; false: none takes it, or memory ran out. */
