@@ -154,6 +154,12 @@ static void redraw(cli_progress *p, const tune_progress *now) {
 void cli_progress_show(const tune_progress *now, void *user) {
   enum { PLAIN_INTERVAL_S = 5 };
   cli_progress *p = user;
+  if (now->interrupted && !p->interrupted) {
+    p->interrupted = true;
+    cli_progress_end(p);
+    cli_complain(
+        "interrupted; the best so far is completed, for at most 30 s: a second Ctrl-C ends that at once");
+  }
   if (p->terminal) {
     redraw(p, now);
     return;

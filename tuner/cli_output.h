@@ -22,7 +22,7 @@ typedef struct cli_progress {
   const char *label; /* stands before each line: "[3/16] "; "" otherwise */
   bool terminal, color;
   int shown_width; /* of the line that stands on the terminal */
-  bool started;
+  bool started, interrupted;
   tune_phase phase;
   double last_s; /* elapsed time of the last plain line */
 } cli_progress;

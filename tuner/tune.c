@@ -67,7 +67,8 @@ void tune_run_progress(tune_run *run, tune_phase phase, bool now) {
                      .best_ns = best ? best->rank_ns : 0,
                      .best_config = best ? best->config : "",
                      .elapsed_s = t - run->begin_s,
-                     .left_s = -1};
+                     .left_s = -1,
+                     .interrupted = run->session->interrupted && phase != TUNE_DONE};
   int resumed = 0;
   for (int i = 0; i < run->n_trials; i++) {
     resumed += run->trials[i]->resumed;

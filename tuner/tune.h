@@ -66,6 +66,7 @@ typedef struct tune_progress {
   const char *best_config;
   int failed[CACHE_OUTCOME_COUNT];
   double elapsed_s, left_s; /* left < 0: unknown */
+  bool interrupted;         /* what is under way is being completed; a second signal ends that */
 } tune_progress;
 typedef void (*tune_progress_fn)(const tune_progress *p, void *user);
 
