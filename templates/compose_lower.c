@@ -3,6 +3,8 @@
 
 #define STAGE "generate"
 
+enum { KEPT_WAYS = 1 }; /* behind those that fold, at least */
+
 typedef struct way_list {
   kernel_way ways[KERNEL_MAX_WAYS];
 } way_list;
@@ -97,7 +99,8 @@ arke_status compose_ways(const ir_problem *p, const target *t, const config *c, 
   if (made->reason != TEMPLATE_OK)
     return error_set(err, ARKE_ERR_UNSUPPORTED, STAGE, "%s", template_reason_text(made->reason));
   TRY(compose_prepared_ways(made, p, t, c, options, a, ways, n, err));
-  return made->plan.folded ? add_kept(p, t, options, a, ways, n, err) : ARKE_OK;
+  bool alone = options && options->first_way_only; /* then it takes no plan of what is kept */
+  return made->plan.folded && !alone ? add_kept(p, t, options, a, ways, n, err) : ARKE_OK;
 }
 
 arke_status compose_lower(const ir_problem *p, const target *t, const config *c, const lower_options *options,
@@ -105,5 +108,8 @@ arke_status compose_lower(const ir_problem *p, const target *t, const config *c,
   kernel_way ways[KERNEL_MAX_WAYS];
   int n;
   TRY(compose_ways(p, t, c, options, a, ways, &n, err));
-  return kernel_lower_ways(ways, n, t, options, a, out, err);
+  TRY(kernel_lower_ways(ways, n, t, options, a, out, err));
+  /* Behind what folds come those that keep it. */
+  if (options && options->first_way_only && c->values[COMPOSE_FOLD]) out->ways_left_out += KEPT_WAYS;
+  return ARKE_OK;
 }
