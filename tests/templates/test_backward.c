@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backward_forms.h"
 #include "base/random.h"
 #include "emulator/emulator.h"
 #include "template_cases.h"
@@ -31,9 +32,7 @@ static const char alike[] =
 
 /* --- what it is for --- */
 
-static const struct {
-  const char *op, *bindings, *expected;
-} forms[] = {
+static const backward_form forms[] = {
     {catalogued, "T=bf16 B=1 H=4 G=2 S=64 R=64 D=64 E=32 causal=true left=7",
      "batch b h; h of g; query q; key k; depth d; wide x; Q; K; V; dO; dQ; dK; dV; bf16; scale 0.125; 2 "
      "bounds"},
@@ -50,20 +49,7 @@ static const struct {
 };
 
 START_TEST(forms_are_recognised) {
-  arena a = ARENA_INIT;
-  strbuf s = STRBUF_INIT;
-  const ir_op *op;
-  ir_problem p;
-  backward_match m;
-  ck_assert_int_eq(ir_op_parse(&a, template_text_of(forms[_i].op), &op, NULL), ARKE_OK);
-  ck_assert_int_eq(ir_problem_bind(op, forms[_i].bindings, &p, NULL), ARKE_OK);
-  template_reason reason = backward_match_op(&p, &a, &m, &s, NULL);
-  if (reason != TEMPLATE_OK) ir_form_print(&m.form, &s);
-  ck_assert_msg(reason == TEMPLATE_OK, "%s", strbuf_text(&s));
-  backward_print(&m, &s);
-  ck_assert_str_eq(strbuf_text(&s), forms[_i].expected);
-  strbuf_free(&s);
-  arena_release(&a);
+  backward_form_check(&forms[_i]);
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "backward_forms.h"
 #include "template_cases.h"
 #include "templates/backward_warps.h"
 
@@ -210,9 +211,7 @@ END_TEST
 
 /* --- what it is for --- */
 
-static const struct {
-  const char *op, *bindings, *expected;
-} forms[] = {
+static const backward_form forms[] = {
     {packed, "T=bf16 N=9 M=9 H=4 G=2 D=64 E=32 B=2 causal=true",
      "batch h; h of i; query n; key k; depth d; wide x; Q; K; V; dO; dQ; dK; dV; bf16; scale 0.125; 3 "
      "bounds; "
@@ -227,19 +226,7 @@ static const struct {
 };
 
 START_TEST(forms_are_recognised) {
-  arena a = ARENA_INIT;
-  strbuf s = STRBUF_INIT;
-  const ir_op *op;
-  ir_problem p;
-  backward_match m;
-  ck_assert_int_eq(ir_op_parse(&a, template_text_of(forms[_i].op), &op, NULL), ARKE_OK);
-  ck_assert_int_eq(ir_problem_bind(op, forms[_i].bindings, &p, NULL), ARKE_OK);
-  template_reason reason = backward_match_op(&p, &a, &m, &s, NULL);
-  ck_assert_msg(reason == TEMPLATE_OK, "%s", strbuf_text(&s));
-  backward_print(&m, &s);
-  ck_assert_str_eq(strbuf_text(&s), forms[_i].expected);
-  strbuf_free(&s);
-  arena_release(&a);
+  backward_form_check(&forms[_i]);
 }
 END_TEST
 
