@@ -152,6 +152,15 @@ static bool types_fit(const attention_match *m) {
   return fits;
 }
 
+/* Once: a search makes plans by the ten thousand. */
+static void find_wide(attention_match *m) {
+  m->wide_offsets = lanes_need_wide_offsets(&m->form);
+  lanes_options o = {.loop = m->wide, .width = 2, .wide_offsets = m->wide_offsets};
+  m->wide_pairs = lanes_wide(&m->form, &o);
+  o.width = ATTENTION_COMBINE_WIDTH;
+  m->wide_runs = lanes_wide(&m->form, &o);
+}
+
 template_reason attention_fit(const ir_problem *p, const target *t, arena *a, attention_match *m,
                               strbuf *detail, arke_status *status) {
   template_reason reason = attention_match_op(p, a, m, detail, status);
@@ -170,5 +179,7 @@ template_reason attention_fit(const ir_problem *p, const target *t, arena *a, at
     return TEMPLATE_DTYPE;
   }
   reason = fit_sizes(m, detail);
-  return reason == TEMPLATE_OK ? fit_computed(m, detail) : reason;
+  if (reason == TEMPLATE_OK) reason = fit_computed(m, detail);
+  if (reason == TEMPLATE_OK) find_wide(m);
+  return reason;
 }

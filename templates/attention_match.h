@@ -109,6 +109,9 @@ typedef struct attention_match {
   bool guarded; /* a largest score of -inf counts as 0: queries that see nothing have weights of 0 */
   attention_bounds bounds;
   dtype type; /* what weights are rounded to; F32: to nothing */
+  /* Of attention_fit, for all plans: as lanes_wide says of outputs by two columns, and by four. */
+  bool wide_offsets;
+  uint64_t wide_pairs, wide_runs;
 } attention_match;
 
 /* TEMPLATE_OPERATOR with a sentence in `detail` (may be NULL) where the operator is no attention; `status`

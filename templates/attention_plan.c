@@ -244,15 +244,15 @@ template_reason attention_plan_make(const attention_match *m, const target *t, c
     reason = place(plan, t);
   }
   if (reason != TEMPLATE_OK) return reason;
-  plan->wide_offsets = lanes_need_wide_offsets(&m->form);
+  plan->wide_offsets = m->wide_offsets;
   plan->scores = (lanes_options){.loop = -1, .width = 1, .wide_offsets = plan->wide_offsets};
   plan->epilogue = (lanes_options){.loop = m->wide, .width = 2, .wide_offsets = plan->wide_offsets};
-  plan->epilogue.wide = lanes_wide(&m->form, &plan->epilogue);
+  plan->epilogue.wide = m->wide_pairs;
   plan->makes_queries = attention_makes_queries(m);
   if (plan->makes_queries) plan->queries = attention_query_lanes(m, plan->wide_offsets);
   plan->combine = plan->epilogue;
   plan->combine.width = ATTENTION_COMBINE_WIDTH;
-  plan->combine.wide = lanes_wide(&m->form, &plan->combine);
+  plan->combine.wide = m->wide_runs;
   int64_t runs = attention_runs(plan, (int)t->rates.sm_count);
   plan->team = 1;
   while (plan->team < 32 && plan->team * ATTENTION_COMBINE_RUNS < runs) plan->team *= 2;
