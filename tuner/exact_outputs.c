@@ -81,7 +81,13 @@ static void note_cast(walk *w, const ir_expr *e) {
   if (dtype_roundoff(t) > w->found.cast) w->found.cast = dtype_roundoff(t);
 }
 
+static bool node_multiplies(const ir_problem *p, const ir_expr *e) {
+  bool product = (e->node == IR_OPERATOR && e->id == IR_OP_MUL) || (e->node == IR_CALL && e->id == IR_FN_FMA);
+  return product && has_float(p, e);
+}
+
 static void visit(walk *w, const ir_expr *e) {
+  w->found.multiplies |= node_multiplies(w->p, e);
   w->found.rounds |= node_rounds(w->p, e);
   w->found.bytes |= e->node == IR_REDUCE && e->id == IR_RED_SUM && byte_factors(w->p, e->args[0]) > 1;
   if (e->node == IR_CAST) note_cast(w, e);
@@ -97,7 +103,7 @@ static void visit_tensor(walk *w, int tensor) {
   dtype t = ir_tensor_dtype(w->p, tensor);
   const ir_op *op = w->p->op;
   if (tensor >= MOST_TENSORS) {
-    w->found = (tune_rounding){true, true, false, 0};
+    w->found = (tune_rounding){.rounds = true, .narrow = true, .multiplies = true};
     return;
   }
   if (w->seen[tensor]) return;

@@ -26,25 +26,25 @@ static double half_least_subnormal(dtype t) {
   return x;
 }
 
-static tune_tolerance make(dtype out, int64_t length, double u) {
+static tune_tolerance make(dtype out, int64_t length, double u, bool multiplies) {
   double n = length > 1 ? (double)length : 1;
   return (tune_tolerance){.out = out,
                           .roundoff = dtype_roundoff(out),
                           .smallest = half_least_subnormal(out),
-                          .accumulation = u * (4 * sqrt(n) + n / 4),
+                          .accumulation = u * (4 * sqrt(n) + (multiplies ? n / 4 : 0)),
                           .spread = 8 / sqrt(n)};
 }
 
 tune_tolerance tune_tolerance_make(dtype out, int64_t length) {
-  return make(out, length, out == DTYPE_F64 ? 0x1p-53 : 0x1p-24);
+  return make(out, length, out == DTYPE_F64 ? 0x1p-53 : 0x1p-24, true);
 }
 
 tune_tolerance tune_tolerance_for(const ir_problem *p, int output, bool fast_math) {
   dtype out = ir_tensor_dtype(p, output);
   tune_rounding r = tune_rounding_of(p, output);
   /* What is stored as f64 may have been computed in f32. */
-  tune_tolerance t =
-      make(out, ir_reduction_length(p, output), out == DTYPE_F64 && !r.narrow ? 0x1p-53 : 0x1p-24);
+  double u = out == DTYPE_F64 && !r.narrow ? 0x1p-53 : 0x1p-24;
+  tune_tolerance t = make(out, ir_reduction_length(p, output), u, r.multiplies);
   t.exact = !r.rounds;
   t.cast = r.cast;
   if (r.rounds && r.narrow)

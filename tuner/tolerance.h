@@ -8,18 +8,21 @@
  * the same sum over absolute values (ir_eval), `length` the terms of its longest reduction. The sum of
  *   rounding:     roundoff(out) * |value|, or half the smallest subnormal;
  *   accumulation: u * (4 sqrt(n) + n/4) * (|value| + 8 magnitude / sqrt(n)), u = 2^-24 (2^-53 for f64),
- * where the last factor bounds every partial sum of terms of random sign. */
+ * where the last factor bounds every partial sum of terms of random sign. n/4 is for matrix units, which cut
+ * what they add: where an output depends on no product, every addition rounds to nearest, and it is left out.
+ */
 typedef struct tune_tolerance {
   dtype out;
   bool exact;                /* only the rounded value itself agrees */
   double roundoff, smallest; /* of the output's type; smallest: half its least subnormal, or what functions
                                 may lose near 0 */
-  double accumulation;       /* u * (4 sqrt(n) + n/4) */
+  double accumulation;       /* u * (4 sqrt(n) + n/4), or without n/4 */
   double spread;             /* 8 / sqrt(n) */
   double cast;               /* roundoff of casts of computed values inside (tune_rounding); else 0 */
   double updates;            /* of the magnitude, where updates are added in the output's own type; else 0 */
 } tune_tolerance;
 
+/* Of sums of products. */
 tune_tolerance tune_tolerance_make(dtype out, int64_t length);
 /* For an output of a problem: exact where nothing that leads to it rounds. `fast_math` adds the error of the
  * hardware's approximations. Where definitions add to it ("+=") each addition is rounded to its type, which
