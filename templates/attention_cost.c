@@ -17,6 +17,9 @@ static const double converted_instructions = 0.8, converted_twice_instructions =
 static const double exp_per_clock = 16;                                /* of an SM */
 static const double softmax_instructions = 5.2, lanes_per_clock = 128; /* of an element; of an SM */
 static const double step_ns = 30;
+/* Of groups that exchange weights, fitted to steps of 32 and of 64 keys: what of a step is of its keys, and
+ * what it takes whatever it has, to give and to get. */
+static const double exchange_share = 0.68, exchange_ns = 570;
 /* Of packed requests, whose tiles are in order of their lengths among the heads that are walked together: of
  * some of the heads there are too few to even out. */
 static const double unlike_requests = 1.12;
@@ -92,7 +95,8 @@ static double step_time(const attention_plan *p, const target_rates *rates, int 
   double least = fmin(math, softmax), most = fmax(math, softmax);
   double shown =
       (0.25 + 0.3 * least / most) * groups[p->consumers * resident] * (p->turns || p->late_wait ? 1 : 1.1);
-  return (most + fmin(shown, 1) * least) * overlap[p->overlap + p->late_wait] * loads + step_ns;
+  double time = (most + fmin(shown, 1) * least) * overlap[p->overlap + p->late_wait] * loads + step_ns;
+  return p->exchange ? exchange_share * time + exchange_ns : time;
 }
 
 /* Of the row of a key in memory, and of its values. */

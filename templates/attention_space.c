@@ -33,6 +33,7 @@ static bool redundant(const attention_plan *plan, int sm_count) {
   int64_t tiles = attention_tiles(plan), heads = attention_all_units(plan);
   if (plan->group > 1 && (plan->group >= heads || tiles == 1)) return true;
   if (plan->group == 1 && heads == 1) return true;
+  if (plan->group > 1 && attention_has_runs(plan)) return true; /* all tiles are at work at once */
   if (plan->split) return attention_runs(plan, sm_count) == 1;
   if (plan->merge > 1) { /* as many CTAs as half of them would do */
     int64_t keys = ir_form_extent(&plan->match->form, plan->match->key);

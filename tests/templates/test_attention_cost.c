@@ -9,8 +9,8 @@
 #define WARPS "BLOCK_M=16,WARPS_M=1,HOLD_Q=1,"
 #define EIGHT "BLOCK_M=8,WARPS_M=1,HOLD_Q=1,"
 #define TILES "CONSUMERS=1,STAGES=2,TURNS=0,OVERLAP=2,HOLD_Q=1,CLUSTER=1,GROUP=0,PERSISTENT=0,"
-#define LATENT                                                                                               \
-  "CONSUMERS=2,BLOCK_N=64,STAGES=2,TURNS=0,OVERLAP=3,HOLD_Q=0,CLUSTER=1,PACK=1,GROUP=0,PERSISTENT=0,"
+#define LATENT(keys)                                                                                         \
+  "CONSUMERS=2,STAGES=2,TURNS=0,OVERLAP=3,HOLD_Q=0,CLUSTER=1,PACK=1,GROUP=0,PERSISTENT=0,BLOCK_N=" #keys ","
 #define STREAM WARPS "BLOCK_N=16,STAGES=6,WARPS_E=1,"
 
 static const char grouped[] = "grouped_query_attention", latent[] = "multi_latent_attention";
@@ -75,17 +75,20 @@ static const struct {
     /* Runs of latent keys: what CTAs leave in the workspace, or add up in a cluster. */
     {latent,
      "T=bf16 B=6 H=64 S=1 R=4096 C=512 E=64",
-     {{"attention", LATENT "SPLIT=1,MERGE=4", 22.9},
-      {"attention", LATENT "SPLIT=1,MERGE=2", 25.1},
-      {"attention", LATENT "SPLIT=1,MERGE=1", 29.8}}},
+     {{"attention", LATENT(64) "SPLIT=1,MERGE=4", 22.9},
+      {"attention", LATENT(64) "SPLIT=1,MERGE=2", 25.1},
+      {"attention", LATENT(64) "SPLIT=1,MERGE=1", 29.8}}},
     {latent,
      "T=bf16 B=32 H=128 S=1 R=4096 C=512 E=64",
-     {{"attention", LATENT "SPLIT=0,MERGE=2", 71.2}, {"attention", LATENT "SPLIT=1,MERGE=1", 75.2}}},
+     {{"attention", LATENT(64) "SPLIT=0,MERGE=2", 71.2}, {"attention", LATENT(64) "SPLIT=1,MERGE=1", 75.2}}},
     {latent,
      "T=bf16 B=16 H=128 S=1 R=4096 C=512 E=64",
-     {{"attention", LATENT "SPLIT=1,MERGE=1", 46.0},
-      {"attention", LATENT "SPLIT=1,MERGE=2", 48.0},
-      {"attention", LATENT "SPLIT=0,MERGE=2", 66.0}}},
+     {{"attention", LATENT(64) "SPLIT=1,MERGE=1", 46.0},
+      {"attention", LATENT(64) "SPLIT=1,MERGE=2", 48.0},
+      {"attention", LATENT(64) "SPLIT=0,MERGE=2", 66.0}}},
+    {latent,
+     "T=bf16 B=32 H=128 S=1 R=4096 C=512 E=64",
+     {{"attention", LATENT(64) "SPLIT=0,MERGE=2", 71.2}, {"attention", LATENT(32) "SPLIT=0,MERGE=2", 93.3}}},
 };
 
 START_TEST(few_queries_are_priced_as_measured) {
