@@ -158,6 +158,9 @@ START_TEST(parents_are_made) {
   ck_assert_int_eq(cli_make_parents(&memory, path, NULL), ARKE_OK);
   ck_assert_int_eq(stat(arena_printf(&memory, "%s/a/b", root), &st), 0);
   ck_assert_int_ne(stat(path, &st), 0);
+  for (const char *made = "a/b\0a\0"; *made != '\0'; made += strlen(made) + 1)
+    ck_assert_int_eq(rmdir(arena_printf(&memory, "%s/%s", root, made)), 0);
+  ck_assert_int_eq(rmdir(root), 0);
 }
 END_TEST
 

@@ -1,3 +1,4 @@
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,10 +74,10 @@ START_TEST(no_assembler_is_an_answer) {
 }
 END_TEST
 
-/* A ptxas of our own on PATH, which runs `script`; what assembling with it says. */
-static arke_status with_script(const char *script, arke_error *err) {
-  char folder[] = "/tmp/arke-test-XXXXXX", path[64], temporary[64];
-  ck_assert_ptr_nonnull(mkdtemp(folder));
+/* A ptxas of our own on PATH, which runs `script`; what assembling with it says. In `folder`, which is empty
+ * before and after. */
+static arke_status with_script_in(const char *folder, const char *script, arke_error *err) {
+  char path[64], temporary[64];
   snprintf(path, sizeof path, "%s/ptxas", folder);
   snprintf(temporary, sizeof temporary, "%s/tmp", folder);
   ck_assert_int_eq(mkdir(temporary, 0700), 0);
@@ -93,8 +94,21 @@ static arke_status with_script(const char *script, arke_error *err) {
   assembled_free(&out);
   unlink(path);
   ck_assert_msg(rmdir(temporary) == 0, "temporary files are left over");
-  rmdir(folder);
   return status;
+}
+
+static arke_status with_script(const char *script, arke_error *err) {
+  char folder[] = "/tmp/arke-test-XXXXXX";
+  ck_assert_ptr_nonnull(mkdtemp(folder));
+  arke_status status = with_script_in(folder, script, err);
+  ck_assert_int_eq(rmdir(folder), 0);
+  return status;
+}
+
+/* Of a folder and what a killed process left in it. */
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk) {
+  (void)st, (void)type, (void)walk;
+  return remove(path);
 }
 
 START_TEST(a_ptxas_that_dies) {
@@ -142,7 +156,7 @@ START_TEST(a_ptxas_ends_with_its_parent) {
   pid_t child = fork();
   ck_assert_int_ge(child, 0);
   if (child == 0) {
-    with_script(script, NULL);
+    with_script_in(folder, script, NULL);
     _exit(0);
   }
   pid_t ptxas = read_pid(path);
@@ -156,8 +170,7 @@ START_TEST(a_ptxas_ends_with_its_parent) {
   }
   if (!gone) kill(ptxas, SIGKILL);
   ck_assert(gone);
-  unlink(path);
-  rmdir(folder);
+  ck_assert_int_eq(nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 END_TEST
 
