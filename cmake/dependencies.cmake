@@ -27,6 +27,15 @@ arke_dependency(sqlite3 sqlite3 "m;dl;Threads::Threads")
 arke_dependency(uv libuv "dl;rt;Threads::Threads")
 pkg_check_modules(CHECK IMPORTED_TARGET check)
 
+# The interpreter itself: where a version manager's script stands before it, that costs more than most tests that it
+# starts.
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable)" OUTPUT_VARIABLE python
+                  OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(Python3_EXECUTABLE ${python} CACHE FILEPATH "Runs scripts that are tests")
+endif()
+
 # LLVM 22, or 21: C API, NVPTX back end.
 find_program(ARKE_LLVM_CONFIG NAMES llvm-config-22 llvm-config-21 HINTS /usr/lib/llvm-22/bin /usr/lib/llvm-21/bin REQUIRED)
 execute_process(COMMAND ${ARKE_LLVM_CONFIG} --includedir OUTPUT_VARIABLE llvm_include OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -6,8 +6,9 @@ it (missing: nothing printed, 0). In the expected texts
   - a line "~ REGEX" matches one line that the regular expression matches as a whole,
   - a line "..." matches any number of lines, none included,
   - every other line matches itself.
-The command finds arke-tune in PATH and the repository in $ROOT; HOME and the current directory are the empty
-directory. Exit status 77 of a command whose last line on stderr starts with "skip:" skips the case.
+The command finds arke-tune and this Python in PATH and the repository in $ROOT; HOME and the current directory are
+the empty directory, TMPDIR is another, which is removed with what a killed process left there. Exit status 77 of a
+command whose last line on stderr starts with "skip:" skips the case.
 """
 import os
 import re
@@ -51,10 +52,11 @@ def main():
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as temporary:
         environment = {
-            "PATH": os.path.dirname(program) + ":" + os.environ.get("PATH", "/usr/bin:/bin"),
-            "HOME": scratch, "ROOT": root, "LC_ALL": "C", "TERM": "dumb",
+            "PATH": ":".join([os.path.dirname(program), os.path.dirname(sys.executable),
+                              os.environ.get("PATH", "/usr/bin:/bin")]),
+            "HOME": scratch, "TMPDIR": temporary, "ROOT": root, "LC_ALL": "C", "TERM": "dumb",
         }
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
             if name in os.environ:
