@@ -112,6 +112,20 @@ cache_winner fixture_winner(double median_ns, cache_origin origin) {
   return w;
 }
 
+cache_id fixture_environment_id(cache *c, const cache_environment *e) {
+  cache_id id;
+  ASSERT_OK(cache_environment_id(c, e, &id, &fixture_error));
+  ck_assert_int_gt(id, 0);
+  return id;
+}
+
+cache_id fixture_problem_id(cache *c, const cache_problem *p) {
+  cache_id id;
+  ASSERT_OK(cache_problem_id(c, p, &id, &fixture_error));
+  ck_assert_int_gt(id, 0);
+  return id;
+}
+
 arke_status fixture_publish(cache *c, const cache_environment *e, int k, double median_ns,
                             cache_origin origin, size_t kernel_bytes, bool *published, arke_error *err) {
   fixture_problem p;

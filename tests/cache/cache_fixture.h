@@ -42,6 +42,10 @@ cache_kernel fixture_kernel(int seed, size_t bytes);
 void fixture_free_kernel(cache_kernel *k);
 cache_winner fixture_winner(double median_ns, cache_origin origin);
 
+/* Ids of rows that are put, or are there; asserts success. */
+cache_id fixture_environment_id(cache *c, const cache_environment *e);
+cache_id fixture_problem_id(cache *c, const cache_problem *p);
+
 /* Environment, problem k, and a winner with a kernel from seed k; returns the status of the last call. */
 arke_status fixture_publish(cache *c, const cache_environment *e, int k, double median_ns,
                             cache_origin origin, size_t kernel_bytes, bool *published, arke_error *err);

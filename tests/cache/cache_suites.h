@@ -5,6 +5,8 @@
 #include <check.h>
 
 TCase *cache_rows_case(void);
+TCase *cache_publish_case(void);
+TCase *cache_find_case(void);
 TCase *cache_files_case(void);
 TCase *cache_crash_case(void);
 TCase *cache_damage_case(void);

@@ -5,6 +5,8 @@
 int main(void) {
   Suite *suite = suite_create("cache");
   suite_add_tcase(suite, cache_rows_case());
+  suite_add_tcase(suite, cache_publish_case());
+  suite_add_tcase(suite, cache_find_case());
   suite_add_tcase(suite, cache_files_case());
   suite_add_tcase(suite, cache_crash_case());
   suite_add_tcase(suite, cache_damage_case());

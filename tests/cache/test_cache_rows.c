@@ -1,26 +1,10 @@
+/* Rows come back as they were put, share what is equal, and are refused where they are nonsense. */
 #include "tests/cache/cache_suites.h"
 
-#include <math.h>
-#include <sqlite3.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cache/store.h"
 #include "tests/cache/cache_fixture.h"
-
-static cache_id environment_of(cache *c, const cache_environment *e) {
-  cache_id id;
-  ASSERT_OK(cache_environment_id(c, e, &id, &fixture_error));
-  ck_assert_int_gt(id, 0);
-  return id;
-}
-
-static cache_id problem_of(cache *c, const cache_problem *p) {
-  cache_id id;
-  ASSERT_OK(cache_problem_id(c, p, &id, &fixture_error));
-  ck_assert_int_gt(id, 0);
-  return id;
-}
 
 START_TEST(winner_comes_back_whole) {
   cache *c = fixture_open("t.arke", CACHE_WRITE);
@@ -76,7 +60,8 @@ START_TEST(kernel_needs_no_cubin) {
   cache *c = fixture_open("t.arke", CACHE_WRITE);
   fixture_problem p;
   fixture_fill_problem(&p, 8);
-  cache_id problem = problem_of(c, &p.problem), environment = environment_of(c, &FIXTURE_MODEL);
+  cache_id problem = fixture_problem_id(c, &p.problem),
+           environment = fixture_environment_id(c, &FIXTURE_MODEL);
   cache_kernel k = {.ptx = ".version 8.6", .ptx_bytes = 12, .recipe_json = "{}"};
   cache_winner w = fixture_winner(10, CACHE_ORIGIN_MODELLED);
   bool published;
@@ -111,35 +96,35 @@ END_TEST
 
 START_TEST(equal_rows_share_an_id) {
   cache *c = fixture_open("t.arke", CACHE_WRITE);
-  cache_id h200 = environment_of(c, &FIXTURE_H200);
-  ck_assert_int_ne(environment_of(c, &FIXTURE_H100), h200);
-  ck_assert_int_eq(environment_of(c, &FIXTURE_H200), h200);
+  cache_id h200 = fixture_environment_id(c, &FIXTURE_H200);
+  ck_assert_int_ne(fixture_environment_id(c, &FIXTURE_H100), h200);
+  ck_assert_int_eq(fixture_environment_id(c, &FIXTURE_H200), h200);
   cache_environment newer = FIXTURE_H200;
   newer.generator = "2";
-  ck_assert_int_ne(environment_of(c, &newer), h200);
+  ck_assert_int_ne(fixture_environment_id(c, &newer), h200);
   newer = FIXTURE_H200;
   newer.clock_khz = 1755000;
-  ck_assert_int_ne(environment_of(c, &newer), h200);
+  ck_assert_int_ne(fixture_environment_id(c, &newer), h200);
   newer = FIXTURE_H200;
   newer.driver = NULL; /* counts as "" */
-  cache_id without = environment_of(c, &newer);
+  cache_id without = fixture_environment_id(c, &newer);
   newer.driver = "";
-  ck_assert_int_eq(environment_of(c, &newer), without);
+  ck_assert_int_eq(fixture_environment_id(c, &newer), without);
 
   fixture_problem p, q;
   fixture_fill_problem(&p, 64);
   fixture_fill_problem(&q, 128);
-  cache_id first = problem_of(c, &p.problem);
-  ck_assert_int_ne(problem_of(c, &q.problem), first);
-  ck_assert_int_eq(problem_of(c, &p.problem), first);
+  cache_id first = fixture_problem_id(c, &p.problem);
+  ck_assert_int_ne(fixture_problem_id(c, &q.problem), first);
+  ck_assert_int_eq(fixture_problem_id(c, &p.problem), first);
   p.problem.target = "sm_100a";
-  ck_assert_int_ne(problem_of(c, &p.problem), first);
+  ck_assert_int_ne(fixture_problem_id(c, &p.problem), first);
   p.problem.target = "sm_90a";
   p.problem.ptx = "8.7";
-  ck_assert_int_ne(problem_of(c, &p.problem), first);
+  ck_assert_int_ne(fixture_problem_id(c, &p.problem), first);
   p.problem.ptx = "8.6";
   p.problem.op_text = "matmul(A: T[M, K]) -> (Y: T[M, K]) { Y[m, k] = A[m, k] }";
-  ck_assert_int_ne(problem_of(c, &p.problem), first);
+  ck_assert_int_ne(fixture_problem_id(c, &p.problem), first);
   cache_close(c);
 }
 END_TEST
@@ -149,9 +134,9 @@ START_TEST(bucket_is_no_part_of_the_key) {
   fixture_must_publish(c, &FIXTURE_H200, 64, 10, CACHE_ORIGIN_MEASURED);
   fixture_problem p;
   fixture_fill_problem(&p, 64);
-  cache_id id = problem_of(c, &p.problem);
+  cache_id id = fixture_problem_id(c, &p.problem);
   p.problem.bucket = "M=1..128";
-  ck_assert_int_eq(problem_of(c, &p.problem), id);
+  ck_assert_int_eq(fixture_problem_id(c, &p.problem), id);
   arena a = ARENA_INIT;
   cache_entry e;
   ASSERT_OK(fixture_find(c, 64, &a, &e, &fixture_error));
@@ -239,7 +224,7 @@ START_TEST(trials_come_back) {
   cache *c = fixture_open("t.arke", CACHE_WRITE);
   fixture_problem p;
   fixture_fill_problem(&p, 64);
-  cache_id problem = problem_of(c, &p.problem), h200 = environment_of(c, &FIXTURE_H200);
+  cache_id problem = fixture_problem_id(c, &p.problem), h200 = fixture_environment_id(c, &FIXTURE_H200);
   for (int o = 0; o < CACHE_OUTCOME_COUNT; o++) {
     cache_trial t = fixture_trial("BLOCK_M=64", 1234.5);
     t.outcome = (cache_outcome)o;
@@ -267,8 +252,8 @@ START_TEST(trials_belong_to_problem_device_and_generator) {
   fixture_problem p, q;
   fixture_fill_problem(&p, 64);
   fixture_fill_problem(&q, 128);
-  cache_id problem = problem_of(c, &p.problem), other = problem_of(c, &q.problem);
-  cache_id h200 = environment_of(c, &FIXTURE_H200), h100 = environment_of(c, &FIXTURE_H100);
+  cache_id problem = fixture_problem_id(c, &p.problem), other = fixture_problem_id(c, &q.problem);
+  cache_id h200 = fixture_environment_id(c, &FIXTURE_H200), h100 = fixture_environment_id(c, &FIXTURE_H100);
   cache_trial a = fixture_trial("BLOCK_M=64", 1), b = fixture_trial("BLOCK_M=128", 2);
   ASSERT_OK(cache_put_trial(c, problem, h200, &a, &fixture_error));
   ASSERT_OK(cache_put_trial(c, problem, h200, &b, &fixture_error));
@@ -287,122 +272,9 @@ START_TEST(trials_belong_to_problem_device_and_generator) {
   ck_assert_int_eq(trials_of(c, problem, &next).count, 3);
   next.generator = "2";
   ck_assert_int_eq(trials_of(c, problem, &next).count, 0);
-  ASSERT_OK(cache_put_trial(c, problem, environment_of(c, &next), &a, &fixture_error));
+  ASSERT_OK(cache_put_trial(c, problem, fixture_environment_id(c, &next), &a, &fixture_error));
   ck_assert_int_eq(trials_of(c, problem, &next).count, 1);
   ck_assert_int_eq(trials_of(c, problem, &FIXTURE_H200).count, 2);
-  cache_close(c);
-}
-END_TEST
-
-static const struct {
-  const cache_environment *old;
-  cache_origin old_origin;
-  double old_ns;
-  const cache_environment *new;
-  cache_origin new_origin;
-  double new_ns;
-  bool replaced;
-} RULES[] = {
-    {&FIXTURE_MODEL, CACHE_ORIGIN_MODELLED, 10, &FIXTURE_H200, CACHE_ORIGIN_MEASURED, 99, true},
-    {&FIXTURE_H200, CACHE_ORIGIN_MEASURED, 99, &FIXTURE_MODEL, CACHE_ORIGIN_MODELLED, 10, false},
-    {&FIXTURE_H200, CACHE_ORIGIN_MEASURED, 99, &FIXTURE_H200, CACHE_ORIGIN_MODELLED, 10, false},
-    {&FIXTURE_H200, CACHE_ORIGIN_MEASURED, 10, &FIXTURE_H200, CACHE_ORIGIN_MEASURED, 12, true},
-    {&FIXTURE_H200, CACHE_ORIGIN_MEASURED, 10, &FIXTURE_H100, CACHE_ORIGIN_MEASURED, 12, false},
-    {&FIXTURE_H100, CACHE_ORIGIN_MEASURED, 12, &FIXTURE_H200, CACHE_ORIGIN_MEASURED, 10, true},
-    {&FIXTURE_H100, CACHE_ORIGIN_MEASURED, 10, &FIXTURE_H200, CACHE_ORIGIN_MEASURED, 10, false},
-    {&FIXTURE_MODEL, CACHE_ORIGIN_MODELLED, 10, &FIXTURE_MODEL, CACHE_ORIGIN_MODELLED, 12, true},
-};
-
-START_TEST(publishing_follows_the_rules) {
-  cache *c = fixture_open("t.arke", CACHE_WRITE);
-  ck_assert(fixture_must_publish(c, RULES[_i].old, 64, RULES[_i].old_ns, RULES[_i].old_origin));
-  ck_assert_int_eq(fixture_must_publish(c, RULES[_i].new, 64, RULES[_i].new_ns, RULES[_i].new_origin),
-                   RULES[_i].replaced);
-  arena a = ARENA_INIT;
-  cache_entry e;
-  ASSERT_OK(fixture_find(c, 64, &a, &e, &fixture_error));
-  ck_assert_double_eq(e.winner.time.median_ns, RULES[_i].replaced ? RULES[_i].new_ns : RULES[_i].old_ns);
-  ck_assert_str_eq(e.environment.device, (RULES[_i].replaced ? RULES[_i].new : RULES[_i].old)->device);
-  ASSERT_OK(cache_load_kernel(c, &a, &e, &fixture_error));
-  arena_release(&a);
-  cache_close(c);
-}
-END_TEST
-
-/* A partial search's winner beside a whole one's: who stands when the second comes. */
-static const struct {
-  cache_origin origin;
-  const char *old_policy;
-  double old_ns;
-  const cache_environment *new;
-  const char *new_policy;
-  double new_ns;
-  bool replaced;
-} PARTIAL[] = {
-    {CACHE_ORIGIN_MEASURED, "l2=cold", 10, &FIXTURE_H200, "l2=cold search=config", 12, false},
-    {CACHE_ORIGIN_MEASURED, "l2=cold", 10, &FIXTURE_H200, "l2=cold search=config", 9, true},
-    {CACHE_ORIGIN_MEASURED, "l2=cold", 10, &FIXTURE_H200, "l2=cold search=interrupted", 12, false},
-    {CACHE_ORIGIN_MEASURED, "l2=cold search=config", 10, &FIXTURE_H200, "search=interrupted", 12, true},
-    {CACHE_ORIGIN_MEASURED, "l2=cold search=config", 10, &FIXTURE_H200, "l2=cold", 12, true},
-    {CACHE_ORIGIN_MODELLED, "ranked", 10, &FIXTURE_H200, "ranked search=config", 12, false},
-    {CACHE_ORIGIN_MODELLED, "ranked", 10, &FIXTURE_H200, "ranked search=config", 9, true},
-    {CACHE_ORIGIN_MODELLED, "ranked", 10, &FIXTURE_MODEL, "ranked search=config", 9, false},
-    {CACHE_ORIGIN_MODELLED, "ranked search=config", 10, &FIXTURE_MODEL, "ranked", 12, true},
-};
-
-static bool publish_with(cache *c, const cache_environment *e, cache_origin origin, double ns,
-                         const char *policy) {
-  fixture_problem p;
-  fixture_fill_problem(&p, 64);
-  cache_kernel k = fixture_kernel((int)ns, 100);
-  cache_winner w = fixture_winner(ns, origin);
-  w.policy = policy;
-  bool published;
-  ASSERT_OK(cache_put_winner(c, problem_of(c, &p.problem), environment_of(c, e), &k, &w, &published,
-                             &fixture_error));
-  fixture_free_kernel(&k);
-  return published;
-}
-
-START_TEST(a_partial_search_does_not_displace_a_whole_one) {
-  cache *c = fixture_open("t.arke", CACHE_WRITE);
-  ck_assert(publish_with(c, &FIXTURE_H200, PARTIAL[_i].origin, PARTIAL[_i].old_ns, PARTIAL[_i].old_policy));
-  ck_assert_int_eq(
-      publish_with(c, PARTIAL[_i].new, PARTIAL[_i].origin, PARTIAL[_i].new_ns, PARTIAL[_i].new_policy),
-      PARTIAL[_i].replaced);
-  arena a = ARENA_INIT;
-  cache_entry e;
-  ASSERT_OK(fixture_find(c, 64, &a, &e, &fixture_error));
-  ck_assert_double_eq(e.winner.time.median_ns,
-                      PARTIAL[_i].replaced ? PARTIAL[_i].new_ns : PARTIAL[_i].old_ns);
-  arena_release(&a);
-  cache_close(c);
-}
-END_TEST
-
-START_TEST(replaced_kernels_go_unless_shared) {
-  cache *c = fixture_open("t.arke", CACHE_WRITE);
-  fixture_problem p, q;
-  fixture_fill_problem(&p, 64);
-  fixture_fill_problem(&q, 128);
-  cache_id first = problem_of(c, &p.problem), second = problem_of(c, &q.problem);
-  cache_id h200 = environment_of(c, &FIXTURE_H200);
-  cache_kernel shared = fixture_kernel(1, 50), fresh = fixture_kernel(2, 50);
-  cache_winner w = fixture_winner(10, CACHE_ORIGIN_MEASURED);
-  bool published;
-  cache_stats stats;
-  ASSERT_OK(cache_put_winner(c, first, h200, &shared, &w, &published, &fixture_error));
-  ASSERT_OK(cache_put_winner(c, second, h200, &shared, &w, &published, &fixture_error));
-  ASSERT_OK(cache_put_winner(c, first, h200, &fresh, &w, &published, &fixture_error));
-  ASSERT_OK(cache_verify(c, &stats, &fixture_error));
-  ck_assert_int_eq(stats.kernels, 2);
-  ASSERT_OK(cache_put_winner(c, second, h200, &fresh, &w, &published, &fixture_error));
-  ASSERT_OK(cache_verify(c, &stats, &fixture_error));
-  ck_assert_int_eq(stats.kernels, 1);
-  ck_assert_int_eq(stats.winners, 2);
-  ck_assert_int_eq(stats.damaged, 0);
-  fixture_free_kernel(&shared);
-  fixture_free_kernel(&fresh);
   cache_close(c);
 }
 END_TEST
@@ -411,7 +283,7 @@ START_TEST(nonsense_is_refused) {
   cache *c = fixture_open("t.arke", CACHE_WRITE);
   fixture_problem p;
   fixture_fill_problem(&p, 64);
-  cache_id problem = problem_of(c, &p.problem), h200 = environment_of(c, &FIXTURE_H200), id;
+  cache_id problem = fixture_problem_id(c, &p.problem), h200 = fixture_environment_id(c, &FIXTURE_H200), id;
   cache_environment nameless = {.device = ""};
   ASSERT_FAILS(cache_environment_id(c, &nameless, &id, &fixture_error), ARKE_ERR_INVALID, "device name");
   cache_problem untargeted = p.problem;
@@ -469,152 +341,6 @@ START_TEST(nonsense_is_refused) {
 }
 END_TEST
 
-START_TEST(found_entry_is_measured_then_fastest) {
-  cache *c = fixture_open("t.arke", CACHE_WRITE);
-  static const struct {
-    const char *ptx;
-    cache_origin origin;
-    double ns;
-  } rows[] = {{"8.0", CACHE_ORIGIN_MODELLED, 1},
-              {"8.1", CACHE_ORIGIN_MEASURED, 30},
-              {"8.2", CACHE_ORIGIN_MEASURED, 20},
-              {"8.3", CACHE_ORIGIN_MEASURED, 25}};
-  fixture_problem p;
-  fixture_fill_problem(&p, 64);
-  cache_id h200 = environment_of(c, &FIXTURE_H200);
-  arena a = ARENA_INIT;
-  cache_entry e;
-  for (size_t i = 0; i < COUNT_OF(rows); i++) {
-    p.problem.ptx = rows[i].ptx;
-    cache_kernel k = fixture_kernel((int)i, 10);
-    cache_winner w = fixture_winner(rows[i].ns, rows[i].origin);
-    bool published;
-    ASSERT_OK(cache_put_winner(c, problem_of(c, &p.problem), h200, &k, &w, &published, &fixture_error));
-    fixture_free_kernel(&k);
-    if (i == 0) {
-      ASSERT_OK(cache_find_entry(c, "matmul", p.bindings, "sm_90a", "", true, &a, &e, &fixture_error));
-      ASSERT_FAILS(cache_find_entry(c, "matmul", p.bindings, "sm_90a", "", false, &a, &e, &fixture_error),
-                   ARKE_ERR_NOT_FOUND, "no measured entry for matmul");
-    }
-  }
-  ASSERT_OK(cache_find_entry(c, "matmul", p.bindings, "sm_90a", "", true, &a, &e, &fixture_error));
-  ck_assert_str_eq(e.problem.ptx, "8.2");
-  ASSERT_FAILS(cache_find_entry(c, "matmul", p.bindings, "sm_90", "", true, &a, &e, &fixture_error),
-               ARKE_ERR_NOT_FOUND, "on sm_90");
-  ASSERT_FAILS(cache_find_entry(c, "linear", p.bindings, "sm_90a", "", true, &a, &e, &fixture_error),
-               ARKE_ERR_NOT_FOUND, "for linear");
-  ASSERT_FAILS(fixture_find(c, 65, &a, &e, &fixture_error), ARKE_ERR_NOT_FOUND, "K=65");
-  arena_release(&a);
-  cache_close(c);
-}
-END_TEST
-
-static bool count_entry(const cache_entry *e, void *user) {
-  ck_assert_int_eq(e->problem.n_tensors, 3);
-  ck_assert_str_eq(e->problem.tensors[2].name, "Y");
-  return ++*(int *)user < 5;
-}
-
-static bool count_signature(const cache_problem *p, void *user) {
-  ck_assert_int_eq(p->n_tensors, 3);
-  ck_assert_str_eq(p->tensors[0].dims[1], "K");
-  ++*(int *)user;
-  return true;
-}
-
-static int count_signatures(cache *c, const char *op, const char *target) {
-  arena a = ARENA_INIT;
-  int n = 0;
-  ASSERT_OK(cache_each_signature(c, op, target, &a, count_signature, &n, &fixture_error));
-  arena_release(&a);
-  return n;
-}
-
-static int count_entries(cache *c, const char *op, const char *target) {
-  arena a = ARENA_INIT;
-  int n = 0, damaged = -1;
-  ASSERT_OK(cache_each_entry(c, op, target, &a, count_entry, &n, &damaged, &fixture_error));
-  ck_assert_int_eq(damaged, 0);
-  arena_release(&a);
-  return n;
-}
-
-START_TEST(walks_filter_and_stop) {
-  cache *c = fixture_open("t.arke", CACHE_WRITE);
-  for (int k = 1; k <= 3; k++) fixture_must_publish(c, &FIXTURE_H200, k, 10, CACHE_ORIGIN_MEASURED);
-  ck_assert_int_eq(count_entries(c, "matmul", "sm_90a"), 3);
-  ck_assert_int_eq(count_entries(c, NULL, "sm_90a"), 3);
-  ck_assert_int_eq(count_entries(c, "matmul", NULL), 3);
-  ck_assert_int_eq(count_entries(c, NULL, NULL), 3);
-  ck_assert_int_eq(count_entries(c, "matmu", "sm_90a"), 0);
-  ck_assert_int_eq(count_entries(c, "matmul", "sm_90"), 0);
-  ck_assert_int_eq(count_signatures(c, "matmul", "sm_90a"), 1);
-  ck_assert_int_eq(count_signatures(c, NULL, NULL), 1);
-  ck_assert_int_eq(count_signatures(c, "matmul", "sm_80"), 0);
-  fixture_problem p;
-  fixture_fill_problem(&p, 1);
-  p.problem.op_text = "matmul(A, B) -> Y";
-  problem_of(c, &p.problem); /* without a winner: not served */
-  ck_assert_int_eq(count_signatures(c, "matmul", "sm_90a"), 1);
-  for (int k = 4; k <= 9; k++) fixture_must_publish(c, &FIXTURE_H200, k, 10, CACHE_ORIGIN_MEASURED);
-  ck_assert_int_eq(count_entries(c, "matmul", "sm_90a"), 5); /* the callback stopped */
-  cache_close(c);
-}
-END_TEST
-
-static bool find_inside(const cache_entry *e, void *user) {
-  cache *c = user;
-  arena a = ARENA_INIT;
-  cache_entry found;
-  int n = 0;
-  ASSERT_OK(
-      cache_find_entry(c, "matmul", e->problem.bindings, "sm_90a", "", true, &a, &found, &fixture_error));
-  ASSERT_OK(cache_load_kernel(c, &a, &found, &fixture_error));
-  ASSERT_OK(cache_each_entry(c, "matmul", "sm_90a", &a, count_entry, &n, NULL, &fixture_error));
-  ck_assert_int_eq(n, 3);
-  arena_release(&a);
-  return true;
-}
-
-START_TEST(callbacks_may_use_the_handle) {
-  cache *c = fixture_open("t.arke", CACHE_WRITE);
-  for (int k = 1; k <= 3; k++) fixture_must_publish(c, &FIXTURE_H200, k, 10, CACHE_ORIGIN_MEASURED);
-  arena a = ARENA_INIT;
-  ASSERT_OK(cache_each_entry(c, "matmul", "sm_90a", &a, find_inside, c, NULL, &fixture_error));
-  arena_release(&a);
-  cache_close(c);
-}
-END_TEST
-
-/* A plan with SCAN in it would read whole tables. */
-static void assert_indexed(cache *c, cache_sql which) {
-  sqlite3_stmt *s;
-  ASSERT_OK(store_prepare(c, which, &s, &fixture_error));
-  strbuf sql = STRBUF_INIT;
-  strbuf_addf(&sql, "EXPLAIN QUERY PLAN %s", sqlite3_sql(s));
-  sqlite3_finalize(s);
-  ck_assert_int_eq(sqlite3_prepare_v2(c->db, strbuf_text(&sql), -1, &s, NULL), SQLITE_OK);
-  while (sqlite3_step(s) == SQLITE_ROW) {
-    const char *detail = (const char *)sqlite3_column_text(s, 3);
-    bool constant = strcmp(detail, "SCAN CONSTANT ROW") == 0 || strncmp(detail, "SCAN (", 6) == 0;
-    ck_assert_msg(strncmp(detail, "SCAN ", 5) != 0 || constant, "%s: %s", strbuf_text(&sql), detail);
-  }
-  sqlite3_finalize(s);
-  strbuf_free(&sql);
-}
-
-START_TEST(lookups_are_indexed) {
-  cache *c = fixture_open("t.arke", CACHE_WRITE);
-  static const cache_sql indexed[] = {
-      CACHE_SQL_ENTRY_FIND,       CACHE_SQL_ENTRIES,      CACHE_SQL_SIGNATURES,   CACHE_SQL_ENVIRONMENT_FIND,
-      CACHE_SQL_SIGNATURE_FIND,   CACHE_SQL_PROBLEM_FIND, CACHE_SQL_TRIAL_STORED, CACHE_SQL_TRIAL_DROP,
-      CACHE_SQL_TRIALS_ON_DEVICE, CACHE_SQL_KERNEL_GET,   CACHE_SQL_KERNEL_DROP,  CACHE_SQL_WINNER_GET,
-      CACHE_SQL_TRIAL_PUT};
-  for (size_t i = 0; i < COUNT_OF(indexed); i++) assert_indexed(c, indexed[i]);
-  cache_close(c);
-}
-END_TEST
-
 START_TEST(names_round_trip) {
   for (int i = 0; i < CACHE_OUTCOME_COUNT; i++) {
     cache_outcome o;
@@ -644,14 +370,7 @@ TCase *cache_rows_case(void) {
   tcase_add_test(t, key_is_text);
   tcase_add_test(t, trials_come_back);
   tcase_add_test(t, trials_belong_to_problem_device_and_generator);
-  tcase_add_loop_test(t, publishing_follows_the_rules, 0, COUNT_OF(RULES));
-  tcase_add_loop_test(t, a_partial_search_does_not_displace_a_whole_one, 0, COUNT_OF(PARTIAL));
-  tcase_add_test(t, replaced_kernels_go_unless_shared);
   tcase_add_test(t, nonsense_is_refused);
-  tcase_add_test(t, found_entry_is_measured_then_fastest);
-  tcase_add_test(t, walks_filter_and_stop);
-  tcase_add_test(t, callbacks_may_use_the_handle);
-  tcase_add_test(t, lookups_are_indexed);
   tcase_add_test(t, names_round_trip);
   return t;
 }
