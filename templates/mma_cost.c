@@ -9,6 +9,9 @@ static const double copy_latency_ns = 700, copy_instructions = 8, vector_instruc
                     element_instructions = 3, tile_ns = 1500, step_ns = 30, dram_efficiency = 0.9,
                     smem_efficiency = 0.8, issue_per_clock = 3;
 
+/* Each quarter of an SM has a matrix unit, which its own warps alone use. */
+enum { SCHEDULERS = 4 };
+
 typedef struct load {
   double math, smem, l2, issue; /* ns of an SM for a k-step of one tile */
 } load;
@@ -54,9 +57,10 @@ double mma_plan_cost_ns(const mma_plan *p, const target *t, const target_rates *
   double tiles = rows * ceil(n / p->block_n) * batch * p->split;
   double steps = ceil(ceil(k / p->block_k) / p->split);
   load l = step_of(p, rates);
+  double at_once = fmin(ceil(tiles / rates->sm_count), resident(p, t));
+  l.math *= fmax(1, SCHEDULERS * 32 / (at_once * p->threads));
   double busy = fmax(fmax(l.math, l.smem), fmax(l.l2, l.issue));
   double alone = fmax(busy + step_ns, copy_latency_ns / (p->stages - 1));
-  double at_once = fmin(ceil(tiles / rates->sm_count), resident(p, t));
   double rounds = ceil(tiles / (rates->sm_count * at_once));
   double epilogue = tile_ns + (double)p->block_m * p->block_n * c->n_sums * 0.03;
   double time = rounds * fmax(steps * alone + epilogue, at_once * (steps * busy + 0.3 * epilogue));
