@@ -17,6 +17,7 @@ static const double converted_instructions = 0.8, converted_twice_instructions =
 static const double exp_per_clock = 16;                                /* of an SM */
 static const double softmax_instructions = 5.2, lanes_per_clock = 128; /* of an element; of an SM */
 static const double step_ns = 30;
+static const double copy_ns = 60; /* of a tensor copy: 40 of 2 KiB, of pages, took 2.4 us */
 /* Of groups that exchange weights, fitted to steps of 32 and of 64 keys: what of a step is of its keys, and
  * what it takes whatever it has, to give and to get. */
 static const double exchange_share = 0.68, exchange_ns = 570;
@@ -97,6 +98,17 @@ static double step_time(const attention_plan *p, const target_rates *rates, int 
       (0.25 + 0.3 * least / most) * groups[p->consumers * resident] * (p->turns || p->late_wait ? 1 : 1.1);
   double time = (most + fmin(shown, 1) * least) * overlap[p->overlap + p->late_wait] * loads + step_ns;
   return p->exchange ? exchange_share * time + exchange_ns : time;
+}
+
+/* Of a step of pages, which is copied box by box: by panels of 128 bytes a row, of as many keys as a page and
+ * a step have in common. */
+static double copy_time(const attention_plan *p) {
+  if (!p->page) return 0;
+  int keys = p->copied_k.stages ? p->copied_k.tile.panels : p->k.panels,
+      values = p->values_are_keys   ? 0
+               : p->copied_v.stages ? p->copied_v.tile.panels
+                                    : p->v.panels;
+  return copy_ns * (keys + values) * (p->block_n / p->box_n);
 }
 
 /* Of the row of a key in memory, and of its values. */
@@ -193,7 +205,7 @@ double attention_plan_cost_ns(const attention_plan *p, const target *t, const ta
   double items = tiles * heads;
   int resident = items <= sms ? 1 : p->resident;
   sms = slots_of(p, sms) * resident;
-  double rounds = ceil(items / sms), each = step_time(p, rates, resident) * resident;
+  double rounds = ceil(items / sms), each = fmax(step_time(p, rates, resident), copy_time(p)) * resident;
   /* Tiles of like lengths come in rounds; of unlike ones the longest come first, and the others fill up. */
   double uneven = p->packed && p->group ? unlike_requests : p->group == 1 ? 1.06 : 1.02;
   bool even = !p->masked || p->merge > 1; /* a cluster's runs end together */
