@@ -89,6 +89,7 @@ static bool node_multiplies(const ir_problem *p, const ir_expr *e) {
 static void visit(walk *w, const ir_expr *e) {
   w->found.multiplies |= node_multiplies(w->p, e);
   w->found.rounds |= node_rounds(w->p, e);
+  w->found.functions |= e->node == IR_CALL && !is_exact_function(e->id) && e->id != IR_FN_FMA;
   w->found.bytes |= e->node == IR_REDUCE && e->id == IR_RED_SUM && byte_factors(w->p, e->args[0]) > 1;
   if (e->node == IR_CAST) note_cast(w, e);
   if (e->node == IR_READ) {
@@ -103,7 +104,7 @@ static void visit_tensor(walk *w, int tensor) {
   dtype t = ir_tensor_dtype(w->p, tensor);
   const ir_op *op = w->p->op;
   if (tensor >= MOST_TENSORS) {
-    w->found = (tune_rounding){.rounds = true, .narrow = true, .multiplies = true};
+    w->found = (tune_rounding){.rounds = true, .functions = true, .narrow = true, .multiplies = true};
     return;
   }
   if (w->seen[tensor]) return;

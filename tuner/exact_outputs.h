@@ -7,6 +7,7 @@
 /* What lies between the inputs and an output. */
 typedef struct tune_rounding {
   bool rounds;     /* some float arithmetic, function or sum: results differ in their last places */
+  bool functions;  /* one that rounds is called */
   bool narrow;     /* a float narrower than f64 takes part */
   bool bytes;      /* sums of products of 8-bit floats, which matrix units add with few digits */
   bool multiplies; /* floats are multiplied somewhere: sums may be a matrix unit's, which cuts and does not

@@ -13,6 +13,10 @@
 #define UNDERFLOW_NARROW 0x1p-118
 #define UNDERFLOW        0x1p-143
 
+/* What functions may be off by where results have 16 bits (generator/gen_math.h, GEN_ACCURACY_NARROW), before
+ * they are rounded. */
+#define FUNCTION_NARROW 0x1p-15
+
 /* Matrix units add products of 8-bit floats with 13 fraction bits, 128 of them before the sum goes on in f32.
  * In a model of the unit, with normal numbers of either sign and of one, 20,000 sums of 32 to 16384 terms
  * came no nearer to what this allows than 0.8. */
@@ -49,11 +53,13 @@ tune_tolerance tune_tolerance_for(const ir_problem *p, int output, bool fast_mat
   t.cast = r.cast;
   if (r.rounds && r.narrow)
     t.smallest = fmax(t.smallest, t.roundoff > 0x1p-24 ? UNDERFLOW_NARROW : UNDERFLOW);
+  if (r.functions && t.roundoff > 0x1p-24) t.roundoff += FUNCTION_NARROW;
   if (fast_math && r.rounds) t.accumulation += APPROXIMATE;
   if (r.bytes) t.accumulation += BYTES;
   for (int i = 0; i < p->op->n_definitions; i++) {
     const ir_definition *d = &p->op->definitions[i];
-    if (d->tensor == output && d->update == IR_ADD && t.roundoff > 0x1p-24) t.updates = 4 * t.roundoff;
+    if (d->tensor == output && d->update == IR_ADD && dtype_roundoff(out) > 0x1p-24)
+      t.updates = 4 * dtype_roundoff(out);
   }
   return t;
 }

@@ -232,6 +232,28 @@ START_TEST(what_never_rounds_is_exact) {
 }
 END_TEST
 
+/* Where results have 16 bits, a function's may be off by 2^-15 before they are rounded. */
+START_TEST(functions_of_16_bit_results_may_be_off_before_they_are_rounded) {
+  arena memory = ARENA_INIT;
+  ir_problem p;
+  bind(&memory,
+       _i ? "f(X: T[N]) -> (Y: T[N]) { Y[n] = 3 * X[n] }" : "f(X: T[N]) -> (Y: T[N]) { Y[n] = gelu(X[n]) }",
+       "T=f16 N=1", &p);
+  tune_tolerance t = tune_tolerance_for(&p, 1, false);
+  int taken = 0, trials = 2000;
+  double error;
+  for (int i = 0; i < trials; i++) {
+    double value =
+        0.125 * (1 + (i + 0.37) / trials / 64); /* just above a power of two, where rounding is finest */
+    double got = dtype_round(DTYPE_F16, value * (1 + 0x1p-15));
+    taken += tune_tolerance_agrees(&t, got, value, 0, &error);
+    ck_assert(!tune_tolerance_agrees(&t, dtype_round(DTYPE_F16, value * (1 + 0x1p-9)), value, 0, &error));
+  }
+  ck_assert(_i ? taken < trials : taken == trials);
+  arena_release(&memory);
+}
+END_TEST
+
 /* A silu far to the left is stored as 0 by functions that flush; a copy of the same value may not be. */
 START_TEST(functions_may_underflow) {
   static const char silu[] = "f(X: T[M]) -> (Y: T[M]) { Y[i] = silu(X[i]) }";
@@ -389,6 +411,7 @@ int main(void) {
   tcase_add_test(c, special_values_agree_in_kind);
   tcase_add_test(c, saturated_values_have_no_error);
   tcase_add_loop_test(c, what_never_rounds_is_exact, 0, COUNT_OF(ROUNDING));
+  tcase_add_loop_test(c, functions_of_16_bit_results_may_be_off_before_they_are_rounded, 0, 2);
   tcase_add_test(c, functions_may_underflow);
   tcase_add_test(c, underflow_is_carried_through_products);
   tcase_add_test(c, orders_of_narrow_updates_agree);
