@@ -71,6 +71,19 @@ static ptx_type reduction_type(dtype t) {
   }
 }
 
+/* Stores past a tensor's end are clipped; before its beginning an H200 ends them as an illegal instruction,
+ * where loads bring zeros. */
+static bool begins_inside(emu_warp *w, int lane, const emu_copy *c) {
+  for (int d = 0; d < c->map.rank; d++)
+    if (c->coordinate[d] < 0)
+      return emu_fail(
+          w, EMU_FAULT_OUT_OF_BOUNDS, lane,
+          "stores a box that begins at %lld in dimension %d: stores must begin inside the tensor or "
+          "past its end",
+          (long long)c->coordinate[d], d);
+  return true;
+}
+
 /* Stores and reductions from shared to global memory; they belong to the thread's bulk groups. */
 static bool store_lane(emu_warp *w, const ptx_instruction *i, int lane, bool tensor) {
   emu_copy *c = emu_copy_new(w, i, lane, tensor ? EMU_COPY_TENSOR_STORE : EMU_COPY_BULK_STORE);
@@ -80,7 +93,7 @@ static bool store_lane(emu_warp *w, const ptx_instruction *i, int lane, bool ten
   uint32_t bytes = 1;
   c->operation = i->operation;
   if (tensor) {
-    if (!emu_copy_read_map(w, i, lane, &i->operands[0], c)) goto fail;
+    if (!emu_copy_read_map(w, i, lane, &i->operands[0], c) || !begins_inside(w, lane, c)) goto fail;
     c->type = reduction_type(c->map.type);
     bytes = (c->map.rows - 1) * c->map.pitch_bytes + c->map.row_bytes;
   } else {

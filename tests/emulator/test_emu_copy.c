@@ -32,8 +32,8 @@ static uint32_t expected_word(uint32_t t, int x, int y) {
 static const struct {
   const char *place;
   int x, y;
-} boxes[] = {{AT(8, 3), 8, 3},     {AT(0, 0), 0, 0},   {AT(60, 14), 60, 14}, {AT(-4, -2), -4, -2},
-             {AT(56, -1), 56, -1}, {AT(64, 0), 64, 0}, {AT(0, 99), 0, 99}};
+} boxes[] = {{AT(8, 3), 8, 3},     {AT(0, 0), 0, 0},     {AT(60, 14), 60, 14}, {AT(-4, -2), -4, -2},
+             {AT(56, -1), 56, -1}, {AT(56, 13), 56, 13}, {AT(64, 0), 64, 0},   {AT(0, 99), 0, 99}};
 
 START_TEST(tensor_load_fills_with_zeros) {
   for (size_t i = 0; i < COUNT_OF(boxes); i++) {
@@ -121,6 +121,7 @@ END_TEST
 
 START_TEST(tensor_store_clips) {
   for (size_t i = 0; i < COUNT_OF(boxes); i++) {
+    if (boxes[i].x < 0 || boxes[i].y < 0) continue;
     char body[2048];
     snprintf(body, sizeof body, "%s%s", boxes[i].place,
              "setp.eq.u32 p7, r0, 0;\n" FILL FENCE STORE COMMIT "@p7 cp.async.bulk.wait_group 0;\n");
@@ -137,6 +138,13 @@ START_TEST(tensor_store_clips) {
 END_TEST
 
 START_TEST(store_rules) {
+  static const char *const before[] = {AT(-4, 0), AT(0, -1)};
+  for (size_t i = 0; i < COUNT_OF(before); i++) {
+    char body[2048];
+    snprintf(body, sizeof body, "%ssetp.eq.u32 p7, r0, 0;\n" FILL FENCE STORE COMMIT, before[i]);
+    expect_fault(&(small_case){.body = body, .smem_bytes = 128}, EMU_FAULT_OUT_OF_BOUNDS,
+                 "must begin inside the tensor");
+  }
   expect_fault(&(small_case){.body = AT(0, 0) "setp.eq.u32 p7, r0, 0;\n" FILL "bar.sync 0;\n" STORE COMMIT
                                               "@p7 cp.async.bulk.wait_group.read 0;\n",
                              .smem_bytes = 128,

@@ -236,9 +236,10 @@ END_TEST
 START_TEST(functions_of_16_bit_results_may_be_off_before_they_are_rounded) {
   arena memory = ARENA_INIT;
   ir_problem p;
-  bind(&memory,
-       _i ? "f(X: T[N]) -> (Y: T[N]) { Y[n] = 3 * X[n] }" : "f(X: T[N]) -> (Y: T[N]) { Y[n] = gelu(X[n]) }",
-       "T=f16 N=1", &p);
+  bind_problem(&memory,
+               _i ? "f(X: T[N]) -> (Y: T[N]) { Y[n] = 3 * X[n] }"
+                  : "f(X: T[N]) -> (Y: T[N]) { Y[n] = gelu(X[n]) }",
+               "T=f16 N=1", &p);
   tune_tolerance t = tune_tolerance_for(&p, 1, false);
   int taken = 0, trials = 2000;
   double error;
