@@ -140,6 +140,7 @@ END_TEST
 
 /* Without the instructions for 8-bit floats: as on sm_80. */
 START_TEST(small_floats_by_arithmetic) {
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   static const dtype from[] = {DTYPE_F32, DTYPE_F64, DTYPE_BF16, DTYPE_E4M3, DTYPE_E5M2};
   target plain = *target_find("sm_90a", NULL);
   plain.has.convert_fp8 = false;

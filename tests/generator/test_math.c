@@ -249,6 +249,7 @@ END_TEST
 
 /* Terms of sums: (2 + |x|) 2^-23 of the value. */
 START_TEST(f32_for_terms) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   static float all[MOST], x[MOST], z[MOST];
   math_case c = {_i % 2 ? IR_FN_EXP2 : IR_FN_EXP, GEN_ACCURACY_TERM, false};
   float most = _i < 2 ? 1 : 80;
@@ -293,6 +294,7 @@ static int fill_pairs(void *x, void *y, bool f64, bool narrow) {
 }
 
 START_TEST(powers) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   static double x[MOST], y[MOST], z[MOST];
   bool f64 = _i == 1;
   math_case c = {IR_FN_POW, _i == 2 ? GEN_ACCURACY_NARROW : GEN_ACCURACY_FULL, f64};
@@ -309,6 +311,7 @@ END_TEST
 /* --- in haste --- */
 
 START_TEST(f32_in_haste) {
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   static const struct {
     ir_function f;
     double relative, absolute, most;

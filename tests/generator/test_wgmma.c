@@ -204,6 +204,7 @@ START_TEST(warp_groups_multiply_from_registers) {
 END_TEST
 
 START_TEST(warps_multiply_every_pair) {
+  RUN_EACH_WITH_SANITIZERS(8, _i);
   check(&(kernel_case){_i, 1, false}, build_mma, 32, 4, 8);
 }
 END_TEST

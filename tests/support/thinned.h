@@ -4,11 +4,14 @@
 #define ARKE_TESTS_THINNED_H
 
 /* Ends turn `i` of a loop test unless it is one that this build runs: all, or with sanitizers each n-th. */
+/* WITH_SANITIZERS(number, otherwise): how often, or in which steps, a loop inside a test turns. */
 #ifdef __SANITIZE_ADDRESS__
 #define RUN_EACH_WITH_SANITIZERS(n, i)                                                                       \
   if ((i) % (n) != 0) return
+#define WITH_SANITIZERS(number, otherwise) (number)
 #else
-#define RUN_EACH_WITH_SANITIZERS(n, i) (void)(i)
+#define RUN_EACH_WITH_SANITIZERS(n, i)     (void)(i)
+#define WITH_SANITIZERS(number, otherwise) (otherwise)
 #endif
 
 #endif

@@ -3,6 +3,7 @@
 #include "gemm_classes.h"
 #include "templates/gemm.h"
 #include "templates_suites.h"
+#include "tests/support/thinned.h"
 
 static const gemm_class base = {GEMM_NN, "bf16", ""};
 
@@ -87,6 +88,7 @@ END_TEST
 
 /* Every feasible point keeps the hardware's limits, and every reason is met somewhere. */
 START_TEST(plans_keep_the_limits) {
+  RUN_EACH_WITH_SANITIZERS(4, _i);
   arena a = ARENA_INIT;
   gemm_setup s = gemm_class_bind(&a, &(gemm_class){_i, "bf16", ""}, 4096, 4096, 4096);
   const space *all = s.gemm->space(s.t);
