@@ -197,6 +197,7 @@ START_TEST(operators_are_right) {
   ck_assert_int_eq(template_feasible(compose(), &small.p, c.t, &c.c), TEMPLATE_OK);
   arena_release(&a);
   for (size_t pick = 0; pick < COUNT_OF(picks); pick++) {
+    if (pick == (size_t)_i % COUNT_OF(picks)) continue; /* each by two thirds of the operators */
     c = template_case_bind(&a, compose(), cases[_i].text, cases[_i].bindings, picks[pick]);
     template_case_run(&a, &c, views, empty ? -1 : 0);
     arena_release(&a);
