@@ -7,9 +7,10 @@
 
 #include "tests/emulator/emu_fixture.h"
 #include "tests/emulator/ptx_mutate.h"
+#include "tests/support/thinned.h"
 
 /* No setmaxnreg.inc: going without more registers changes no result. At most MOST of each, evenly spread. */
-enum { MOST = 12, SEEDS = 3 };
+enum { MOST = WITH_SANITIZERS(3, 12), SEEDS = 3 };
 static const char *const PATTERNS[] = {"bar.*",     "mbarrier.*",      "fence*", "wgmma.*", "cp.async.bulk*",
                                        "stmatrix*", "setmaxnreg.dec*", "bra*",   "ret"};
 
