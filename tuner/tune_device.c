@@ -75,7 +75,10 @@ static bool add_small(const tune_trial *t, json_t *item) {
 }
 
 bool tune_device_add_kernel(const tune_trial *t, tune_message *m, json_t *item) {
-  bool cubin = t->run->session->kind == TUNE_DEVICE_CUDA && t->cubin.data;
+  /* A cubin runs on GPUs of its own major version alone; from PTX for an older one the driver makes the rest.
+   */
+  const tune_session *s = t->run->session;
+  bool cubin = s->kind == TUNE_DEVICE_CUDA && t->cubin.data && s->target->cc_major == s->info.cc_major;
   const tune_blob *image = cubin ? &t->cubin : &t->ptx;
   int i = tune_message_add_blob(m, image->data, image->bytes);
   int r = tune_message_add_blob(m, t->recipe.data, t->recipe.bytes);
