@@ -217,6 +217,12 @@ static arke_status run_views(sweep *s, const made_kernel *made, const ir_problem
   return ARKE_OK;
 }
 
+/* Lowering is most of the time: where random configurations are one, it is for what a search compiles, and a
+ * part of the rest is left out (docs/testing.md). */
+static bool is_brief(const sweep *s) {
+  return !s->options->full && s->options->configurations <= 1;
+}
+
 static arke_status run_configurations(sweep *s, const template_at *at, const char *bindings,
                                       views_of_problem what, int configurations) {
   const kernel_template *k = at->k;
@@ -232,6 +238,7 @@ static arke_status run_configurations(sweep *s, const template_at *at, const cha
                  arena_printf(s->arena, "its defaults are not feasible: %s", template_reason_text(reason))));
       continue;
     }
+    if (i > 0 && is_brief(s)) what.views = 0;
     const made_kernel *made = make_kernel(s, k, &c, p, what.views != 0, &err);
     if (made == NULL)
       TRY(err.code == ARKE_ERR_MEMORY ? error_memory(s->err, STAGE) : failed(s, k, &c, bindings, err.text));
@@ -358,9 +365,9 @@ static arke_status run_choice(sweep *s, int number) {
   for (int i = 0; i < n; i++) {
     bool large = is_large(s->shapes->list[i]);
     if (large && o->brief) continue;
-    /* Lowering is most of the time. Where random configurations are one, they are drawn at every fourth size,
-     * and other dtypes are run at one size instead of two. */
-    bool brief = !o->full && o->configurations <= 1;
+    /* In brief, random configurations are drawn at every fourth size, and other dtypes are run at one size
+     * instead of two. */
+    bool brief = is_brief(s);
     bool turn = !large && (i == number % n || (!brief && i == (number + n / 2) % n));
     bool random = chief && (!brief || (!large && i % 4 == 0));
     if (chief || turn)
