@@ -331,8 +331,8 @@ static void consume_deferred(gemm_consumer *c) {
   if (!plan->stream) gemm_reads_pass(c);
   gemm_tile tile = finish_products(c, columns, item, last_stage, acc);
   if (plan->stream) begin_epilogue(c, tile, columns);
-  for (int panel = 0; panel < plan->panels; panel++) gemm_epilogue_panel(e, &c->epilogue, panel, acc, packed);
   if (plan->match.c->rows.n > 0) gemm_rows_finish(e, &c->epilogue, c->thread, acc);
+  for (int panel = 0; panel < plan->panels; panel++) gemm_epilogue_panel(e, &c->epilogue, panel, acc, packed);
   gen_value at_once = nothing_to_hide_under(c), later = negate(b, at_once);
   if (plan->stream) {
     gen_value complete = negate(b, gemm_item_is_partial(e, item));
