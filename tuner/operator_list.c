@@ -101,8 +101,8 @@ static const operator_shapes SHAPES[] = {
     {"paged_varlen_attention",
      NULL,
      NULL,
-     "9x4x2x16x8x20x16x3x4",
-     {"1x1x1x16x8x3x32x1x1", "7x2x1x16x8x9x16x2x4"}},
+     "9x4x2x16x8x20x16x3x4", /* kernels are made for pages of one size */
+     {"1x1x1x16x8x3x16x1x1", "7x2x1x16x8x9x16x2x4"}},
     {"multi_latent_attention", NULL, NULL, "2x1x4x20x32x16", {"1x1x1x1x32x16", "2x3x5x33x32x16"}},
     {"paged_latent_attention", NULL, NULL, "2x1x4x32x16x12x16x3", {"1x1x1x32x16x3x32x1"}},
     {"sparse_attention", NULL, NULL, "2x3x4x20x16x8x9", {"1x1x4x1x16x8x1", "2x5x4x40x16x8x70"}},
