@@ -148,15 +148,22 @@ static int keep_slices(const ir_problem *p, const compose_plan *plan, ir_problem
   return axis;
 }
 
+/* Stages' small problems are each its own: what one of them makes of an axis another one may not take, and
+ * may be more than there is. Where all there is takes a moment it is its own small problem. */
+static bool is_small(const ir_problem *p) {
+  return ir_flops(p) > 0 && ir_flops(p) <= 5e7 && ir_argument_elements(p) <= 1e6;
+}
+
 void compose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced) {
+  *reduced = *p;
+  if (is_small(p)) return;
   arena a = ARENA_INIT;
   template_part parts[COMPOSE_STAGES];
   reduced_axis known[LIMIT_AXES] = {{AXIS_UNKNOWN, 0}};
   const compose_prepared *made = compose_prepare_config(p, t, c, &a);
   if (made && made->reason != TEMPLATE_OK) made = NULL;
   int n = made ? compose_list_parts(made, t, c, parts) : 0, sliced = -1;
-  *reduced = *p;
   for (int i = 0; i < n; i++) reduce_axes(&parts[i], t, sm_count, reduced, known);
   even_shares(known, reduced);
   keep_ones(p, known, reduced);

@@ -257,14 +257,17 @@ START_TEST(kernels_run_at_their_small_problems) {
   static const char *const settings[] = {"PICK=0", "PICK=1", "PICK=2"};
   static const struct {
     const char *text, *bindings;
-  } large[] = {{normed, "T=bf16 M=8192 N=4096 K=4096"},
+  } sizes[] = {{normed, "T=bf16 M=8192 N=4096 K=4096"},
                {quantised, "T=bf16 U=e4m3 M=8192 N=4096 K=4096"},
-               {linear_entropy, "T=bf16 N=8192 H=4096 V=128256"}};
-  for (size_t i = 0; i < COUNT_OF(large); i++) {
+               {linear_entropy, "T=bf16 N=8192 H=4096 V=128256"},
+               /* of a stage's small problem rows were more than another one's kernel is made for */
+               {linear_entropy, "T=bf16 N=5 H=24 V=130"},
+               {linear_entropy, "T=bf16 N=16 H=24 V=130"}};
+  for (size_t i = 0; i < COUNT_OF(sizes); i++) {
     for (size_t k = 0; k < COUNT_OF(settings); k++) {
       arena a = ARENA_INIT;
       arke_error err = ARKE_ERROR_INIT;
-      template_case c = template_case_bind(&a, compose(), large[i].text, large[i].bindings, settings[k]);
+      template_case c = template_case_bind(&a, compose(), sizes[i].text, sizes[i].bindings, settings[k]);
       ir_problem small;
       kernel_way ways[KERNEL_MAX_WAYS];
       int n = 0;
@@ -281,7 +284,7 @@ START_TEST(kernels_run_at_their_small_problems) {
         if (recipe_expr_eval(r->expr, env, small.op->n_axes, &value, NULL) != ARKE_OK) continue;
         bool holds =
             r->divisor > 0 ? value % r->divisor == 0 : value <= r->max && (!r->exact || value == r->max);
-        ck_assert_msg(holds, "%s, %s: %s", large[i].bindings, settings[k], r->why);
+        ck_assert_msg(holds, "%s, %s: %s", sizes[i].bindings, settings[k], r->why);
       }
       arena_release(&a);
     }
