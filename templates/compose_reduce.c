@@ -148,16 +148,18 @@ static int keep_slices(const ir_problem *p, const compose_plan *plan, ir_problem
   return axis;
 }
 
-/* Stages' small problems are each its own: what one of them makes of an axis another one may not take, and
- * may be more than there is. Where all there is takes a moment it is its own small problem. */
-static bool is_small(const ir_problem *p) {
-  return ir_flops(p) > 0 && ir_flops(p) <= 5e7 && ir_argument_elements(p) <= 1e6;
+/* Stages' small problems are each its own: what one of them makes of an axis another one's kernel may not be
+ * made for. An axis of few elements keeps them, and none has more than there are. */
+static void keep_few(const ir_problem *p, const reduced_axis *known, ir_problem *reduced) {
+  enum { FEW = 64 };
+  for (int i = 0; i < p->op->n_axes; i++)
+    if (known[i].by != AXIS_SHARE && (p->sizes[i] <= FEW || reduced->sizes[i] > p->sizes[i]))
+      reduced->sizes[i] = p->sizes[i];
 }
 
 void compose_reduced_problem(const ir_problem *p, const target *t, const config *c, int sm_count,
                              ir_problem *reduced) {
   *reduced = *p;
-  if (is_small(p)) return;
   arena a = ARENA_INIT;
   template_part parts[COMPOSE_STAGES];
   reduced_axis known[LIMIT_AXES] = {{AXIS_UNKNOWN, 0}};
@@ -167,6 +169,7 @@ void compose_reduced_problem(const ir_problem *p, const target *t, const config 
   for (int i = 0; i < n; i++) reduce_axes(&parts[i], t, sm_count, reduced, known);
   even_shares(known, reduced);
   keep_ones(p, known, reduced);
+  keep_few(p, known, reduced);
   for (int i = 0; i < p->op->n_axes; i++)
     if (known[i].by == AXIS_UNKNOWN) reduced->sizes[i] = small_size(p->sizes[i]);
   if (made) sliced = keep_slices(p, &made->plan, reduced);

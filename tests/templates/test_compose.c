@@ -262,7 +262,8 @@ START_TEST(kernels_run_at_their_small_problems) {
                {linear_entropy, "T=bf16 N=8192 H=4096 V=128256"},
                /* of a stage's small problem rows were more than another one's kernel is made for */
                {linear_entropy, "T=bf16 N=5 H=24 V=130"},
-               {linear_entropy, "T=bf16 N=16 H=24 V=130"}};
+               {linear_entropy, "T=bf16 N=16 H=24 V=130"},
+               {linear_entropy, "T=bf16 N=5 H=4096 V=128256"}};
   for (size_t i = 0; i < COUNT_OF(sizes); i++) {
     for (size_t k = 0; k < COUNT_OF(settings); k++) {
       arena a = ARENA_INIT;
